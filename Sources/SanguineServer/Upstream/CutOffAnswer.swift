@@ -1,0 +1,58 @@
+import SanguineAuthority
+import SanguineModel
+
+/// The beginning of an answer in one piece that is longer than what is read.
+///
+/// The model has made it, and the provider bills it, so what the beginning shows is charged. The
+/// end of such an answer is not read: it has no bound, and usage may stand in it or not.
+struct CutOffAnswer {
+    /// What the beginning shows.
+    private(set) var output = OutputMeasure()
+
+    /// Reads the beginning of a JSON text; `nil` unless it begins an answer to the request.
+    init?(_ bytes: [UInt8], to request: UpstreamRequest) {
+        guard let json = Self.closed(bytes) else { return nil }
+        if case .embeddings = request {
+            guard json["data"] != nil else { return nil }
+        } else {
+            guard json["choices"] != nil else { return nil }
+            output.add(choicesOf: json)
+        }
+    }
+
+    /// The value that there is when all that is open is closed: with the text that was cut, or, if
+    /// the cut is in a name or a number, without the last member.
+    private static func closed(_ bytes: [UInt8]) -> JSONValue? {
+        var open: [UInt8] = []
+        var comma: (index: Int, open: [UInt8])?
+        var (isInText, isEscaped) = (false, false)
+        for (index, byte) in bytes.enumerated() {
+            switch byte {
+            case _ where isEscaped: isEscaped = false
+            case UInt8(ascii: "\\") where isInText: isEscaped = true
+            case UInt8(ascii: "\""): isInText.toggle()
+            case _ where isInText: break
+            case UInt8(ascii: "{"): open.append(UInt8(ascii: "}"))
+            case UInt8(ascii: "["): open.append(UInt8(ascii: "]"))
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): _ = open.popLast()
+            case UInt8(ascii: ","): comma = (index, open)
+            default: break
+            }
+        }
+        if isInText {
+            // A cut may be within a character or an escape: at most 12 bytes are part of one.
+            for dropped in 0...12 where dropped < bytes.count {
+                let text = bytes.dropLast(dropped) + [UInt8(ascii: "\"")] + open.reversed()
+                if let json = parsed(text) { return json }
+            }
+        } else if let json = parsed(bytes + open.reversed()) {
+            return json
+        }
+        guard let comma else { return nil }
+        return parsed(bytes.prefix(comma.index) + comma.open.reversed())
+    }
+
+    private static func parsed(_ bytes: some Sequence<UInt8>) -> JSONValue? {
+        try? JSONParser.parse(Array(bytes), limits: .stored).value
+    }
+}
