@@ -42,17 +42,17 @@ struct CutOffAnswer {
         if isInText {
             // A cut may be within a character or an escape: at most 12 bytes are part of one.
             for dropped in 0...12 where dropped < bytes.count {
-                let text = bytes.dropLast(dropped) + [UInt8(ascii: "\"")] + open.reversed()
-                if let json = parsed(text) { return json }
+                let text = Array(bytes.prefix(bytes.count - dropped)) + [UInt8(ascii: "\"")]
+                if let json = parsed(text + open.reversed()) { return json }
             }
         } else if let json = parsed(bytes + open.reversed()) {
             return json
         }
         guard let comma else { return nil }
-        return parsed(bytes.prefix(comma.index) + comma.open.reversed())
+        return parsed(Array(bytes.prefix(comma.index)) + comma.open.reversed())
     }
 
-    private static func parsed(_ bytes: some Sequence<UInt8>) -> JSONValue? {
-        try? JSONParser.parse(Array(bytes), limits: .stored).value
+    private static func parsed(_ bytes: [UInt8]) -> JSONValue? {
+        try? JSONParser.parse(bytes, limits: .stored).value
     }
 }
