@@ -54,7 +54,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a charge for content alone is found, and one of a token for each byte`() {
+        @Test func `a charge for content only is found, and one of a token for each byte`() {
             let plans = (0..<1_000).map { OutputPlan($0, seed: 1) }
             let cut = plans.filter { $0.end == .cancel && $0.words > 8 && $0.place > 8 }
             let silent = cut.filter { $0.kind == .tools || $0.kind == .reasoning }
@@ -73,7 +73,7 @@ extension EndToEnd {
 
         /// Plays all answers.
         ///
-        /// - Returns: What each was charged.
+        /// - Returns: The charge of each.
         private static func play(_ plans: [OutputPlan], _ api: API) async throws -> [Int64] {
             let guests = try await concurrently(guests) { number in
                 try await api.guest("a-device-of-guest-\(number)")

@@ -6,7 +6,7 @@ package struct CallProgress: Hashable, Sendable {
     package private(set) var output = OutputMeasure()
     /// What the upstream has reported so far to have used, if it did.
     package private(set) var usage: Usage?
-    /// What had been made when that was reported; what came later is not in it.
+    /// The output at the time of that report, without what was made later.
     private(set) var reportedOutput = OutputMeasure()
 
     /// Nothing.

@@ -59,7 +59,7 @@ package struct CallContext: Sendable {
     /// Of the part so many bytes were made by the function itself; none where ``report`` says what
     /// an upstream has made.
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
-    /// Records what the upstream has made and reported so far, in place of what was recorded.
+    /// Replaces the record of what the upstream has made and reported so far.
     package var report: @Sendable (CallProgress) -> Void
     /// Takes note that the function fails without having asked an upstream: a call that was cut
     /// short costs nothing then.

@@ -39,8 +39,8 @@ public struct Usage: Hashable, Sendable {
 /// What a call can cost at most, and what it did cost.
 ///
 /// A token of a language model is never shorter than a byte, so a text has at most as many tokens
-/// as bytes. That bound is what is held. What is charged is never more, and follows one rule for
-/// answers in one piece, in parts, and cut short:
+/// as bytes. The hold is that bound. The charge is never more, and follows one rule for answers in
+/// one piece, in parts, and cut short:
 ///
 /// | tokens | reported, and possible | not reported, or fewer than is certain |
 /// |---|---|---|

@@ -86,6 +86,7 @@ public struct Price: Hashable, Codable, Sendable {
     ///   - perMillionReasoning: The rate of output tokens of reasoning. Default: that of output
     ///     tokens.
     ///   - amount: The least that a call costs. Default: 1.
+    /// - Returns: The price.
     public static func usage(
         perMillionInput: Int64,
         perMillionOutput: Int64,

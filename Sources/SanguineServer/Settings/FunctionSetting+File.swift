@@ -102,9 +102,9 @@ extension FunctionSetting {
                 "a whole number from 0 to \(WireLimits.amount), beside no 'price', for a function "
                     + "of kind upstream"
             case .perMillionCachedInput, .perMillionReasoning:
-                "a whole number from 0 to \(WireLimits.amount), beside perMillionInput and "
-                    + "perMillionOutput; what the upstream reports to have found in its cache, or "
-                    + "to have reasoned"
+                "a whole number from 0 to \(WireLimits.amount), with perMillionInput and "
+                    + "perMillionOutput; for the tokens that the upstream reports as cached input "
+                    + "or as reasoning"
             case .cachedPrice:
                 "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
             case .quota: "the name of one of 'quotas'"

@@ -22,7 +22,7 @@ extension OutputMeasure {
     mutating func add(choicesOf json: JSONValue) {
         guard case .array(let choices) = json["choices"] else { return }
         for choice in choices {
-            // Some providers repeat the whole message beside each delta.
+            // Some providers repeat the whole message with each delta.
             if let delta = choice["delta"], case .object = delta {
                 add(message: delta)
             } else if let message = choice["message"] {

@@ -11,7 +11,7 @@ public struct UpstreamEvent: Hashable, Sendable {
     public let usage: UpstreamUsage?
     /// What the upstream has made up to here, all choices together.
     package var output = OutputMeasure()
-    /// Whether this is what could be read of an answer that is too long.
+    /// Whether this is the beginning of an answer that is too long to be read.
     var isCutOff = false
 
     /// Creates a piece.

@@ -80,8 +80,9 @@ public struct UpstreamUsage: Hashable, Sendable {
             let all = isApart ? named + (apart ?? 0) + (created ?? 0) : named
             input = max(input ?? 0, all)
         }
-        guard var output = largest(json["completion_tokens"], json["output_tokens"])
-            ?? (isEmbedding ? 0 : nil), let input
+        guard
+            var output = largest(json["completion_tokens"], json["output_tokens"])
+                ?? (isEmbedding ? 0 : nil), let input
         else { return nil }
         var reasoning = largest(
             json["completion_tokens_details"]?["reasoning_tokens"],

@@ -99,7 +99,7 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         """
     }
 
-    /// What may be charged for so many tokens that the upstream has made.
+    /// The charges that are right for so many tokens of the upstream.
     func bounds(of billed: Int64) -> ClosedRange<Int64> {
         let estimate = billed * Int64(size)
         var lower = min(billed, estimate / 4) - Self.slack
@@ -108,7 +108,7 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         case (.whole, .right): (lower, upper) = (billed, billed)
         case (.whole, .half): (lower, upper) = (min(lower, billed / 2), upper)
         case (.whole, .zero): lower -= Self.uncertain
-        // What was under way is lost with a reset, and an answer in one piece with any cut.
+        // A reset loses words that were under way; any cut loses an answer in one piece.
         case (.reset, _): lower = 0
         case (.cut, _) where !isStreamed: lower = 0
         default: break

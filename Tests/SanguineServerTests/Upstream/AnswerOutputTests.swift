@@ -49,7 +49,7 @@ struct AnswerOutputTests {
         #expect(try Self.measure("\(choice),\(choice)").estimatedTokens == 20)
     }
 
-    @Test func `a message that is repeated beside its delta counts once`() throws {
+    @Test func `a message that is repeated with its delta counts once`() throws {
         let choice = #"{"delta":{"content":"abcd"},"message":{"content":"word abcd"}}"#
         #expect(try Self.measure(choice).estimatedTokens == 1)
     }
@@ -64,7 +64,10 @@ struct AnswerOutputTests {
 
     /// Reports, and what is read of them: input, output, cached, reasoning.
     static let reports: [(String, [Int64?])] = [
-        (#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#, [10, 5, 0, nil]),
+        (
+            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#,
+            [10, 5, 0, nil]
+        ),
         (#"{"usage":{"input_tokens":10,"output_tokens":5}}"#, [10, 5, 0, nil]),
         (
             #"{"usage":{"input_tokens":10,"output_tokens":5,"input_tokens_details":{"cached_tokens":8},"output_tokens_details":{"reasoning_tokens":4}}}"#,
@@ -78,7 +81,10 @@ struct AnswerOutputTests {
             #"{"usage":{"prompt_tokens":100,"completion_tokens":5,"cache_read_input_tokens":90}}"#,
             [100, 5, 90, nil]
         ),
-        (#"{"x_groq":{"id":"r","usage":{"prompt_tokens":10,"completion_tokens":5}}}"#, [10, 5, 0, nil]),
+        (
+            #"{"x_groq":{"id":"r","usage":{"prompt_tokens":10,"completion_tokens":5}}}"#,
+            [10, 5, 0, nil]
+        ),
         (
             #"{"choices":[{"usage":{"prompt_tokens":10,"completion_tokens":5,"cached_tokens":6}}]}"#,
             [10, 5, 6, nil]
@@ -111,8 +117,14 @@ struct AnswerOutputTests {
             #"{"usage":{"prompt_tokens":0,"input_tokens":10,"completion_tokens":5,"output_tokens":0}}"#,
             [10, 5, 0, nil]
         ),
-        (#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":-1}}"#, [10, 5, 0, nil]),
-        (#"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":3}}"#, [10, 5, 0, nil]),
+        (
+            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":-1}}"#,
+            [10, 5, 0, nil]
+        ),
+        (
+            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":3}}"#,
+            [10, 5, 0, nil]
+        ),
         (#"{"usage":{"prompt_tokens":10,"total_tokens":10}}"#, []),
         (#"{"usage":{"total_tokens":10}}"#, []), (#"{"usage":null}"#, []), ("{}", []),
     ]
