@@ -18,9 +18,10 @@
 /// half for figures and symbols (2 bytes), everything for English and code (4), up to three times
 /// as much for the scripts whose words are long in UTF-8 (Devanagari, Georgian).
 ///
-/// *Certain.* The longest words that are a single token in the large vocabularies (`o200k_base`,
-/// Gemma) have about 16 letters with the space before them, so no text has longer ones on average.
-/// Longer tokens are runs of one character, such as indentation and rulers.
+/// *Certain.* Of the 100,000 tokens of `cl100k_base` 443 are longer than 16 characters, nearly all of
+/// them identifiers, and no text consists of these: a thousand texts, prose and code in a hundred
+/// languages, had at most five characters for a token. The limit leaves room for larger
+/// vocabularies. Longer tokens are runs of one character, such as indentation and rulers.
 ///
 /// *Audio.* OpenAI counts a token for each 50 ms of audio that a model makes ("Managing costs",
 /// Realtime API), which is 2,400 bytes of its largest format, PCM of 16 bits at 24 kHz. Compressed

@@ -157,7 +157,7 @@ struct AnswerOutputTests {
             {"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"wörd \u00fcber \ud83d\ude00 end","refusal":null},"logprobs":{"content":[{"token":"a","logprob":-1.5}]}}],"usage":{}}
             """#.utf8
         )
-        let request = UpstreamRequest.chat(["messages": []], model: nil)
+        let request = UpstreamRequest.chat(["messages": .array([])], model: nil)
         let whole = try #require(CutOffAnswer(body, to: request))
         var largest: Int64 = 0
         for count in 1...body.count {
