@@ -209,7 +209,7 @@ struct OpenAIDoorTests {
 
     @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
         try await withUpstream { _ in
-            .bytesThenHangUp(Self.stream([Self.chunk("a"), Self.chunk("b")]))
+            .bytesThenHangUp(Self.stream([Self.chunk("one "), Self.chunk("two ")]))
         } _: { guest, _ in
             let reply = try await ask(
                 guest,
