@@ -25,27 +25,36 @@ struct CutOffAnswer {
     private static func closed(_ bytes: [UInt8]) -> JSONValue? {
         var open: [UInt8] = []
         var comma: (index: Int, open: [UInt8])?
-        var (isInText, isEscaped) = (false, false)
+        var (isInText, isEscaped, isName) = (false, false, false)
+        var before: UInt8 = 0
         for (index, byte) in bytes.enumerated() {
             switch byte {
-            case _ where isEscaped: isEscaped = false
-            case UInt8(ascii: "\\") where isInText: isEscaped = true
-            case UInt8(ascii: "\""): isInText.toggle()
-            case _ where isInText: break
+            case _ where isEscaped:
+                isEscaped = false
+                continue
+            case UInt8(ascii: "\\") where isInText:
+                isEscaped = true
+                continue
+            case UInt8(ascii: "\""):
+                isInText.toggle()
+                isName = open.last == UInt8(ascii: "}") && before != UInt8(ascii: ":")
+            case _ where isInText: continue
             case UInt8(ascii: "{"): open.append(UInt8(ascii: "}"))
             case UInt8(ascii: "["): open.append(UInt8(ascii: "]"))
             case UInt8(ascii: "}"), UInt8(ascii: "]"): _ = open.popLast()
             case UInt8(ascii: ","): comma = (index, open)
-            default: break
+            case UInt8(ascii: ":"): break
+            default: continue
             }
+            before = byte
         }
-        if isInText {
+        if isInText, !isName {
             // A cut may be within a character or an escape: at most 12 bytes are part of one.
             for dropped in 0...12 where dropped < bytes.count {
                 let text = Array(bytes.prefix(bytes.count - dropped)) + [UInt8(ascii: "\"")]
                 if let json = parsed(text + open.reversed()) { return json }
             }
-        } else if let json = parsed(bytes + open.reversed()) {
+        } else if !isInText, let json = parsed(bytes + open.reversed()) {
             return json
         }
         guard let comma else { return nil }
