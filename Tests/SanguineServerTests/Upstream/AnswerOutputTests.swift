@@ -169,7 +169,7 @@ struct AnswerOutputTests {
             #expect(tokens + 3 >= largest, "\(count) bytes")
             largest = max(largest, tokens)
         }
-        #expect(largest == whole.output.estimatedTokens && largest == 6)
+        #expect(largest == whole.output.estimatedTokens && largest == 5)
         #expect(CutOffAnswer(Array("<html>".utf8), to: request) == nil)
     }
 }
