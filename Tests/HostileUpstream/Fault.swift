@@ -26,6 +26,12 @@ extension HostileUpstream {
         case noUsage
         /// It reports nonsense as usage.
         case wrongUsage(Usage)
+        /// It reports half of the words that it wrote.
+        case halfUsage
+        /// It reports the words of a stream after so many of them, and never again.
+        case earlyUsage(words: Int)
+        /// It writes so many words of a stream, and then nothing more.
+        case stalls(words: Int)
         /// It goes on with words for ever, a millisecond apart, and never finishes.
         case neverEnds
         /// It sends bytes for ever, none of which ends a line.

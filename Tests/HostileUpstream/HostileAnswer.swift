@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// What the hostile upstream says when it is honest, and what it bills for it.
 ///
 /// The rule, which a test can follow: a word is a token. The prompt has the words of all its
@@ -6,6 +8,9 @@
 /// same prompt gets the same ones. In a stream, each word is one chunk. Words have three letters,
 /// so that one with the space before it has four bytes: what the server takes for a token of what
 /// nobody has reported.
+///
+/// A prompt with `kind=tools`, `reasoning`, `refusal` or `audio` is answered in that way instead of
+/// with content, and one with `size=6` with tokens of six bytes.
 package struct HostileAnswer: Hashable, Sendable {
     /// Tokens of a part that is no text.
     package static let partTokens = 10
@@ -17,6 +22,18 @@ package struct HostileAnswer: Hashable, Sendable {
         "ash", "bay", "cap", "dew", "elm", "fen", "gem", "hay", "ink", "jar", "kid", "log", "map",
         "net", "oak", "pea",
     ]
+
+    /// As what the words are said.
+    package enum Kind: String, Sendable, CaseIterable {
+        case text, tools, reasoning, refusal, audio
+    }
+
+    /// Characters of Base64 of an audio token: 50 ms of PCM, 16 bits at 24 kHz.
+    private static let audioToken = String(repeating: "AbCd", count: 800)
+
+    /// As what the words are said.
+    package let kind: Kind
+    private let size: Int?
 
     /// The words.
     package let words: [String]
@@ -34,6 +51,8 @@ package struct HostileAnswer: Hashable, Sendable {
     package init(to prompt: String, otherParts: Int = 0, maxTokens: Int? = nil) {
         let hash = Self.hash(prompt)
         let asked = Self.value("words=", in: prompt).flatMap { Int($0) } ?? Int(3 + hash % 10)
+        kind = Self.value("kind=", in: prompt).flatMap { Kind(rawValue: $0) } ?? .text
+        size = Self.value("size=", in: prompt).flatMap { Int($0) }
         let count = min(max(0, asked), maxTokens ?? Self.wordLimit, Self.wordLimit)
         isCut = count < asked
         words = (0..<count).map { Self.word($0, hash) }
@@ -45,7 +64,47 @@ package struct HostileAnswer: Hashable, Sendable {
     package var text: String { words.joined(separator: " ") }
 
     /// What a stream says for the word: with a space before it, but for the first.
-    func piece(_ index: Int) -> String { index == 0 ? words[0] : " " + words[index] }
+    func piece(_ index: Int) -> String {
+        guard let size else { return index == 0 ? words[0] : " " + words[index] }
+        return String(" \(words[index])linger".prefix(size))
+    }
+
+    /// What a stream says for the word, as the delta of a choice.
+    func delta(_ index: Int) -> JSONValue {
+        let piece = JSONValue.string(piece(index))
+        switch kind {
+        case .text: return ["content": piece]
+        case .reasoning: return ["reasoning_content": piece]
+        case .refusal: return ["refusal": piece]
+        case .audio: return ["audio": ["data": .string(Self.audioToken)]]
+        case .tools where index == 0:
+            let call: JSONValue = [
+                "index": 0, "id": "call_1", "function": ["name": "f", "arguments": piece],
+            ]
+            return ["tool_calls": .array([call])]
+        case .tools:
+            let call: JSONValue = ["index": 0, "function": ["arguments": piece]]
+            return ["tool_calls": .array([call])]
+        }
+    }
+
+    /// The message of an answer in one piece.
+    var message: JSONValue {
+        let said =
+            size == nil ? text : words.indices.map { piece($0) }.joined()
+        let value = JSONValue.string(said)
+        switch kind {
+        case .text: return ["role": "assistant", "content": value]
+        case .reasoning: return ["role": "assistant", "content": .null, "reasoning_content": value]
+        case .refusal: return ["role": "assistant", "content": .null, "refusal": value]
+        case .audio:
+            let data = String(repeating: Self.audioToken, count: words.count)
+            return ["role": "assistant", "content": .null, "audio": ["data": .string(data)]]
+        case .tools:
+            let call: JSONValue = ["id": "call_1", "function": ["name": "f", "arguments": value]]
+            return ["role": "assistant", "content": .null, "tool_calls": .array([call])]
+        }
+    }
 
     /// The word of that place, also behind the end.
     static func word(_ index: Int, _ hash: UInt64) -> String {

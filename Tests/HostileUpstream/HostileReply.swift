@@ -69,7 +69,7 @@ struct HostileReply {
         let reason: JSONValue = answer.isCut ? "length" : "stop"
         let choice: JSONValue = [
             "index": 0, "finish_reason": reason,
-            "message": ["role": "assistant", "content": .string(answer.text)],
+            "message": answer.message,
         ]
         var members: [String: JSONValue] = [
             "object": "chat.completion", "model": "hostile", "choices": .array([choice]),
@@ -123,7 +123,14 @@ struct HostileReply {
         add(Self.event(["role": "assistant", "content": ""]))
         for index in answer.words.indices {
             if case .errorInStream(let words) = fault, words == index { break }
-            add(Self.event(["content": .string(answer.piece(index))]), words: 1)
+            if case .stalls(let words) = fault, words == index {
+                ending = .silence
+                return
+            }
+            add(Self.event(answer.delta(index)), words: 1)
+            if case .earlyUsage(let words) = fault, words == index + 1 {
+                add("data: \(Self.text(Self.usage(words, answer)))\n\n")
+            }
         }
         end(answer, fault)
     }
@@ -232,7 +239,8 @@ struct HostileReply {
         _ fault: HostileUpstream.Fault
     ) -> JSONValue? {
         switch fault {
-        case .noUsage: nil
+        case .noUsage, .earlyUsage: nil
+        case .halfUsage: usage(answer.words.count / 2, answer)["usage"]
         case .wrongUsage(.negative): ["prompt_tokens": -5, "completion_tokens": -7]
         case .wrongUsage(.huge):
             ["prompt_tokens": .integer(.max), "completion_tokens": .integer(.max)]
@@ -246,6 +254,15 @@ struct HostileReply {
                 "completion_tokens": .integer(Int64(answer.words.count)),
             ]
         }
+    }
+
+    /// A chunk that reports so many words.
+    private static func usage(_ words: Int, _ answer: HostileAnswer) -> JSONValue {
+        let usage: JSONValue = [
+            "prompt_tokens": .integer(Int64(answer.promptTokens)),
+            "completion_tokens": .integer(Int64(words)),
+        ]
+        return ["choices": .array([]), "usage": usage]
     }
 
     private static func text(_ value: JSONValue) -> String {

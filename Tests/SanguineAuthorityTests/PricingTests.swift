@@ -12,30 +12,85 @@ struct PricingTests {
         maxOutputTokens: 100
     )
 
+    /// What was made in so many bytes, and what was reported for it.
+    private static func made(bytes: Int, _ reported: Usage? = nil) -> CallProgress {
+        var output = OutputMeasure()
+        output.add(words(bytes))
+        return made(output, reported)
+    }
+
+    private static func made(_ output: OutputMeasure, _ reported: Usage? = nil) -> CallProgress {
+        var progress = CallProgress()
+        progress.make(output)
+        if let reported { progress.report(reported) }
+        return progress
+    }
+
+    private static func words(_ bytes: Int) -> String {
+        String(String(repeating: "word ", count: bytes / 5 + 1).prefix(bytes))
+    }
+
     @Test func `a fixed price is the price, whatever happens`() {
         let pricing = Pricing(price: .fixed(7), maxOutputTokens: 1_000)
 
         #expect(pricing.most(promptBytes: 0) == 7)
         #expect(pricing.guess(promptBytes: .max) == 7)
         let huge = Usage(inputTokens: .max, outputTokens: .max)
-        #expect(pricing.charge(huge, promptBytes: 10, answerBytes: 10) == 7)
-        #expect(pricing.charge(nil, promptBytes: 10, answerBytes: 10) == 7)
+        #expect(pricing.charge(Self.made(bytes: 10, huge), promptBytes: 10) == 7)
+        #expect(pricing.charge(Self.made(bytes: 10), promptBytes: 10) == 7)
     }
 
     @Test func `usage is priced by the million, rounded up, at least the minimum`() {
         func charge(_ input: Int64, _ output: Int64) -> Int64 {
-            usage.charge(
-                Usage(inputTokens: input, outputTokens: output),
-                promptBytes: 1_000,
-                answerBytes: 0
-            )
+            let reported = Usage(inputTokens: input, outputTokens: output)
+            return usage.charge(Self.made(bytes: 0, reported), promptBytes: 60)
         }
 
         #expect(charge(0, 0) == 1)
         #expect(charge(10, 0) == 1)
         #expect(charge(11, 0) == 2)
         #expect(charge(10, 5) == 3)
-        #expect(charge(100, 100) == 50)
+        #expect(charge(20, 100) == 42)
+    }
+
+    @Test func `tokens of the cache and of reasoning have rates of their own`() {
+        let pricing = Pricing(
+            price: .usage(
+                perMillionInput: 100_000,
+                perMillionOutput: 400_000,
+                perMillionCachedInput: 10_000,
+                perMillionReasoning: 800_000
+            ),
+            maxOutputTokens: 100
+        )
+        let reported = Usage(
+            inputTokens: 1_000,
+            outputTokens: 60,
+            cachedInputTokens: 900,
+            reasoningTokens: 50
+        )
+        // 100 × 0.1 + 900 × 0.01 + 10 × 0.4 + 50 × 0.8 = 63
+        #expect(pricing.charge(Self.made(bytes: 40, reported), promptBytes: 4_000) == 63)
+        // (4,000 + 32) × 0.1 + 100 × 0.8 = 483.2
+        #expect(pricing.most(promptBytes: 4_000) == 484)
+    }
+
+    @Test func `reasoning that is seen and not reported is priced as reasoning`() {
+        let pricing = Pricing(
+            price: .usage(
+                perMillionInput: 0,
+                perMillionOutput: 1_000_000,
+                perMillionReasoning: 0,
+                atLeast: 0
+            ),
+            maxOutputTokens: 1_000
+        )
+        var output = OutputMeasure()
+        output.add(Self.words(400), as: .reasoning)
+        output.add(Self.words(40))
+        #expect(pricing.charge(Self.made(output), promptBytes: 0) == 10)
+        let reported = Usage(inputTokens: 0, outputTokens: 120)
+        #expect(pricing.charge(Self.made(output, reported), promptBytes: 0) == 20)
     }
 
     @Test func `what is held covers a token a byte and the longest answer`() {
@@ -51,28 +106,49 @@ struct PricingTests {
         #expect(pricing.most(promptBytes: 1_000, attachments: 2) == 544)
         // (1,000 / 4 + 2 × 2,000) × 0.1 + 50 × 0.4 = 445
         #expect(pricing.guess(promptBytes: 1_000, attachments: 2) == 445)
-        let unreported = pricing.charge(nil, promptBytes: 1_000, attachments: 2, answerBytes: 0)
-        // (1,000 + 32 + 2 × 2,000) × 0.1 = 503.2
-        #expect(unreported == 504)
-        let cut = pricing.chargeWhenCut(CallProgress(), promptBytes: 1_000, attachments: 2)
         // (1,000 / 4 + 2 × 2,000) × 0.1 = 425
-        #expect(cut == 425)
+        #expect(pricing.charge(CallProgress(), promptBytes: 1_000, attachments: 2) == 425)
     }
 
-    @Test func `without a believable usage the text itself is counted`() {
-        // (100 + 32) × 0.1 + 20 × 0.4 = 21.2
-        #expect(usage.charge(nil, promptBytes: 100, answerBytes: 20) == 22)
+    @Test func `without a report, and with one that cannot be, four bytes are a token`() {
+        // 400 / 4 × 0.1 + 200 / 4 × 0.4 = 30
+        #expect(usage.charge(Self.made(bytes: 200), promptBytes: 400) == 30)
         for lie in [
             Usage(inputTokens: -1, outputTokens: 5), Usage(inputTokens: 5, outputTokens: .min),
+            Usage(inputTokens: 0, outputTokens: 0),
         ] {
-            #expect(usage.charge(lie, promptBytes: 100, answerBytes: 20) == 22)
+            #expect(usage.charge(Self.made(bytes: 200, lie), promptBytes: 400) == 30)
         }
+    }
+
+    @Test func `a report that can be is believed`() {
+        let small = Usage(inputTokens: 10, outputTokens: 20)
+        // 10 × 0.1 + 20 × 0.4 = 9
+        #expect(usage.charge(Self.made(bytes: 200, small), promptBytes: 400) == 9)
+    }
+
+    @Test func `what was made after the last report is estimated, and added`() {
+        var output = OutputMeasure()
+        output.add(Self.words(40))
+        var progress = Self.made(output, Usage(inputTokens: 100, outputTokens: 10))
+        output.add(Self.words(80))
+        progress.make(output)
+        // 100 × 0.1 + (10 + 20) × 0.4 = 22
+        #expect(usage.charge(progress, promptBytes: 400) == 22)
+    }
+
+    @Test func `several reports count by the largest of each count`() {
+        var progress = Self.made(bytes: 40, Usage(inputTokens: 100, outputTokens: 0))
+        progress.report(Usage(inputTokens: 0, outputTokens: 10))
+        // 100 × 0.1 + 10 × 0.4 = 14
+        #expect(usage.charge(progress, promptBytes: 400) == 14)
     }
 
     @Test func `an upstream that exaggerates is paid the hold and no more`() {
         let lie = Usage(inputTokens: .max, outputTokens: .max)
+        let charge = usage.charge(Self.made(bytes: 1, lie), promptBytes: 100)
 
-        #expect(usage.charge(lie, promptBytes: 100, answerBytes: 1) == usage.most(promptBytes: 100))
+        #expect(charge == usage.most(promptBytes: 100))
     }
 
     @Test func `prices beyond 64 bits end at the largest amount`() {
@@ -82,7 +158,7 @@ struct PricingTests {
         )
 
         #expect(dear.most(promptBytes: 1 << 20) == WireLimits.amount)
-        #expect(dear.charge(nil, promptBytes: 1 << 20, answerBytes: .max) == WireLimits.amount)
+        #expect(dear.charge(Self.made(bytes: 1 << 20), promptBytes: 1 << 20) == WireLimits.amount)
         #expect(dear.guess(promptBytes: .max) == WireLimits.amount)
     }
 
@@ -103,6 +179,8 @@ struct PricingTests {
                 : .usage(
                     perMillionInput: max(0, number(0...10_000_000)),
                     perMillionOutput: max(0, number(0...10_000_000)),
+                    perMillionCachedInput: max(0, number(0...10_000_000)),
+                    perMillionReasoning: max(0, number(0...10_000_000)),
                     atLeast: .random(in: 0...1_000, using: &random)
                 )
             let maxOutputTokens = max(0, number(0...100_000))
@@ -115,17 +193,17 @@ struct PricingTests {
             let promptBytes = Int.random(in: 0...WireLimits.bodyBytes, using: &random)
             let reported =
                 Bool.random(using: &random)
-                ? Usage(inputTokens: number(0...1 << 20), outputTokens: number(0...1 << 20)) : nil
-            let charge = pricing.charge(
-                reported,
-                promptBytes: promptBytes,
-                attachments: attachments,
-                answerBytes: .random(in: 0...1 << 30, using: &random)
-            )
+                ? Usage(
+                    inputTokens: number(0...1 << 20),
+                    outputTokens: number(0...1 << 20),
+                    cachedInputTokens: number(0...1 << 20),
+                    reasoningTokens: number(0...1 << 20)
+                ) : nil
             var progress = CallProgress()
-            progress.bytes = .random(in: 0...1 << 30, using: &random)
-            progress.usage = reported
-            let cut = pricing.chargeWhenCut(
+            progress.add(bytes: .random(in: 0...1 << 30, using: &random))
+            if let reported { progress.report(reported) }
+            progress.add(bytes: .random(in: 0...1 << 30, using: &random))
+            let charge = pricing.charge(
                 progress,
                 promptBytes: promptBytes,
                 attachments: attachments
@@ -133,7 +211,6 @@ struct PricingTests {
             let most = pricing.most(promptBytes: promptBytes, attachments: attachments)
 
             #expect(charge >= 0 && charge <= most)
-            #expect(cut >= 0 && cut <= most)
             #expect(most <= WireLimits.amount)
         }
     }

@@ -208,6 +208,18 @@ extension WireFingerprintTests {
             ),
             (Price.fixed(1), #"{"amount":1,"kind":"fixed"}"#),
             (
+                Price.usage(
+                    perMillionInput: 100,
+                    perMillionOutput: 400,
+                    perMillionCachedInput: 10,
+                    perMillionReasoning: 800
+                ),
+                """
+                {"amount":1,"kind":"usage","perMillionCachedInput":10,"perMillionInput":100,\
+                "perMillionOutput":400,"perMillionReasoning":800}
+                """
+            ),
+            (
                 FunctionRequest(input: Echo.Input(text: "hi", delayMs: 5)),
                 #"{"input":{"delayMs":5,"text":"hi"}}"#
             ),

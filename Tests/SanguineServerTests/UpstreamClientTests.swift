@@ -183,7 +183,8 @@ struct UpstreamClientTests {
 
     @Test func `an answer that says it is too long is not read`() async throws {
         let error = try await failure { _ in
-            .bytesThenSilence("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"
+            return .bytesThenSilence(head + String(repeating: "x", count: (1 << 20) + 1))
         }
         #expect(error == .tooLarge(limit: 1 << 20))
     }

@@ -63,8 +63,12 @@ final class AnswerLog: Sendable {
     /// How many parts there are.
     var count: Int64 { state.withLock { $0.end } }
 
-    /// Takes note of what the upstream has reported.
-    func report(_ usage: Usage) { state.withLock { $0.progress.usage = usage } }
+    /// Records what the upstream has made and reported so far.
+    func report(_ progress: CallProgress) {
+        state.withLock { state in
+            if !state.hasEnded { state.progress = progress }
+        }
+    }
 
     // MARK: - The run
 

@@ -396,7 +396,8 @@ extension Problem {
     /// The same problem for an answer of which some was made: the detail must not say that nothing
     /// was charged.
     fileprivate var afterParts: Problem {
-        Problem(
+        guard !isOfLength else { return self }
+        return Problem(
             code,
             """
             What was made before is kept under this key, and was charged. Call again with a new key.

@@ -44,26 +44,6 @@ package struct FunctionInput: Sendable {
     }
 }
 
-/// What a run of a function has made so far.
-package struct CallProgress: Hashable, Sendable {
-    /// Parts of the answer with words of the upstream: each is at least a token.
-    package var parts = 0
-    /// Bytes of these words.
-    package var bytes = 0
-    /// What the upstream has reported last to have used, if it did.
-    package var usage: Usage?
-
-    /// Nothing.
-    package init() {}
-
-    /// Takes note of a part with so many bytes of the upstream's words.
-    package mutating func add(bytes: Int) {
-        guard bytes > 0 else { return }
-        parts += 1
-        self.bytes += bytes
-    }
-}
-
 /// What a running call can use of its surroundings.
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
@@ -76,10 +56,11 @@ package struct CallContext: Sendable {
     package var isStreamed: Bool
     /// Adds a part to the answer, and waits while too much is not stored yet.
     ///
-    /// Of the part so many bytes are the upstream's own words, which bound its tokens.
+    /// Of the part so many bytes were made by the function itself; none where ``report`` says what
+    /// an upstream has made.
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
-    /// Takes note of what the upstream says to have used so far.
-    package var report: @Sendable (Usage) -> Void
+    /// Replaces the record of what the upstream has made and reported so far.
+    package var report: @Sendable (CallProgress) -> Void
     /// Takes note that the function fails without having asked an upstream: a call that was cut
     /// short costs nothing then.
     package var askedNobody: @Sendable () -> Void
@@ -92,7 +73,7 @@ package struct CallContext: Sendable {
         settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
-        report: @escaping @Sendable (Usage) -> Void = { _ in },
+        report: @escaping @Sendable (CallProgress) -> Void = { _ in },
         askedNobody: @escaping @Sendable () -> Void = {},
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in
@@ -190,4 +171,20 @@ extension Problem {
     package static var upstreamFailed: Problem {
         Problem(.upstreamFailed, "Nothing was charged. Call again later, with a new key.")
     }
+
+    /// The answer of a call whose upstream has said more than is read.
+    package static func answerTooLong(_ limit: Int) -> Problem {
+        Problem(
+            .upstreamFailed,
+            tooLong + """
+                 \(limit) bytes. What was made of it was charged. Call again with a new key, and ask \
+                for a shorter answer, without 'top_logprobs'.
+                """
+        )
+    }
+
+    private static let tooLong = "The answer is longer than"
+
+    /// Whether its detail says that the answer is too long, and that it was charged.
+    var isOfLength: Bool { detail.hasPrefix(Self.tooLong) }
 }

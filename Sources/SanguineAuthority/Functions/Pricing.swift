@@ -2,23 +2,53 @@ public import SanguineModel
 
 /// What an upstream reports to have used.
 public struct Usage: Hashable, Sendable {
-    /// Tokens that were read.
+    /// Tokens that were read, those of a cache among them.
     public var inputTokens: Int64
-    /// Tokens that were written.
+    /// Tokens that were written, those of reasoning among them.
     public var outputTokens: Int64
+    /// Of the tokens that were read, those that came from the upstream's cache.
+    public var cachedInputTokens: Int64
+    /// Of the tokens that were written, those of reasoning; `nil` if that is not known.
+    public var reasoningTokens: Int64?
 
     /// Creates a usage.
-    public init(inputTokens: Int64, outputTokens: Int64) {
+    public init(
+        inputTokens: Int64,
+        outputTokens: Int64,
+        cachedInputTokens: Int64 = 0,
+        reasoningTokens: Int64? = nil
+    ) {
         self.inputTokens = inputTokens
         self.outputTokens = outputTokens
+        self.cachedInputTokens = cachedInputTokens
+        self.reasoningTokens = reasoningTokens
+    }
+
+    /// The larger count of either.
+    func merged(with other: Usage) -> Usage {
+        let reasoning = [reasoningTokens, other.reasoningTokens].compactMap(\.self).max()
+        return Usage(
+            inputTokens: max(inputTokens, other.inputTokens),
+            outputTokens: max(outputTokens, other.outputTokens),
+            cachedInputTokens: max(cachedInputTokens, other.cachedInputTokens),
+            reasoningTokens: reasoning
+        )
     }
 }
 
 /// What a call can cost at most, and what it did cost.
 ///
 /// A token of a language model is never shorter than a byte, so a text has at most as many tokens
-/// as bytes. That bound is what is held, and what is charged where the upstream reports nothing
-/// believable, at most the hold.
+/// as bytes. The hold is that bound. The charge is never more, and follows one rule for answers in
+/// one piece, in parts, and cut short:
+///
+/// | tokens | reported, and possible | not reported, or fewer than is certain |
+/// |---|---|---|
+/// | input | as reported | four bytes a token; a file as the function declares |
+/// | output | as reported, and the estimate of what was made after the report | the estimate |
+///
+/// ``OutputMeasure`` says what is estimated and what is certain. Of the input a token in 64 bytes is
+/// certain: 16 characters, of four bytes at most.
 public struct Pricing: Hashable, Sendable {
     /// The price.
     public let price: Price
@@ -29,6 +59,9 @@ public struct Pricing: Hashable, Sendable {
 
     /// Tokens around a message that are not in its text (role, separators), rounded up generously.
     public static let overheadTokens: Int64 = 32
+
+    /// Bytes of a prompt in which there is a token for certain.
+    private static let certainInputBytes = OutputMeasure.charactersPerToken * 4
 
     /// Creates the pricing of a function.
     ///
@@ -50,56 +83,42 @@ public struct Pricing: Hashable, Sendable {
     ///   - attachments: How many attachments go with it. Default: none.
     /// - Returns: The amount, in the balance's unit.
     public func most(promptBytes: Int, attachments: Int = 0) -> Int64 {
-        cost(bound(promptBytes, attachments, answerTokens: maxOutputTokens))
+        let text = Int64(promptBytes).saturatingSum(Self.overheadTokens)
+        let input = text.saturatingSum(tokens(attachments))
+        let (cached, reasoning) = (price.perMillionCachedInput, price.perMillionReasoning)
+        return cost(
+            input.saturatingProduct(max(price.perMillionInput ?? 0, cached ?? 0)),
+            maxOutputTokens.saturatingProduct(max(price.perMillionOutput ?? 0, reasoning ?? 0))
+        )
     }
 
-    /// What to charge for a call.
+    /// What to charge for what an upstream has made and reported, whether or not it came to its
+    /// end.
     ///
     /// - Parameters:
-    ///   - usage: What the upstream reported, or `nil` if that was missing or not believable.
+    ///   - progress: What was made and reported.
     ///   - promptBytes: The bytes of the prompt that was sent.
     ///   - attachments: How many attachments were sent with it. Default: none.
-    ///   - answerBytes: The bytes of the answer that came.
     /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
-    public func charge(
-        _ usage: Usage?,
-        promptBytes: Int,
-        attachments: Int = 0,
-        answerBytes: Int
-    ) -> Int64 {
-        let believable = usage.flatMap { $0.inputTokens >= 0 && $0.outputTokens >= 0 ? $0 : nil }
-        let used =
-            believable
-            ?? bound(
-                promptBytes,
-                attachments,
-                answerTokens: min(maxOutputTokens, Int64(answerBytes))
-            )
-        return min(cost(used), most(promptBytes: promptBytes, attachments: attachments))
-    }
-
-    /// What to charge for a call that was sent, and cut short before its usage was reported.
-    ///
-    /// The larger of what was measured, four bytes a token as in
-    /// ``guess(promptBytes:attachments:)``, and what is certain: each part of an answer is a token
-    /// at least, and what the upstream has reported so far was used. Attachments count as what the
-    /// function declares of them.
-    ///
-    /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
-    package func chargeWhenCut(
+    package func charge(
         _ progress: CallProgress,
         promptBytes: Int,
         attachments: Int = 0
     ) -> Int64 {
-        let measured = Usage(
-            inputTokens: Int64((promptBytes + 3) / 4).saturatingSum(tokens(attachments)),
-            outputTokens: Int64(max((progress.bytes + 3) / 4, progress.parts))
-        )
-        let certain = progress.usage ?? Usage(inputTokens: 0, outputTokens: 0)
-        let used = Usage(
-            inputTokens: max(measured.inputTokens, certain.inputTokens),
-            outputTokens: max(measured.outputTokens, certain.outputTokens)
-        )
+        var used = estimate(of: progress.output, promptBytes, attachments)
+        if let usage = progress.usage {
+            if usage.inputTokens >= Int64(promptBytes / Self.certainInputBytes) {
+                used.inputTokens = usage.inputTokens
+                used.cachedInputTokens = usage.cachedInputTokens
+            }
+            let reported = progress.reportedOutput
+            if usage.outputTokens >= reported.certainTokens {
+                let later = progress.output.estimatedTokens - reported.estimatedTokens
+                let both = usage.outputTokens.saturatingSum(max(0, later))
+                used.outputTokens = max(usage.outputTokens, min(both, maxOutputTokens))
+                used.reasoningTokens = usage.reasoningTokens ?? used.reasoningTokens
+            }
+        }
         return min(cost(used), most(promptBytes: promptBytes, attachments: attachments))
     }
 
@@ -114,18 +133,36 @@ public struct Pricing: Hashable, Sendable {
         Int64(attachments).saturatingProduct(attachmentTokens)
     }
 
-    private func bound(_ promptBytes: Int, _ attachments: Int, answerTokens: Int64) -> Usage {
-        let text = Int64(promptBytes).saturatingSum(Self.overheadTokens)
-        return Usage(
-            inputTokens: text.saturatingSum(tokens(attachments)),
-            outputTokens: answerTokens
+    private func estimate(
+        of output: OutputMeasure,
+        _ promptBytes: Int,
+        _ attachments: Int
+    ) -> Usage {
+        Usage(
+            inputTokens: OutputMeasure.estimatedTokens(bytes: promptBytes)
+                .saturatingSum(tokens(attachments)),
+            outputTokens: min(maxOutputTokens, output.estimatedTokens),
+            reasoningTokens: output.estimatedReasoningTokens
         )
     }
 
+    /// What these tokens cost: those of the cache and of reasoning at their own rates, if the price
+    /// has them.
     private func cost(_ usage: Usage) -> Int64 {
+        let (input, output) = (price.perMillionInput ?? 0, price.perMillionOutput ?? 0)
+        let cached = min(max(0, usage.cachedInputTokens), usage.inputTokens)
+        let reasoning = min(max(0, usage.reasoningTokens ?? 0), usage.outputTokens)
+        return cost(
+            (usage.inputTokens - cached).saturatingProduct(input)
+                .saturatingSum(cached.saturatingProduct(price.perMillionCachedInput ?? input)),
+            (usage.outputTokens - reasoning).saturatingProduct(output)
+                .saturatingSum(reasoning.saturatingProduct(price.perMillionReasoning ?? output))
+        )
+    }
+
+    /// The price of millionths of the balance's unit, rounded up, at least the smallest amount.
+    private func cost(_ input: Int64, _ output: Int64) -> Int64 {
         guard price.kind == .usage else { return price.amount }
-        let input = usage.inputTokens.saturatingProduct(price.perMillionInput ?? 0)
-        let output = usage.outputTokens.saturatingProduct(price.perMillionOutput ?? 0)
         let (sum, overflow) = input.addingReportingOverflow(output)
         guard !overflow else { return WireLimits.amount }
         let roundedUp = sum / 1_000_000 + (sum % 1_000_000 > 0 ? 1 : 0)

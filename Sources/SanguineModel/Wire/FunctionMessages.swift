@@ -5,7 +5,8 @@ public struct Price: Hashable, Codable, Sendable {
         /// ``Price/amount`` for every call.
         case fixed
         /// By the usage that the upstream reports, at ``Price/perMillionInput`` and
-        /// ``Price/perMillionOutput``, rounded up, at least ``Price/amount``.
+        /// ``Price/perMillionOutput``, rounded up, at least ``Price/amount``. Tokens of the
+        /// upstream's cache and of reasoning may have rates of their own.
         case usage
     }
 
@@ -17,6 +18,14 @@ public struct Price: Hashable, Codable, Sendable {
     public var perMillionInput: Int64?
     /// The balance's units for a million output tokens of the upstream.
     public var perMillionOutput: Int64?
+    /// The balance's units for a million input tokens that the upstream has found in its cache.
+    ///
+    /// Default: the same as for other input.
+    public var perMillionCachedInput: Int64?
+    /// The balance's units for a million output tokens with which the upstream has reasoned.
+    ///
+    /// Default: the same as for other output.
+    public var perMillionReasoning: Int64?
     /// What a cached answer costs, in the balance's unit.
     ///
     /// Default: nothing.
@@ -68,16 +77,30 @@ public struct Price: Hashable, Codable, Sendable {
     }
 
     /// A price by usage, rounded up.
+    ///
+    /// - Parameters:
+    ///   - perMillionInput: The rate of input tokens.
+    ///   - perMillionOutput: The rate of output tokens.
+    ///   - perMillionCachedInput: The rate of input tokens from the upstream's cache. Default:
+    ///     that of input tokens.
+    ///   - perMillionReasoning: The rate of output tokens of reasoning. Default: that of output
+    ///     tokens.
+    ///   - amount: The least that a call costs. Default: 1.
+    /// - Returns: The price.
     public static func usage(
         perMillionInput: Int64,
         perMillionOutput: Int64,
+        perMillionCachedInput: Int64? = nil,
+        perMillionReasoning: Int64? = nil,
         atLeast amount: Int64 = 1
     ) -> Price {
         Price(
             kind: .usage,
             amount: amount,
             perMillionInput: perMillionInput,
-            perMillionOutput: perMillionOutput
+            perMillionOutput: perMillionOutput,
+            perMillionCachedInput: perMillionCachedInput,
+            perMillionReasoning: perMillionReasoning
         )
     }
 }

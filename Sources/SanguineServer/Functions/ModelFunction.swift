@@ -86,8 +86,8 @@ extension Pricing {
         guess(promptBytes: size.bytes, attachments: size.attachments)
     }
 
-    func chargeWhenCut(_ progress: CallProgress, _ size: PromptSize) -> Int64 {
-        chargeWhenCut(progress, promptBytes: size.bytes, attachments: size.attachments)
+    func charge(_ progress: CallProgress, _ size: PromptSize) -> Int64 {
+        charge(progress, promptBytes: size.bytes, attachments: size.attachments)
     }
 }
 
@@ -134,28 +134,8 @@ struct ModelCall: Sendable {
     /// What came of a request.
     private struct Answered {
         var answer: UpstreamAnswer
-        /// What was streamed.
+        /// What was made and reported for it.
         var progress: CallProgress
-        var isStreamed: Bool
-
-        /// What it costs.
-        ///
-        /// A stream whose last frame says nothing of usage costs the larger of what was measured
-        /// and what is certain; an answer in one piece that says nothing, what it can cost at most.
-        func charge(_ pricing: Pricing, _ size: PromptSize) -> Int64 {
-            let usage = answer.usage.map {
-                Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
-            }
-            guard isStreamed, usage == nil else {
-                return pricing.charge(
-                    usage,
-                    promptBytes: size.bytes,
-                    attachments: size.attachments,
-                    answerBytes: answer.text.utf8.count
-                )
-            }
-            return pricing.chargeWhenCut(progress, size)
-        }
     }
 
     /// A call of a function that asks.
@@ -194,7 +174,7 @@ struct ModelCall: Sendable {
             life: timeout + .seconds(60),
             isSent: true,
             unavailable: upstreams.unavailable(names),
-            chargeWhenCut: { pricing.chargeWhenCut($0, size) }
+            chargeWhenCut: { pricing.charge($0, size) }
         ) { context async throws(Problem) in
             let answered = try await answer(
                 try await request(context),
@@ -205,7 +185,7 @@ struct ModelCall: Sendable {
             )
             return PreparedCall.Outcome(
                 output: try output(answered.answer),
-                charge: answered.charge(pricing, size),
+                charge: pricing.charge(answered.progress, size),
                 finishReason: answered.answer.finishReason
             )
         }
@@ -235,20 +215,19 @@ struct ModelCall: Sendable {
                 within: timeout,
                 streamed: context.isStreamed
             ) { event in
-                if let usage = event.usage.map({
-                    Usage(inputTokens: $0.promptTokens, outputTokens: $0.completionTokens)
-                }) {
-                    progress.withLock { $0.usage = usage }
-                    context.report(usage)
+                let made = progress.withLock { progress in
+                    progress.take(event)
+                    return progress
                 }
-                let bytes = event.text.utf8.count
-                progress.withLock { $0.add(bytes: bytes) }
-                await context.write(part(event), bytes)
+                context.report(made)
+                await context.write(event.isCutOff ? "" : part(event), 0)
             }
             return Answered(
                 answer: answer,
-                progress: progress.withLock { $0 },
-                isStreamed: context.isStreamed
+                progress: progress.withLock { progress in
+                    if !context.isStreamed { progress.take(answer) }
+                    return progress
+                }
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
@@ -266,6 +245,9 @@ struct ModelCall: Sendable {
                     .invalidContent,
                     "Send another video: no pictures can be taken from this one."
                 )
+            }
+            if case .tooLarge(let limit) = error, progress.withLock({ $0.parts }) > 0 {
+                throw .answerTooLong(limit)
             }
             throw Problem(upstream: error)
         }
@@ -294,6 +276,21 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
 
     /// Bytes of the text, which bound its tokens.
     var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }
+}
+
+extension CallProgress {
+    /// Records a piece of an answer, and what it reports.
+    fileprivate mutating func take(_ event: UpstreamEvent) {
+        make(event.output)
+        if event.isCutOff { answer() }
+        if let usage = event.usage { report(usage.usage) }
+    }
+
+    /// Records an answer that came in one piece, and what it reports.
+    fileprivate mutating func take(_ answer: UpstreamAnswer) {
+        make(answer.output)
+        if let usage = answer.usage { report(usage.usage) }
+    }
 }
 
 extension Problem {

@@ -12,6 +12,10 @@ extension FunctionSetting {
         case perMillionInput
         /// The price of a million output tokens of the upstream.
         case perMillionOutput
+        /// The price of a million input tokens from the upstream's cache. Default: as other input.
+        case perMillionCachedInput
+        /// The price of a million output tokens of reasoning. Default: as other output.
+        case perMillionReasoning
         /// The least that a call by usage costs. Default: 1.
         case atLeast
         /// What a kept answer costs. Default: nothing.
@@ -97,6 +101,10 @@ extension FunctionSetting {
             case .perMillionInput, .perMillionOutput, .atLeast:
                 "a whole number from 0 to \(WireLimits.amount), beside no 'price', for a function "
                     + "of kind upstream"
+            case .perMillionCachedInput, .perMillionReasoning:
+                "a whole number from 0 to \(WireLimits.amount), with perMillionInput and "
+                    + "perMillionOutput; for the tokens that the upstream reports as cached input "
+                    + "or as reasoning"
             case .cachedPrice:
                 "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
             case .quota: "the name of one of 'quotas'"
@@ -226,12 +234,23 @@ private struct FunctionReader {
         let input = integer(.perMillionInput, Field.amounts)
         let output = integer(.perMillionOutput, Field.amounts)
         let least = integer(.atLeast, Field.amounts)
-        let usageFields = [Field.perMillionInput, .perMillionOutput, .atLeast]
+        let cached = integer(.perMillionCachedInput, Field.amounts)
+        let reasoning = integer(.perMillionReasoning, Field.amounts)
+        let usageFields = [
+            Field.perMillionInput, .perMillionOutput, .perMillionCachedInput, .perMillionReasoning,
+            .atLeast,
+        ]
         var price = Price.fixed(amount ?? 0)
         if members[.price] != nil {
             for field in usageFields where members[field] != nil { refuse(field) }
         } else if let input, let output {
-            price = .usage(perMillionInput: input, perMillionOutput: output, atLeast: least ?? 1)
+            price = .usage(
+                perMillionInput: input,
+                perMillionOutput: output,
+                perMillionCachedInput: cached,
+                perMillionReasoning: reasoning,
+                atLeast: least ?? 1
+            )
         } else if problems.isEmpty,
             members[.quota] == nil || usageFields.contains(where: { members[$0] != nil })
         {

@@ -94,6 +94,8 @@ extension FunctionRules {
         if price.kind == .usage {
             check(.perMillionInput, price.perMillionInput ?? -1)
             check(.perMillionOutput, price.perMillionOutput ?? -1)
+            check(.perMillionCachedInput, price.perMillionCachedInput)
+            check(.perMillionReasoning, price.perMillionReasoning)
         }
         check(.cachedPrice, price.cached)
         check(.quotaUnits, price.quota?.units, Field.counts)
@@ -170,8 +172,8 @@ extension FunctionSetting {
         switch field {
         case .kind, .prompt, .systemPrompt, .maxOutputTokens, .model, .upstreams:
             textOfModel(of: field)
-        case .price, .perMillionInput, .perMillionOutput, .atLeast, .cachedPrice, .quota,
-            .quotaUnits:
+        case .price, .perMillionInput, .perMillionOutput, .perMillionCachedInput,
+            .perMillionReasoning, .atLeast, .cachedPrice, .quota, .quotaUnits:
             textOfPrice(of: field)
         case .cache, .cacheFacts, .audience, .shares, .payer, .version:
             rules.cache.lifetime == .none ? nil : textOfCache(of: field)
@@ -206,6 +208,8 @@ extension FunctionSetting {
         case .price: price.kind == .fixed ? String(price.amount) : nil
         case .perMillionInput: price.perMillionInput.map { String($0) }
         case .perMillionOutput: price.perMillionOutput.map { String($0) }
+        case .perMillionCachedInput: price.perMillionCachedInput.map { String($0) }
+        case .perMillionReasoning: price.perMillionReasoning.map { String($0) }
         case .atLeast: price.kind == .usage ? String(price.amount) : nil
         case .cachedPrice: price.cached.map { String($0) }
         case .quota: price.quota?.name

@@ -64,6 +64,8 @@ public enum SettingsReference {
             kind: upstream
             perMillionInput: 2000
             perMillionOutput: 8000
+            perMillionCachedInput: 500   # default: as perMillionInput
+            perMillionReasoning: 8000    # default: as perMillionOutput
             atLeast: 1              # default 1
             maxOutputTokens: 512    # default 512
             systemPrompt: Answer in two sentences.

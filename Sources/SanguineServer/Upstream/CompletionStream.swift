@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 
 /// A streamed chat completion, from the bytes of its body to pieces and the whole.
@@ -29,6 +30,7 @@ struct CompletionStream: Sendable {
     private var received = 0
     private var text = ""
     private var usage: UpstreamUsage?
+    private var output = OutputMeasure()
     private var finishReason: String?
     private var hasChoice = false
 
@@ -114,9 +116,12 @@ struct CompletionStream: Sendable {
         }
         guard text.utf8.count + piece.utf8.count <= textBytes else { throw tooLarge }
         text += piece
-        let reported = UpstreamUsage(json["usage"])
+        output.add(choicesOf: json)
+        let reported = UpstreamUsage(reportsIn: json)
         if let reported { usage = usage?.merged(with: reported) ?? reported }
-        return UpstreamEvent(chunk: data, text: piece, usage: reported)
+        var event = UpstreamEvent(chunk: data, text: piece, usage: reported)
+        event.output = output
+        return event
     }
 
     /// Lets the parser hand on events, of which those without data are none.

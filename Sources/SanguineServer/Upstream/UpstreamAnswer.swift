@@ -1,47 +1,5 @@
-import SanguineAuthority
+package import SanguineAuthority
 import SanguineModel
-
-/// What a call has used, as the upstream reports it.
-public struct UpstreamUsage: Hashable, Sendable {
-    /// The most of either that is believed: a billion.
-    ///
-    /// It keeps a price within 64 bits.
-    static let largestCount: Int64 = 1_000_000_000
-
-    /// Tokens of the prompt.
-    public let promptTokens: Int64
-    /// Tokens of the answer.
-    public let completionTokens: Int64
-
-    /// Creates a usage.
-    public init(promptTokens: Int64, completionTokens: Int64) {
-        self.promptTokens = promptTokens
-        self.completionTokens = completionTokens
-    }
-
-    /// Reads `usage`, or returns `nil` unless both counts are whole, not negative, and believable.
-    ///
-    /// Embeddings have no tokens of an answer, and do not say so.
-    init?(_ json: JSONValue?, isEmbedding: Bool = false) {
-        let range = 0...Self.largestCount
-        let written = json?["completion_tokens"] ?? (isEmbedding ? 0 : nil)
-        guard let prompt = json?["prompt_tokens"]?.integer, range.contains(prompt),
-            let completion = written?.integer, range.contains(completion)
-        else { return nil }
-        self.init(promptTokens: prompt, completionTokens: completion)
-    }
-
-    /// The larger count of either.
-    ///
-    /// Usage is a running sum, so of several reports the largest is the last; and servers that
-    /// report the prompt first and the answer last leave the other count at zero.
-    func merged(with other: UpstreamUsage) -> UpstreamUsage {
-        UpstreamUsage(
-            promptTokens: max(promptTokens, other.promptTokens),
-            completionTokens: max(completionTokens, other.completionTokens)
-        )
-    }
-}
 
 /// A piece of a streamed answer.
 public struct UpstreamEvent: Hashable, Sendable {
@@ -51,6 +9,10 @@ public struct UpstreamEvent: Hashable, Sendable {
     public let text: String
     /// What the call has used so far; `nil` in chunks that do not say, or say nonsense.
     public let usage: UpstreamUsage?
+    /// What the upstream has made up to here, all choices together.
+    package var output = OutputMeasure()
+    /// Whether this is the beginning of an answer that is too long to be read.
+    var isCutOff = false
 
     /// Creates a piece.
     public init(chunk: [UInt8], text: String, usage: UpstreamUsage? = nil) {
@@ -78,6 +40,7 @@ extension UpstreamEvent {
             text: answer.text,
             usage: answer.usage
         )
+        output = answer.output
     }
 
     /// A message as a chunk has it: readers put calls of tools together by their places.
@@ -107,6 +70,8 @@ public struct UpstreamAnswer: Hashable, Sendable {
     public let finishReason: String?
     /// What the body says, if it was read already; no more than that.
     private(set) var json: JSONValue?
+    /// What the upstream has made, all choices together, if the body was read.
+    private(set) var output = OutputMeasure()
 
     /// Whether both say the same.
     public static func == (lhs: UpstreamAnswer, rhs: UpstreamAnswer) -> Bool {
@@ -142,7 +107,8 @@ public struct UpstreamAnswer: Hashable, Sendable {
 
     /// Reads the body of an answer to the request, or returns `nil` if it is none.
     ///
-    /// A prompt is answered with text. A raw chat completion may be answered without any, as a call
+    /// A prompt is answered with text, or with none and the reason why the answer ends: reasoning
+    /// may have taken all tokens. A raw chat completion may be answered without either, as a call
     /// of tools is.
     init?(body: [UInt8], to request: UpstreamRequest) {
         // The bytes are bounded already, and what was paid for is not refused for its structure.
@@ -154,7 +120,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
         let json = document.value
         if case .embeddings = request {
             guard case .array = json["data"] else { return nil }
-            let usage = UpstreamUsage(json["usage"], isEmbedding: true)
+            let usage = UpstreamUsage(reportsIn: json, isEmbedding: true)
             self.init(text: "", usage: usage, body: body)
             self.json = json
             return
@@ -163,13 +129,15 @@ public struct UpstreamAnswer: Hashable, Sendable {
             case .object = choice["message"]
         else { return nil }
         let text = choice["message"]?["content"]?.string
-        if case .prompt = request, text == nil { return nil }
+        let reason = Self.finishReason(of: choice)
+        if case .prompt = request, text == nil, reason == nil { return nil }
         self.init(
             text: text ?? "",
-            usage: UpstreamUsage(json["usage"]),
+            usage: UpstreamUsage(reportsIn: json),
             body: body,
-            finishReason: Self.finishReason(of: choice)
+            finishReason: reason
         )
+        output.add(choicesOf: json)
         self.json = json
     }
 }

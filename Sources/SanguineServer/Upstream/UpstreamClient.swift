@@ -104,7 +104,7 @@ public struct UpstreamClient: Sendable {
                 if isStreamed {
                     await self.stream(http, for: request, progress, onEvent)
                 } else {
-                    await self.read(http, for: request, progress)
+                    await self.read(http, for: request, progress, onEvent)
                 }
             if case .failure = ended.outcome, progress.isTimeUp {
                 return .failure(.timeout(mayHaveBeenSent: progress.isSent))
@@ -162,14 +162,15 @@ public struct UpstreamClient: Sendable {
     private func read(
         _ http: HTTPClientRequest,
         for request: UpstreamRequest,
-        _ progress: AttemptProgress
+        _ progress: AttemptProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> End {
         do {
             // The deadline is the sleeping task's: this one would end with the answer's head.
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             progress.heard()
             guard response.status == .ok else { return refusal(response) }
-            let body = try await response.body.collect(upTo: configuration.answerBytes)
+            let body = try await collect(response.body, for: request, progress, onEvent)
             progress.heard()
             guard let answer = await answer(body, to: request) else {
                 return (.failure(unlessCancelled(.unreadable, progress)), nil)
@@ -230,7 +231,7 @@ public struct UpstreamClient: Sendable {
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async throws -> End {
-        let body = try await response.body.collect(upTo: configuration.answerBytes)
+        let body = try await collect(response.body, for: request, progress, onEvent)
         progress.heard()
         guard let answer = await answer(body, to: request),
             let event = UpstreamEvent(whole: answer)
@@ -243,6 +244,40 @@ public struct UpstreamClient: Sendable {
             finishReason: answer.finishReason
         )
         return (.success(streamed), nil)
+    }
+
+    /// Reads a body, and gives away what an answer shows that is too long.
+    ///
+    /// - Throws: ``UpstreamError/tooLarge(limit:)``, or what the connection throws.
+    private func collect(
+        _ body: HTTPClientResponse.Body,
+        for request: UpstreamRequest,
+        _ progress: AttemptProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
+    ) async throws -> ByteBuffer {
+        let limit = configuration.answerBytes
+        var read = ByteBuffer()
+        for try await part in body {
+            let room = limit - read.readableBytes
+            guard part.readableBytes > room else {
+                read.writeImmutableBuffer(part)
+                continue
+            }
+            read.writeBytes(part.readableBytesView.prefix(room))
+            let bytes = Array(read.readableBytesView)
+            let beginning = await withTaskExecutorPreference(globalConcurrentExecutor) {
+                CutOffAnswer(bytes, to: request)
+            }
+            if let beginning {
+                var event = UpstreamEvent(chunk: [], text: "")
+                event.output = beginning.output
+                event.isCutOff = true
+                progress.gave()
+                await onEvent(event)
+            }
+            throw UpstreamError.tooLarge(limit: limit)
+        }
+        return read
     }
 
     /// Reads an answer in one piece; a long one on a thread that no connections share.
@@ -268,8 +303,6 @@ public struct UpstreamClient: Sendable {
         let found: UpstreamError
         if let error = error as? UpstreamError {
             found = error
-        } else if error is NIOTooManyBytesError {
-            found = .tooLarge(limit: configuration.answerBytes)
         } else if let error = error as? HTTPClientError, error == .connectTimeout {
             progress.failedToConnect()
             found = .timeout(mayHaveBeenSent: false)

@@ -253,7 +253,7 @@ private final class Viewer: MeteredFunction {
             life: .seconds(60),
             isSent: true,
             chargeWhenCut: {
-                pricing.chargeWhenCut($0, promptBytes: 10, attachments: files.count)
+                pricing.charge($0, promptBytes: 10, attachments: files.count)
             }
         ) { [self] context async throws(Problem) in
             state.withLock { $0.runs += 1 }

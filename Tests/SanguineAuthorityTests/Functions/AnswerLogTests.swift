@@ -78,7 +78,7 @@ struct AnswerLogTests {
         try await run.finished("a run that is cut")
         add("more")
         #expect(log.count == 1)
-        #expect(log.progress.parts == 2 && log.progress.bytes == large.utf8.count + 4)
+        #expect(log.progress.parts == 2 && log.progress.output.textBytes == large.utf8.count + 4)
     }
 
     @Test func `a task that is cancelled waits for no room`() async throws {

@@ -91,7 +91,10 @@ struct CallCutTests {
         var function = function()
         function.body = { [steps] input, context async throws(Problem) in
             await context.write("a", 1)
-            context.report(Usage(inputTokens: 0, outputTokens: input["used"]?.integer ?? 0))
+            var progress = CallProgress()
+            progress.add(bytes: 1)
+            progress.report(Usage(inputTokens: 0, outputTokens: input["used"]?.integer ?? 0))
+            context.report(progress)
             try await steps.pass(1)
             return .init(output: "whole", charge: 10)
         }

@@ -76,6 +76,7 @@ struct FunctionSettingTests {
     @Test func `what is read is written the same`() throws {
         let members: [Field: String] = [
             .kind: "upstream", .perMillionInput: "1", .perMillionOutput: "2", .atLeast: "3",
+            .perMillionCachedInput: "0", .perMillionReasoning: "4",
             .cacheFacts: "birth, place", .attachmentCount: "2", .attachmentTypes: "image/png",
             .prompt: "{{a}} {{settings.birth}}", .systemPrompt: "{{settings.place}}",
         ]
@@ -102,6 +103,11 @@ struct FunctionSettingTests {
             ([.kind: "upstream"], "price"),
             ([.kind: "upstream", .price: "1", .quotaUnits: "2"], "quotaUnits"),
             ([.kind: "upstream", .price: "1", .cachedPrice: "1"], "cachedPrice"),
+            (
+                [.kind: "upstream", .price: "1", .perMillionCachedInput: "1"],
+                "perMillionCachedInput"
+            ),
+            ([.kind: "upstream", .perMillionReasoning: "1"], "price"),
             ([.kind: "upstream", .price: "1", .payer: "each"], "payer"),
             ([.kind: "upstream", .price: "1", .version: "2"], "version"),
             ([.kind: "upstream", .price: "1", .cache: "0s"], "cache"),

@@ -209,7 +209,7 @@ struct OpenAIDoorTests {
 
     @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
         try await withUpstream { _ in
-            .bytesThenHangUp(Self.stream([Self.chunk("a"), Self.chunk("b")]))
+            .bytesThenHangUp(Self.stream([Self.chunk("one "), Self.chunk("two ")]))
         } _: { guest, _ in
             let reply = try await ask(
                 guest,
@@ -222,6 +222,54 @@ struct OpenAIDoorTests {
             #expect(json["error"]?["code"] == "upstream_failed")
             let balance = try await guest.balance()
             #expect((balance.available, balance.held) == (98, 0))
+        }
+    }
+
+    @Test func `an answer that is too long to be read is charged what it shows`() async throws {
+        let words = String(repeating: "word ", count: 8)
+        let token = #"{"token":"word","top_logprobs":[{"token":"words","logprob":-1.25}]}"#
+        let tokens = Array(repeating: token, count: 400).joined(separator: ",")
+        let choice = """
+            {"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"\(words)"},\
+            "logprobs":{"content":[\(tokens)]}}
+            """
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.json("{\"choices\":[\(choice)]}"))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.upstream.answerBytes = 4_096
+                $0.settings.functions[1].rules.price = .usage(
+                    perMillionInput: 0,
+                    perMillionOutput: 1_000_000
+                )
+                $0.settings.functions[1].maxOutputTokens = 20
+            } _: { server in
+                let guest = try await server.guest()
+                let before = try await guest.balance().available
+                let reply = try await ask(guest, key: "long")
+                #expect(reply.status == 502)
+                #expect(reply.body.contains("longer than 4096 bytes"), "\(reply.body)")
+                let balance = try await guest.balance().available
+                #expect(before - balance == 10)
+                #expect(try await ask(guest, key: "long").status == 502)
+                #expect(try await guest.balance().available == balance)
+            }
+        }
+    }
+
+    @Test func `what is no answer and too long costs nothing`() async throws {
+        let page = "<html>" + String(repeating: "x", count: 8_192)
+        try await ScriptedUpstream.with({ _ in .bytes(ScriptedUpstream.json(page)) }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.settings.upstream.answerBytes = 4_096
+            } _: { server in
+                let guest = try await server.guest()
+                let before = try await guest.balance().available
+                #expect(try await ask(guest).status == 502)
+                #expect(try await guest.balance().available == before)
+            }
         }
     }
 

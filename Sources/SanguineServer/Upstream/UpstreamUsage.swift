@@ -1,0 +1,135 @@
+import SanguineAuthority
+import SanguineModel
+
+/// What a call has used, as the upstream reports it.
+///
+/// A report stands in `usage` of the answer or chunk, in its `x_groq.usage`, or in the `usage` of a
+/// choice; of several the larger counts are taken. Each count is a whole number up to a billion;
+/// what is none counts as missing. A report lacks neither input nor output:
+///
+/// | count | member | written by |
+/// |---|---|---|
+/// | input | `prompt_tokens` | OpenAI chat completions |
+/// | | `input_tokens` | OpenAI responses |
+/// | | `input_tokens` with `cache_read_input_tokens` and `cache_creation_input_tokens` added | Anthropic, which reports them apart |
+/// | output | `completion_tokens` | OpenAI chat completions |
+/// | | `output_tokens` | OpenAI responses, Anthropic |
+/// | | `total_tokens` less the input, if that is more | Gemini, xAI: reasoning is in the total only |
+/// | | with `reasoning_tokens` added, if these are more | the same without a total |
+/// | cached | `cached_tokens` in `prompt_tokens_details` or `input_tokens_details` | OpenAI |
+/// | | `prompt_cache_hit_tokens` | DeepSeek |
+/// | | `cached_tokens` | Moonshot |
+/// | | `cache_read_input_tokens` | Anthropic |
+/// | reasoning | `reasoning_tokens` in `completion_tokens_details` or `output_tokens_details` | OpenAI |
+/// | | `reasoning_tokens` | others |
+/// | | what the total has beyond input and output, if that is more | Gemini, xAI |
+///
+/// Cached tokens are at most the input, and those of reasoning at most the output.
+public struct UpstreamUsage: Hashable, Sendable {
+    /// The most of either that is believed: a billion.
+    ///
+    /// It keeps a price within 64 bits.
+    static let largestCount: Int64 = 1_000_000_000
+
+    /// Tokens of the prompt, those of the cache among them.
+    public let promptTokens: Int64
+    /// Tokens of the answer, those of reasoning among them.
+    public let completionTokens: Int64
+    /// Of the prompt's tokens, those that came from the upstream's cache.
+    public let cachedTokens: Int64
+    /// Of the answer's tokens, those of reasoning; `nil` if the upstream does not say.
+    public let reasoningTokens: Int64?
+
+    /// Creates a usage.
+    public init(
+        promptTokens: Int64,
+        completionTokens: Int64,
+        cachedTokens: Int64 = 0,
+        reasoningTokens: Int64? = nil
+    ) {
+        self.promptTokens = promptTokens
+        self.completionTokens = completionTokens
+        self.cachedTokens = cachedTokens
+        self.reasoningTokens = reasoningTokens
+    }
+
+    /// Reads the reports of an answer, or of a chunk of one; `nil` if it has none to be believed.
+    ///
+    /// Embeddings have no tokens of an answer, and do not say so.
+    init?(reportsIn json: JSONValue, isEmbedding: Bool = false) {
+        var reports = [json["usage"], json["x_groq"]?["usage"]]
+        if case .array(let choices) = json["choices"] { reports += choices.map { $0["usage"] } }
+        let read = reports.compactMap { UpstreamUsage($0, isEmbedding: isEmbedding) }
+        guard let first = read.first else { return nil }
+        self = read.dropFirst().reduce(first) { $0.merged(with: $1) }
+    }
+
+    /// Reads one report.
+    init?(_ json: JSONValue?, isEmbedding: Bool = false) {
+        guard let json, case .object = json else { return nil }
+        func largest(_ counts: JSONValue?...) -> Int64? {
+            counts.compactMap { $0?.integer }.filter { (0...Self.largestCount).contains($0) }.max()
+        }
+        let apart = largest(json["cache_read_input_tokens"])
+        let created = largest(json["cache_creation_input_tokens"])
+        let total = isEmbedding ? nil : largest(json["total_tokens"])
+        var input = largest(json["prompt_tokens"])
+        if let named = largest(json["input_tokens"]) {
+            // Only Anthropic's form counts the cache apart, and it has no total.
+            let isApart = json["prompt_tokens"] == nil && json["total_tokens"] == nil
+            let all = isApart ? named + (apart ?? 0) + (created ?? 0) : named
+            input = max(input ?? 0, all)
+        }
+        guard
+            var output = largest(json["completion_tokens"], json["output_tokens"])
+                ?? (isEmbedding ? 0 : nil), let input
+        else { return nil }
+        var reasoning = largest(
+            json["completion_tokens_details"]?["reasoning_tokens"],
+            json["output_tokens_details"]?["reasoning_tokens"],
+            json["reasoning_tokens"]
+        )
+        if let total, total - input > output {
+            reasoning = max(reasoning ?? 0, total - input - output)
+            output = total - input
+        } else if let reasoning, reasoning > output {
+            output += reasoning
+        }
+        let cached = largest(
+            json["prompt_tokens_details"]?["cached_tokens"],
+            json["input_tokens_details"]?["cached_tokens"],
+            json["prompt_cache_hit_tokens"],
+            json["cached_tokens"],
+            apart.map { .integer($0) }
+        )
+        self.init(
+            promptTokens: min(input, Self.largestCount),
+            completionTokens: min(output, Self.largestCount),
+            cachedTokens: min(cached ?? 0, input),
+            reasoningTokens: reasoning
+        )
+    }
+
+    /// The larger of each count.
+    ///
+    /// Usage is a running sum, so of several reports the largest is the last; and servers that
+    /// report the prompt first and the answer last leave the other count at zero.
+    func merged(with other: UpstreamUsage) -> UpstreamUsage {
+        UpstreamUsage(
+            promptTokens: max(promptTokens, other.promptTokens),
+            completionTokens: max(completionTokens, other.completionTokens),
+            cachedTokens: max(cachedTokens, other.cachedTokens),
+            reasoningTokens: [reasoningTokens, other.reasoningTokens].compactMap(\.self).max()
+        )
+    }
+
+    /// The same for a price.
+    var usage: Usage {
+        Usage(
+            inputTokens: promptTokens,
+            outputTokens: completionTokens,
+            cachedInputTokens: cachedTokens,
+            reasoningTokens: reasoningTokens
+        )
+    }
+}
