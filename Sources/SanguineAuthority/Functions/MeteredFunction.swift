@@ -136,6 +136,10 @@ package struct PreparedCall: Sendable {
     /// The files that it works on, as they were found to be the account's; they make calls that
     /// have others another call.
     package internal(set) var attachments: [BlobFacts] = []
+    /// What is asked beside the input, for the key of a kept answer: prompt, model, upstreams.
+    ///
+    /// Default: `nil`, the input says all.
+    package var question: Fingerprint?
     /// What is held: the most that the call can cost.
     package var hold: Int64
     /// What it will probably cost, as long as nothing was learned.
