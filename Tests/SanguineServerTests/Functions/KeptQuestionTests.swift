@@ -60,17 +60,17 @@ struct KeptQuestionTests {
                 ("limit", { $0.maxOutputTokens = 900 }),
             ]
             setup.settings.functions = [Self.setting]
-            #expect(try await !verse(setup))
+            #expect(try await verse(setup) == false)
             #expect(try await verse(setup))
             for (name, change) in changes {
                 var changed = setup
                 change(&changed.settings.functions[0])
-                #expect(try await !verse(changed), "Another \(name) has the old answer.")
+                #expect(try await verse(changed) == false, "Another \(name) has the old answer.")
                 #expect(try await verse(changed), "The answer to another \(name) is not kept.")
             }
             var changed = setup
             changed.settings.upstream.model = "the-next-model"
-            #expect(try await !verse(changed), "Another model of the upstream has the old answer.")
+            #expect(try await verse(changed) == false, "Another model of the upstream has the old answer.")
             #expect(try await verse(setup), "The first answer is gone.")
         }
     }
@@ -101,7 +101,7 @@ struct KeptQuestionTests {
                         "/v1/functions/verse",
                         #"{"input":{"topic":"rain"}}"#
                     )
-                    #expect(try !reply.decode(FunctionResult<String>.self).cached)
+                    #expect(try reply.decode(FunctionResult<String>.self).cached == false)
                 }
                 for isCached in [false, true] {
                     let reply = try await guest.post(

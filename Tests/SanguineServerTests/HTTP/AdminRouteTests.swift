@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import Synchronization
 import TestSupport
