@@ -135,16 +135,17 @@ struct ChargeMomentTests {
     @Test func `a call that waits for its turn and is ended costs nothing, even on start`()
         async throws
     {
-        let function = function(Self.price(.onStart))
+        let function = function(Price.fixed(7).taking(1, of: "readings").charged(.onStart))
         let world = CallWorld(function, limits: .init(running: 4))
         let who = try await world.account()
         let first = try await world.stream(who, "a")
-        try await function.waitForRuns(1)
-        // The quota of three leaves no room for a second call of two units: the first waits alone.
-        #expect(try await world.used(who) == 2)
+        let second = try await world.stream(who, "b")
+        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        #expect(try await world.cancel(who, "b").charged == 0)
+        #expect(try await second.read().code == "call_cancelled")
         #expect(try await world.cancel(who, "a").charged == 7)
         _ = try await first.read()
-        #expect(try await spent(world, who) == Self.all)
+        #expect(try await spent(world, who) == [7, 1])
     }
 
     // MARK: - The server dies

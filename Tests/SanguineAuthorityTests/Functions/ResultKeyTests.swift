@@ -69,7 +69,7 @@ struct ResultKeyTests {
     }
 
     @Test(arguments: caches)
-    func `what is asked is in the key beside the input`(cache: ResultCache) {
+    func `what is asked is in the key, and not only the input`(cache: ResultCache) {
         let (one, other) = (Fingerprint("Be short."), Fingerprint("Be long."))
         #expect(bytes(cache) { $0.question = one } != bytes(cache) { $0.question = other })
         #expect(bytes(cache) { $0.question = one } != bytes(cache))

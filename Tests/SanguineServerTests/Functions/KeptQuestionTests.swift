@@ -75,7 +75,7 @@ struct KeptQuestionTests {
         }
     }
 
-    @Test func `a prompt of code that has changed makes a new answer, unless the input alone counts`()
+    @Test func `a prompt of code that has changed makes a new answer, unless the input decides`()
         async throws
     {
         let hour = Mutex(0)

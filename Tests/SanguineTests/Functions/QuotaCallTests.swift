@@ -158,7 +158,8 @@ struct QuotaCallTests {
         #expect(client.predictedCost(of: Draw.self).expected == 5)
         #expect(try await client.quote(Draw(6)).hold == 5)
         // What tokens have paid is not expected of a call that a unit pays.
-        #expect(client.balance.prediction(of: "draw", .init(expectedCost: 0, quota: nil)).expected == 0)
+        let paidByUnits = SpendingState.Terms(expectedCost: 0, quota: nil)
+        #expect(client.balance.prediction(of: "draw", paidByUnits).expected == 0)
     }
 
     @Test func `a unit that a kill leaves behind is settled by the server's word`() async throws {
