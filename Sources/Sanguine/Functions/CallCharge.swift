@@ -13,6 +13,7 @@ struct CallCharge: Decodable {
     /// What the answer says of the balance.
     ///
     /// - Parameter tokensInstead: What the call costs if too little of its quota is left.
+    /// - Returns: The charge, and the balance after it.
     func answer(tokensInstead: Int64?) -> CallAnswer {
         CallAnswer(
             charged: charged,

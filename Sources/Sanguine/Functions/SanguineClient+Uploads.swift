@@ -44,7 +44,8 @@ extension SanguineClient {
     /// Before a byte of the file is sent, the server is asked for the rules of the function, and for
     /// what is left of the quotas and the balance. A file that is one too many, too large, or
     /// declared as another type is refused then, and so is one for a call that the user cannot pay.
-    /// A function whose answers are kept may be paid by nothing: it is judged by its rules alone.
+    /// If answers of the function are kept, the call may cost nothing, and
+    /// only the rules of the function are checked.
     ///
     /// - Parameters:
     ///   - file: Bytes or a file, as for ``upload(_:progress:)``.

@@ -42,8 +42,8 @@ struct UploadCheck {
     /// - Throws: `quota_exhausted` or `insufficient_tokens`.
     func check(_ quotas: [Quota], _ balance: Balance) throws(SanguineError) {
         var least = function.price.amount
-        if let price = function.price.quota, let quota = quotas.first(where: { $0.name == price.name }),
-            !quota.allows(price.units)
+        if let price = function.price.quota,
+            let quota = quotas.first(where: { $0.name == price.name }), !quota.allows(price.units)
         {
             guard let tokens = price.otherwise else {
                 var problem = Problem(

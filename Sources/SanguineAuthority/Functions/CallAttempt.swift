@@ -295,7 +295,7 @@ struct CallAttempt: Sendable {
         terms.life = max(authority.settings.holdLife, life(prepared, mayWait: mayWait))
         terms.isSent = !mayWait && prepared.isSent
         if isStreamed { terms.run = flight.id }
-        // Of an answer in one piece nobody knows what was made.
+        // How much of an answer in one piece was made is not known.
         let lost = isStreamed ? prepared.chargeWhenCut(CallProgress()) : prepared.hold
         let charge = rules.price.charge(lost, for: .lost)
         terms.chargeWhenCut =

@@ -21,7 +21,7 @@ struct IncompleteEnd: Hashable, Sendable {
     /// Whether the caller has ended it: by a request, or by closing the connection.
     var isByCaller: Bool
 
-    /// The end of a call that was sent, and whose answer nobody knows.
+    /// The end of a call that was sent, and of which no answer is known.
     static let lost = IncompleteEnd(wasSent: true, hasParts: true, isByCaller: false)
 }
 

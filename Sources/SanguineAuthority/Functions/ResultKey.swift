@@ -24,7 +24,7 @@ struct ResultKey: Hashable, Sendable {
     ///   - rules: What the function declares.
     ///   - input: The part of the input that the function heeds.
     ///   - attachments: The files of the call, in their order. Default: none.
-    ///   - question: What the function asks beside the input. Default: nothing.
+    ///   - question: A fingerprint of what the function asks. Default: none.
     ///   - identity: Who asks, and in which session.
     ///   - profile: What is known of the account.
     ///   - sessionLife: How long a session lasts at most from now on.

@@ -174,7 +174,7 @@ final class RunningCall: Sendable {
             let end = IncompleteEnd(
                 wasSent: wasSent,
                 hasParts: progress.parts > 0,
-                // A run that the server stops was cut short by nobody.
+                // A run that the server stops has no reason of its own.
                 isByCaller: problem.code == .callCancelled || flight.cutReason != nil
             )
             let takesQuota = price.quota?.moment.charges(end) ?? false

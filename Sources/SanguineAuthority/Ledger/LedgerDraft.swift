@@ -37,7 +37,7 @@ struct LedgerDraft {
         move(amount, .grant, reason)
     }
 
-    /// Notes what an administrator has changed beside the balance: a grant of nothing.
+    /// Adds an entry for a change of an administrator that does not move the balance.
     mutating func note(_ reason: String) { append(0, .grant, reason) }
 
     mutating func spend(_ amount: Int64, reason: String) throws(Problem) {

@@ -12,7 +12,7 @@ public struct QuotaHold: Hashable, Sendable {
     public var day: CalendarDay
     /// How much.
     public var units: Int64
-    /// Whether the units stay used if nobody learns the end of a call that was sent.
+    /// Whether the units stay used if the call was sent and its end is never known.
     public var isKeptWhenLost: Bool
 
     /// Creates a hold; its units are given back if the call is lost, unless it says otherwise.

@@ -47,7 +47,7 @@ extension AccountCommand {
     }
 }
 
-/// What is given, to whom, and where the server is.
+/// The amount, its reason, the account, and where the server is.
 struct GiftOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
     @OptionGroup var options: SettingsOptions

@@ -22,11 +22,11 @@ public struct FunctionRules: Hashable, Sendable {
         case stop
     }
 
-    /// What makes two calls the same for kept answers, beside the input.
+    /// What distinguishes kept answers, in addition to the input.
     public enum Sameness: String, Hashable, Codable, Sendable, CaseIterable {
         /// The prompt that is made of the input: another prompt is another question.
         case prompt
-        /// The input alone: for a prompt that differs each time, such as one with the time of day.
+        /// Nothing: for a prompt that differs each time, such as one with the time of day.
         ///
         /// A changed prompt needs another ``FunctionRules/version`` then.
         case input
@@ -67,7 +67,7 @@ public struct FunctionRules: Hashable, Sendable {
     ///
     /// Default: `1`.
     public var version: String
-    /// What makes two calls the same for kept answers, beside the input.
+    /// What distinguishes kept answers, in addition to the input.
     ///
     /// It matters only for functions whose prompt is made in code. The model, the upstreams and the
     /// longest answer are part of a kept answer's key in either case. Default: the prompt.

@@ -63,6 +63,7 @@ public struct Price: Hashable, Codable, Sendable {
     ///   - units: How much of it a call takes. Default: 1.
     ///   - otherwise: What a call costs in the balance's unit when too little of the quota is left.
     ///     Default: `nil`, the call is refused then.
+    /// - Returns: The price.
     public static func quota(
         _ name: String,
         units: Int64 = 1,
@@ -169,7 +170,7 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
             inputs: inputs
         )
         attachments = rules.attachments
-        // Whoever reads the list does not have to know the defaults.
+        // Readers of the list need not know the defaults.
         if price.kind == .fixed, price.amount > 0, price.charged == nil { price.charged = .onStart }
         if let quota = price.quota, quota.charged == nil { price.quota?.charged = .onCompletion }
         switch rules.cache.lifetime {

@@ -2,14 +2,15 @@ import SanguineAuthority
 import SanguineModel
 
 extension ModelCall {
-    /// What tells a question to these models from another one, for kept answers.
+    /// Returns a fingerprint of a question to these models, for the keys of kept answers.
     ///
     /// The models are part of it, with their addresses, and so is the longest answer: answers of a
     /// replaced model are not given as those of the new one. Files are left out; the key of a kept
     /// answer has their ids, which are made of their contents.
     ///
     /// - Parameter prompt: What is asked; `nil` for a function whose answers depend on its input
-    ///   alone.
+    ///   only.
+    /// - Returns: The fingerprint.
     func fingerprint(of prompt: Prompt?) -> Fingerprint {
         let asked = upstreams.identities(of: names).map { upstream -> JSONValue in
             [

@@ -309,10 +309,10 @@ private struct FunctionReader {
         }
         if let tokens = integer(.attachmentTokens, Field.tokens) { rules.tokens = tokens }
         if members[.attachmentCount] != nil { return rules }
-        for field in [Field.attachmentMinimum, .attachmentBytes, .attachmentTypes, .attachmentTokens]
-        where members[field] != nil {
-            refuse(field)
-        }
+        let others: [Field] = [
+            .attachmentMinimum, .attachmentBytes, .attachmentTypes, .attachmentTokens,
+        ]
+        for field in others where members[field] != nil { refuse(field) }
         return nil
     }
 

@@ -249,7 +249,7 @@ public struct Upstreams: Sendable {
         return frames.count
     }
 
-    /// What tells the upstreams that may be asked from others, in their order.
+    /// Returns what distinguishes the upstreams that may be asked, in their order.
     ///
     /// - Parameter names: The upstreams that may be asked. Default: all.
     /// - Returns: Name, address, model, and how it is shown a video; no keys.

@@ -70,7 +70,7 @@ struct KeptQuestionTests {
             }
             var changed = setup
             changed.settings.upstream.model = "the-next-model"
-            #expect(try await verse(changed) == false, "Another model of the upstream has the old answer.")
+            #expect(try await verse(changed) == false, "Another upstream model has the old answer.")
             #expect(try await verse(setup), "The first answer is gone.")
         }
     }
