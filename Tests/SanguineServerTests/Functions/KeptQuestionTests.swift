@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// A kept answer is an answer to what was asked: another prompt, model or limit is another question.
+/// A kept answer is found by what was asked: another prompt, model or limit is another question.
 @Suite("Kept answers and what was asked", .bounded)
 struct KeptQuestionTests {
     private struct Verse: FunctionCall {
