@@ -20,7 +20,7 @@ struct FinishReason: Hashable, Sendable {
 extension [UInt8] {
     /// Whether these bytes are a JSON text of white space only.
     ///
-    /// It is the answer of a language model that said nothing. Kept, it would be given for days.
+    /// A language model that said nothing answers so. Such an answer, if kept, is given for days.
     var isBlankText: Bool {
         guard first == UInt8(ascii: "\""), count <= Self.blankBytes else { return false }
         let text = try? JSONParser.parse(self, limits: .stored).value.string

@@ -157,7 +157,7 @@ struct QuotaCallTests {
         #expect(client.cached(.balance)?.available == 90)
         #expect(client.predictedCost(of: Draw.self).expected == 5)
         #expect(try await client.quote(Draw(6)).hold == 5)
-        // What tokens have paid is not expected of a call that a unit pays.
+        // The tokens are not expected of a call that a unit pays.
         let paidByUnits = SpendingState.Terms(expectedCost: 0, quota: nil)
         #expect(client.balance.prediction(of: "draw", paidByUnits).expected == 0)
     }
