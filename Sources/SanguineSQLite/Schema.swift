@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes,
+            indexes, quotaHolds,
         ]
     )
 
@@ -304,6 +304,9 @@ extension Schema {
         CREATE TABLE commits (id INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
         INSERT INTO commits VALUES (1, 0);
         """
+
+    // A unit that was taken before is given back if its call is lost.
+    private static let quotaHolds = "ALTER TABLE holds ADD COLUMN quota_kept INTEGER;"
 
     // Nobody has said until now which indexes know all records: those that have entries are of
     // version 0, and are built again.

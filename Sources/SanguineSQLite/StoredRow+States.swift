@@ -61,6 +61,7 @@ extension HoldRow: StoredRow {
     static let valueColumns = [
         "account", "amount", "expires_at", "state", "captured", "reason", "operation", "sent",
         "quota", "quota_day", "quota_units", "charge_when_cut",
+        "quota_kept",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -81,6 +82,7 @@ extension HoldRow: StoredRow {
         statement.bind(quota?.day.description)
         statement.bind(quota?.units)
         statement.bind(chargeWhenCut)
+        statement.bind(quota?.isKeptWhenLost == true ? 1 : nil as Int64?)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -97,7 +99,12 @@ extension HoldRow: StoredRow {
             guard let day = CalendarDay(statement.text(10)) else {
                 throw .unreadable("The day of a hold's quota")
             }
-            quota = QuotaHold(name: name, day: day, units: statement.integer(11))
+            quota = QuotaHold(
+                name: name,
+                day: day,
+                units: statement.integer(11),
+                isKeptWhenLost: statement.optionalInteger(13) != nil
+            )
         }
         self.init(
             id: try statement.identifier(0),

@@ -168,6 +168,31 @@ extension EndToEnd {
             }
         }
 
+        @Test func `support gives tokens and units by the running server`() async throws {
+            try await TemporaryFolder.with { data in
+                try await ServeProcess.with(data: data, arguments: []) { server in
+                    let guest = try await server.api.guest()
+                    func give(_ command: String...) async throws -> Tool.Ended {
+                        let options = [
+                            "--id", guest.account.description, "--reason", "an outage", "--data",
+                            data.path, "--admin-port", "\(server.adminPort)",
+                        ]
+                        return try await Tool.with(["account"] + command + options) {
+                            try await $0.ended()
+                        }
+                    }
+                    let granted = try await give("grant", "--amount", "5", "--key", "k")
+                    #expect(granted.output == "balance   105 tokens\n", "\(granted.errors)")
+                    let again = try await give("grant", "--amount", "5", "--key", "k")
+                    #expect(again.output == granted.output)
+                    let unused = try await give("give-back", "--quota", "readings", "--amount", "1")
+                    #expect(unused.status == 1 && unused.errors.contains("Give back at most 0"))
+                    let unknown = try await give("give-back", "--quota", "a/b", "--amount", "1")
+                    #expect(unknown.status == 1 && unknown.errors.contains("not_found"))
+                }
+            }
+        }
+
         @Test(arguments: [
             ["nonsense"], ["serve", "--nonsense"], ["serve", "--port"],
             ["serve", "--port", "abc"], ["stand-in", "--port", "70000"], ["account", "show"],
@@ -175,6 +200,7 @@ extension EndToEnd {
             ["balance", "--server", "ftp://nowhere"], ["balance", "--folder", ""],
             ["serve", "--data", ""], ["ledger", "verify", "--data", ""],
             ["account", "show", "--device", "a-device-of-a-guest", "--data", ""],
+            ["account", "grant", "--id", "1", "--amount", "1", "--reason", "a"],
         ])
         func `wrong usage exits with 2 and says so on standard error`(
             arguments: [String]

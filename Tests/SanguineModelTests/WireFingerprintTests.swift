@@ -174,6 +174,17 @@ extension WireFingerprintTests {
             (balance, balanceText),
             (BalanceAnswer(balance: balance), #"{"balance":\#(balanceText)}"#),
             (quota, quotaText),
+            (
+                Quota(name: "readings", limit: 3, used: 5, resetsAt: at, unlimited: true),
+                """
+                {"limit":3,"name":"readings","resetsAt":"2025-11-21T19:18:39.250Z",\
+                "unlimited":true,"used":5}
+                """
+            ),
+            (
+                QuotaAnswer(balance: balance, quota: quota),
+                #"{"balance":\#(balanceText),"quota":\#(quotaText)}"#
+            ),
             (Items(items: [quota]), #"{"items":[\#(quotaText)]}"#),
             (ConsumeRequest(amount: 2), #"{"amount":2}"#),
             (SpendRequest(amount: 3, reason: "tea"), #"{"amount":3,"reason":"tea"}"#),
@@ -243,6 +254,27 @@ extension WireFingerprintTests {
                 #"{"height":2,"id":"ab","size":9,"type":"image/png","width":3}"#
             ),
             (Quote(estimate: 2, hold: 5), #"{"estimate":2,"hold":5}"#),
+            (
+                Price.quota("readings", otherwise: 5).charged(.onStart),
+                """
+                {"amount":0,"kind":"fixed","quota":{"charged":"onStart","name":"readings",\
+                "otherwise":5,"units":1}}
+                """
+            ),
+            (
+                Price.fixed(5).charged(.onCompletion),
+                #"{"amount":5,"charged":"onCompletion","kind":"fixed"}"#
+            ),
+            (
+                AttachmentRules(count: 2, minimum: 1, bytes: 9, types: ["image/png"], tokens: 3),
+                #"{"bytes":9,"count":2,"minimum":1,"tokens":3,"types":["image/png"]}"#
+            ),
+            (
+                Quote(estimate: 0, hold: 0, quota: .init("readings", otherwise: 5)),
+                """
+                {"estimate":0,"hold":0,"quota":{"name":"readings","otherwise":5,"units":1}}
+                """
+            ),
             (
                 FunctionResult(
                     output: "becau",

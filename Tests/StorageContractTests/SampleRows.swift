@@ -78,7 +78,7 @@ enum SampleRows {
                 reason: "ask",
                 operation: "a-key",
                 sent: true,
-                quota: QuotaHold(name: "readings", day: day, units: 2),
+                quota: QuotaHold(name: "readings", day: day, units: 2, isKeptWhenLost: true),
                 chargeWhenCut: 5
             )
         ),

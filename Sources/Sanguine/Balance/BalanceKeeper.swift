@@ -126,8 +126,17 @@ final class BalanceKeeper: EntrySource {
     func openCall(_ key: String) -> OpenCall? { guarded.withLock { $0.state.calls[key] } }
 
     /// What the next call of a function will probably cost.
-    func prediction(of function: String, orElse declared: Int64) -> PredictedCost {
-        guarded.withLock { $0.state.balance.costs.prediction(of: function, orElse: declared) }
+    func prediction(of function: String, _ terms: SpendingState.Terms) -> PredictedCost {
+        guarded.withLock { guarded in
+            let costs = guarded.state.balance.costs
+            let known = costs.prediction(of: function, orElse: terms.expectedCost)
+            let tokensInstead = guarded.state.quotas.tokensInstead(of: terms.quota) ?? 0
+            return PredictedCost(
+                expected: known.expected + tokensInstead,
+                meanError: known.meanError,
+                count: known.count
+            )
+        }
     }
 
     /// The user's account has become known.

@@ -117,6 +117,7 @@ struct BalanceState: Sendable {
         _ key: String,
         function: String,
         expectedCost: Int64,
+        tokensInstead: Int64 = 0,
         isWaiting: Bool = false,
         at now: Timestamp
     ) -> Bool {
@@ -125,7 +126,7 @@ struct BalanceState: Sendable {
         pending[key] = PendingCharge(
             key: key,
             predicted: min(
-                max(0, costs.expectedCost(of: function) ?? expectedCost),
+                max(0, costs.expectedCost(of: function) ?? expectedCost) + tokensInstead,
                 WireLimits.amount
             ),
             since: now,
@@ -159,7 +160,9 @@ struct BalanceState: Sendable {
     ) {
         defer { checkInvariants() }
         pending[key]?.phase = .charged(answer.charged, head: answer.head)
-        if !answer.cached, let function { costs.learn(answer.charged, of: function) }
+        if !answer.cached, let function {
+            costs.learn(answer.charged - answer.tokensInstead, of: function)
+        }
         let balance = Balance(
             unit: base?.balance.unit ?? "tokens",
             available: answer.available,

@@ -207,6 +207,16 @@ struct QuotaBook: Sendable {
 
     // MARK: - Calls
 
+    /// What a call of that price pays in tokens because too little of its quota seems to be left.
+    ///
+    /// Nothing as long as the quota is not known: then a unit is expected to be there.
+    func tokensInstead(of price: Price.QuotaPrice?) -> Int64? {
+        guard let price, let tokens = price.otherwise,
+            lines[price.name]?.visible?.allows(price.units) == false
+        else { return nil }
+        return tokens
+    }
+
     /// A call begins that takes of a quota; see ``BalanceState``.
     mutating func began(
         _ key: String,

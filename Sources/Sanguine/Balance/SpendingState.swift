@@ -46,15 +46,17 @@ struct SpendingState: Sendable {
     mutating func began(_ call: OpenCall, _ terms: Terms) -> Bool {
         guard !call.isQueued || calls.queued < BalanceLimits.queuedCalls else { return false }
         let isWaiting = call.state == .waiting
+        let tokensInstead = quotas.tokensInstead(of: terms.quota)
         let isTaken = balance.began(
             call.key,
             function: call.function,
             expectedCost: terms.expectedCost,
+            tokensInstead: tokensInstead ?? 0,
             isWaiting: isWaiting,
             at: call.begunAt
         )
         guard isTaken else { return false }
-        if let quota = terms.quota {
+        if let quota = terms.quota, tokensInstead == nil {
             quotas.began(call.key, quota, isWaiting: isWaiting, at: call.begunAt)
         }
         calls.began(call)

@@ -47,6 +47,9 @@ public final class AnswerModel<Output: Codable & Sendable> {
     public private(set) var phase = Phase.waiting
     /// The whole answer, once it is there.
     public private(set) var result: FunctionResult<Output>?
+    /// Why the language model stopped, once the answer is there: `stop` after a whole one, `length`
+    /// or `content_filter` after a part of one; `nil` where the model does not say.
+    public var finishReason: String? { result?.finishReason }
     /// Why there is no answer, or not all of it.
     public private(set) var error: SanguineError?
 

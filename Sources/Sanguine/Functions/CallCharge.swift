@@ -10,13 +10,18 @@ struct CallCharge: Decodable {
     let cached: Bool
     let quota: Quota?
 
-    var answer: CallAnswer {
+    /// What the answer says of the balance.
+    ///
+    /// - Parameter tokensInstead: What the call costs if too little of its quota is left.
+    /// - Returns: The charge, and the balance after it.
+    func answer(tokensInstead: Int64?) -> CallAnswer {
         CallAnswer(
             charged: charged,
             available: tokensRemaining,
             held: held,
             head: head,
-            cached: cached
+            cached: cached,
+            tokensInstead: quota == nil ? min(charged, tokensInstead ?? 0) : 0
         )
     }
 }

@@ -9,6 +9,8 @@ struct CallSending: Sendable {
     let body: Data?
     /// Whether it is sent until it is answered.
     var isQueued = false
+    /// What it costs if too little of its quota is left, as far as that is declared.
+    var tokensInstead: Int64?
 }
 
 /// How the sendings of a call have failed.

@@ -49,7 +49,7 @@ extension FunctionCaller {
             state.answered(
                 sending.key,
                 function: sending.function,
-                charge.answer,
+                charge.answer(tokensInstead: sending.tokensInstead),
                 charge.quota,
                 epoch: epoch,
                 at: now

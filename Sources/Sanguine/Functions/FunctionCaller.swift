@@ -213,7 +213,8 @@ final class FunctionCaller: Sendable {
         return CallSending(
             key: Identifier(at: configuration.clock.now(), using: &random).description,
             function: Call.name,
-            body: try Self.body(function)
+            body: try Self.body(function),
+            tokensInstead: Call.rules.price.quota?.otherwise
         )
     }
 
@@ -231,7 +232,8 @@ final class FunctionCaller: Sendable {
         }
     }
 
-    private static func terms<Call: FunctionCall>(_: Call.Type) -> SpendingState.Terms {
+    /// What calls of a function take, as it is declared.
+    static func terms<Call: FunctionCall>(_: Call.Type) -> SpendingState.Terms {
         SpendingState.Terms(expectedCost: Call.expectedCost, quota: Call.rules.price.quota)
     }
 

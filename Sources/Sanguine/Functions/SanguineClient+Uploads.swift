@@ -34,6 +34,52 @@ extension SanguineClient {
             UploadReport(tell: progress ?? { _ in })
         )
     }
+
+    /// Stores a file for a call of a function, unless that call would be refused.
+    ///
+    /// ```swift
+    /// let photo = try await client.upload(.file(url, type: "image/jpeg"), for: Describe.self)
+    /// ```
+    ///
+    /// Before a byte of the file is sent, the server is asked for the rules of the function, and for
+    /// what is left of the quotas and the balance. A file that is one too many, too large, or
+    /// declared as another type is refused then, and so is one for a call that the user cannot pay.
+    /// If answers of the function are kept, the call may cost nothing, and
+    /// only the rules of the function are checked.
+    ///
+    /// - Parameters:
+    ///   - file: Bytes or a file, as for ``upload(_:progress:)``.
+    ///   - call: The function that is to be called.
+    ///   - others: The files that the call brings already. Default: none.
+    ///   - progress: As for ``upload(_:progress:)``.
+    /// - Returns: The id by which `FunctionCall.attachments` names it, size and type.
+    /// - Throws: ``SanguineError``: in this order `not_found`, `invalid_content`, `quota_exhausted`,
+    ///   `insufficient_tokens`, and what ``upload(_:progress:)`` throws.
+    public nonisolated(nonsending) func upload<Call: FunctionCall>(
+        _ file: RequestBody,
+        for call: Call.Type,
+        besides others: [BlobFacts] = [],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
+    ) async throws(SanguineError) -> BlobFacts {
+        if let refusal = configuration.refusal { throw refusal }
+        let functions = users.present.functions
+        functions.allowSignIn()
+        let list = try await functions.call.call(
+            "GET",
+            "/v1/functions",
+            as: Items<FunctionDescription>.self
+        ).value
+        guard let function = list.items.first(where: { $0.name == Call.name }) else {
+            throw .problem(Problem(.notFound, "Use a name that GET /v1/functions lists."))
+        }
+        let check = UploadCheck(function: function)
+        try check.check(type: file.type, bytes: file.knownBytes, besides: others)
+        if function.cache == ResultCache.none.name {
+            let quotas = function.price.quota == nil ? [] : try await refresh(.quotas)
+            try check.check(quotas, try await refresh(.balance))
+        }
+        return try await upload(file, progress: progress)
+    }
 }
 
 extension FunctionCaller {

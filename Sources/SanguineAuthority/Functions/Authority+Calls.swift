@@ -208,8 +208,8 @@ extension Authority {
 
     /// Cleans up after a process that died: releases the calls that were never sent upstream.
     ///
-    /// Their keys are forgotten. Calls that were sent stay until their hold expires, and are
-    /// charged.
+    /// Their keys are forgotten. Calls that were sent end at once if they cost nothing when they are
+    /// lost; others stay until their hold expires, and are charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
@@ -267,7 +267,7 @@ extension Authority {
         call.quota = hold?.quota
         let end = CallEnd.cut(
             charge: wasSent ? hold?.chargeWhenCut ?? 0 : 0,
-            takesQuota: wasSent && count > 0,
+            takesQuota: wasSent && hold?.quota?.isKeptWhenLost ?? false,
             .interrupted
         )
         _ = try await settle(call, end, parts: count)

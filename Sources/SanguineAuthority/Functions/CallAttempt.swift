@@ -122,6 +122,7 @@ struct CallAttempt: Sendable {
             rules,
             input: prepared.input,
             attachments: prepared.attachments,
+            question: prepared.question,
             identity: identity,
             profile: profile,
             sessionLife: authority.settings.refreshTokenLife,
@@ -192,6 +193,7 @@ struct CallAttempt: Sendable {
             isPlain: !reader.wantsParts,
             expiresAt: expiresAt,
             fingerprint: submission.fingerprint,
+            price: rules.price,
             cost: prepared.chargeWhenCut
         )
         let origin = CallReply.Origin.run(isKept: question.key != nil)
@@ -263,6 +265,7 @@ struct CallAttempt: Sendable {
             isPlain: !reader.wantsParts,
             expiresAt: expiresAt,
             fingerprint: submission.fingerprint,
+            price: rules.price,
             cost: prepared.chargeWhenCut
         )
         let answer = begin(running, places, .shared)
@@ -291,10 +294,12 @@ struct CallAttempt: Sendable {
         terms.quota = rules.price.quota
         terms.life = max(authority.settings.holdLife, life(prepared, mayWait: mayWait))
         terms.isSent = !mayWait && prepared.isSent
-        if isStreamed {
-            terms.run = flight.id
-            terms.chargeWhenCut = prepared.isSent ? prepared.chargeWhenCut(CallProgress()) : nil
-        }
+        if isStreamed { terms.run = flight.id }
+        // How much of an answer in one piece was made is not known.
+        let lost = isStreamed ? prepared.chargeWhenCut(CallProgress()) : prepared.hold
+        let charge = rules.price.charge(lost, for: .lost)
+        terms.chargeWhenCut =
+            prepared.isSent && (isStreamed || charge < prepared.hold) ? charge : nil
         return terms
     }
 

@@ -9,11 +9,12 @@ import SanguineModel
 ///    ``AcceptedCall/Record``.
 /// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
 ///    finds it settled and moves nothing.
-/// 3. A hold whose call was sent upstream is charged on expiry, that of a stream with what is
-///    known to be made; one whose call never was is released, and its key forgotten, so that the
-///    call can be made again.
-/// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with a
-///    release, to the day on which it was taken and to no other.
+/// 3. A hold whose call was sent upstream is charged on expiry with what its price says of a lost
+///    call, see ``IncompleteEnd``; one whose call never was is released, and its key forgotten, so
+///    that the call can be made again.
+/// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with
+///    any end that does not charge it, to the day on which it was taken and to no other.
+/// 5. A call takes units of its quota, or the tokens that its price names instead: never both.
 struct CallCommands: Sendable {
     let now: Timestamp
     let quotas: QuotaCommands
@@ -39,15 +40,32 @@ struct CallCommands: Sendable {
             )
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
+            var exhausted: Problem?
             if let quota = terms.quota {
-                var period = try period(taking: quota, of: account, loaded)
-                period.seq = draft.takeNumber()
-                call.quota = QuotaHold(name: quota.name, day: period.day, units: quota.units)
-                rows.append(.quota(period))
+                do throws(Problem) {
+                    var period = try period(taking: quota, of: account, loaded)
+                    period.seq = draft.takeNumber()
+                    call.quota = QuotaHold(
+                        name: quota.name,
+                        day: period.day,
+                        units: quota.units,
+                        isKeptWhenLost: quota.moment.charges(.lost)
+                    )
+                    rows.append(.quota(period))
+                } catch {
+                    guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
+                        throw error
+                    }
+                    (call.tokensInstead, exhausted) = (tokens, error)
+                }
             }
             if terms.holds {
                 let hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
-                try draft.hold(hold.amount, reason: hold.reason)
+                do throws(Problem) {
+                    try draft.hold(hold.amount, reason: hold.reason)
+                } catch {
+                    throw error.orWaiting(until: exhausted)
+                }
                 rows.append(.hold(hold))
                 call.hold = hold.id
             }
@@ -186,6 +204,7 @@ struct CallCommands: Sendable {
                     capture(charge, &hold, &draft, &rows)
                 case .cut(let charge, let takesQuota, _) where charge > 0 || takesQuota:
                     capture(charge, &hold, &draft, &rows)
+                    if !takesQuota { giveUnitsBack(of: hold, &draft, &rows, loaded) }
                 case .failed, .cut:
                     release(&hold, &draft, &rows, loaded)
                 }
@@ -229,7 +248,10 @@ struct CallCommands: Sendable {
         return .running(row)
     }
 
-    /// Ends a hold whose time is over, or whose call is known to have died before it was sent.
+    /// Ends a hold whose time is over, or early one whose call is known to have died.
+    ///
+    /// Early it ends only if nothing is charged: the call was never sent, or costs nothing when it
+    /// is lost.
     func expire(_ due: HoldRow, evenEarly: Bool = false) -> Command<Bool> {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
         if let key = due.operation { keys.append(.operation(due.account, key: key)) }
@@ -237,13 +259,15 @@ struct CallCommands: Sendable {
         return Command(keys: keys) { loaded in
             guard let balance = loaded.balance(due.account),
                 var hold = loaded.hold(due.id), hold.state == .open,
-                evenEarly ? !hold.sent : hold.expiresAt <= now
+                evenEarly ? !hold.sent || hold.isFreeWhenLost : hold.expiresAt <= now
             else { return Decision(false) }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
-            let charge = hold.chargeWhenCut ?? hold.amount
-            if hold.sent {
+            let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
+            let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
+            if charge > 0 || keepsUnits {
                 capture(charge, &hold, &draft, &rows)
+                if !keepsUnits { giveUnitsBack(of: hold, &draft, &rows, loaded) }
             } else {
                 release(&hold, &draft, &rows, loaded, as: .expire)
             }
@@ -253,7 +277,9 @@ struct CallCommands: Sendable {
                 operation.state == .running(hold: hold.id)
             {
                 if hold.sent {
-                    operation.state = .done(Self.unanswered(hold, charge, draft.balance))
+                    operation.state = .done(
+                        Self.unanswered(charge, isStreamed: operation.run != nil, draft.balance)
+                    )
                     operation.at = now
                     changes.append(.put(.operation(operation)))
                 } else {
@@ -279,16 +305,23 @@ struct CallCommands: Sendable {
 extension HoldRow {
     /// What is held for a call.
     fileprivate init(of call: AcceptedCall, _ terms: CallTerms, expiresAt end: Timestamp) {
+        // Only what a lost call costs is to be told apart from the hold.
+        var lost = terms.chargeWhenCut
+        if call.tokensInstead > 0, lost != nil || terms.quota?.moment == .onCompletion {
+            let isCharged = terms.quota?.moment.charges(.lost) ?? false
+            lost = (lost ?? terms.hold) + (isCharged ? call.tokensInstead : 0)
+        }
+        let amount = terms.hold + call.tokensInstead
         self.init(
             id: call.operation,
             account: call.account,
-            amount: terms.hold,
+            amount: amount,
             expiresAt: end,
             reason: terms.function,
             operation: call.key,
             sent: terms.isSent,
             quota: call.quota,
-            chargeWhenCut: terms.chargeWhenCut.map { min($0, terms.hold) }
+            chargeWhenCut: lost.map { min($0, amount) }
         )
     }
 }
@@ -365,6 +398,16 @@ extension CallCommands {
         draft.release(hold, as: kind)
         hold.state = kind == .expire ? .expired : .released
         rows.append(.hold(hold))
+        giveUnitsBack(of: hold, &draft, &rows, loaded)
+    }
+
+    /// Gives back what a hold has of a quota, to the day on which it was taken.
+    private func giveUnitsBack(
+        of hold: HoldRow,
+        _ draft: inout LedgerDraft,
+        _ rows: inout [Row],
+        _ loaded: Loaded
+    ) {
         guard let quota = hold.quota else { return }
         let row = loaded.quota(hold.account, name: quota.name)
         guard var period = QuotaCommands.givenBack(quota, to: row) else { return }
@@ -373,19 +416,19 @@ extension CallCommands {
     }
 
     private static func unanswered(
-        _ hold: HoldRow,
         _ charge: Int64,
+        isStreamed: Bool,
         _ balance: BalanceRow
     ) -> StoredAnswer {
         var problem = Problem(
             .upstreamTimeout,
             """
-            The call was sent and never answered, and was charged with the \(hold.amount) that \
-            were held for it. Use a new Idempotency-Key to call again.
+            The call was sent and never answered. 'charged' says what was charged for it. Use a new \
+            Idempotency-Key to call again.
             """
         )
         // What was made of a stream is known.
-        if hold.chargeWhenCut != nil { problem = .interrupted }
+        if isStreamed { problem = .interrupted }
         problem.charged = charge
         return StoredAnswer(
             status: problem.status,
@@ -415,6 +458,22 @@ extension CallEnd {
 }
 
 extension Problem {
+    /// The refusal of a call that may be paid in tokens or, later, in units.
+    fileprivate func orWaiting(until exhausted: Problem?) -> Problem {
+        guard let exhausted else { return self }
+        var problem = Problem(
+            code,
+            """
+            Get more tokens, or wait until 'resetsAt': too little of the quota is left, and the \
+            balance does not cover what the call costs instead.
+            """,
+            retryAfter: exhausted.retryAfter
+        )
+        (problem.available, problem.held, problem.required) = (available, held, required)
+        (problem.resetsAt, problem.lifts) = (exhausted.resetsAt, exhausted.lifts)
+        return problem
+    }
+
     static var callExpired: Problem {
         Problem(
             .upstreamTimeout,

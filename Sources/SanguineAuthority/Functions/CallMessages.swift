@@ -19,7 +19,7 @@ public struct CallTerms: Hashable, Sendable {
     public var isSent: Bool
     /// The run whose parts the answer streams; `nil` if it comes in one piece.
     public var run: Identifier?
-    /// What a streamed call is charged if nothing comes of it after it was sent.
+    /// What the call is charged if nothing comes of it after it was sent; `nil` for all of the hold.
     public var chargeWhenCut: Int64?
     /// Why the function cannot run now, whoever pays, or `nil` if it can.
     ///
@@ -62,6 +62,10 @@ public struct AcceptedCall: Hashable, Sendable {
     public var hold: Identifier?
     /// What it takes of a daily quota, or `nil` for nothing.
     public var quota: QuotaHold?
+    /// The tokens that it costs instead of units of a quota, of which too few were left.
+    ///
+    /// They are part of the hold. Default: none.
+    public var tokensInstead: Int64 = 0
     /// What is stored of it under its key.
     ///
     /// Default: that it runs, and then how it has ended.
@@ -102,7 +106,6 @@ public enum CallEnd: Sendable {
     /// It failed: release the hold, give the quota back, and answer with the problem.
     case failed(Problem)
     /// It was cut short after something was made: charge this, at most the hold, and answer with
-    /// the problem, which says so. The quota is given back if the charge is nothing and no part was
-    /// made.
+    /// the problem, which says so. The units of a quota are given back unless it takes them.
     case cut(charge: Int64, takesQuota: Bool, Problem)
 }

@@ -189,7 +189,7 @@ struct CallRun: Sendable {
         while !Task.isCancelled {
             await services.deadlines.sleep(for: Self.storeInterval)
             guard !Task.isCancelled, let parts = unstored else { continue }
-            let cost = prepared.chargeWhenCut(flight.log.progress)
+            let cost = leader.chargeWhenLost(flight.log.progress)
             do throws(Problem) {
                 try await authority.store(parts.row, of: leader.call, chargeWhenCut: cost)
                 flight.log.stored(through: parts.end)
@@ -216,7 +216,7 @@ struct CallRun: Sendable {
         var changes: [Change] = []
         if flight.isStreamed, let parts = unstored { changes.append(.put(.parts(parts.row))) }
         guard let key, case .made(let output, _, let reason) = end,
-            output.count <= services.keptBytes, reason?.isNatural ?? true
+            output.count <= services.keptBytes, reason?.isNatural ?? true, !output.isBlankText
         else { return (changes, nil) }
         let now = authority.clock.now()
         let row = ResultRow(
@@ -400,7 +400,8 @@ extension Problem {
         return Problem(
             code,
             """
-            What was made before is kept under this key, and was charged. Call again with a new key.
+            What was made before is kept under this key; 'charged' says what it cost. Call again \
+            with a new key.
             """
         )
     }

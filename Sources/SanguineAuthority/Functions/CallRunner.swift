@@ -204,10 +204,20 @@ package final class CallRunner: Sendable {
             for: function,
             settings: settings
         )
-        return Quote(
+        var quote = Quote(
             estimate: min(prepared.hold, services.estimates.estimate(of: name) ?? prepared.guess),
-            hold: prepared.hold
+            hold: prepared.hold,
+            quota: function.rules.price.quota
         )
+        if let price = quote.quota, let tokens = price.otherwise {
+            let quotas = try await authority.quotas(identity.account).0.items
+            if quotas.first(where: { $0.name == price.name })?.allows(price.units) == false {
+                quote.quota = nil
+                quote.estimate += tokens
+                quote.hold += tokens
+            }
+        }
+        return quote
     }
 
     /// Calls a function, or gives the answer of the same call again.

@@ -117,6 +117,10 @@ package struct PreparedCall: Sendable {
     /// The files that it works on, as they were found to be the account's; they make calls that
     /// have others another call.
     package internal(set) var attachments: [BlobFacts] = []
+    /// A fingerprint of prompt, model and upstreams, for the key of a kept answer.
+    ///
+    /// Default: `nil`, the answer depends on the input only.
+    package var question: Fingerprint?
     /// What is held: the most that the call can cost.
     package var hold: Int64
     /// What it will probably cost, as long as nothing was learned.

@@ -4,8 +4,8 @@ import SanguineModel
 /// What a kept answer is an answer to, and how long it counts.
 ///
 /// The key is made of the function with its version, the audience, what the lifetime depends on
-/// (a day, a session, facts of the account), the input in its canonical form, and the files of the
-/// call by their contents. The audience is in it by construction: an account's entry can be found
+/// (a day, a session, facts of the account), the input in its canonical form, the files of the
+/// call by their contents, and what the function asks: prompt, model, upstreams. The audience is in it by construction: an account's entry can be found
 /// by that account alone.
 struct ResultKey: Hashable, Sendable {
     /// SHA-256 of all of it.
@@ -24,6 +24,7 @@ struct ResultKey: Hashable, Sendable {
     ///   - rules: What the function declares.
     ///   - input: The part of the input that the function heeds.
     ///   - attachments: The files of the call, in their order. Default: none.
+    ///   - question: A fingerprint of what the function asks. Default: none.
     ///   - identity: Who asks, and in which session.
     ///   - profile: What is known of the account.
     ///   - sessionLife: How long a session lasts at most from now on.
@@ -33,6 +34,7 @@ struct ResultKey: Hashable, Sendable {
         _ rules: FunctionRules,
         input: JSONValue,
         attachments: [BlobFacts] = [],
+        question: Fingerprint? = nil,
         identity: Identity,
         profile: Account,
         sessionLife: Duration,
@@ -75,7 +77,8 @@ struct ResultKey: Hashable, Sendable {
                 rules.cache.name,
                 condition,
                 String(decoding: input.canonical, as: UTF8.self),
-                attachments.map(\.id).joined(separator: " ")
+                attachments.map(\.id).joined(separator: " "),
+                question.map { Data($0.bytes).base64EncodedString() } ?? ""
             ).bytes
     }
 

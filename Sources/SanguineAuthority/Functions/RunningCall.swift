@@ -30,6 +30,8 @@ final class RunningCall: Sendable {
     let expiresAt: Duration
     /// What tells the request from another one under its key.
     let fingerprint: Fingerprint
+    /// What the function costs, and when that is charged.
+    let price: Price
     /// What is charged for what was made, if the run is cut short.
     let cost: @Sendable (CallProgress) -> Int64
     /// Its end: the answer, or why there is none.
@@ -53,6 +55,7 @@ final class RunningCall: Sendable {
         isPlain: Bool,
         expiresAt: Duration,
         fingerprint: Fingerprint,
+        price: Price,
         cost: @escaping @Sendable (CallProgress) -> Int64
     ) {
         self.call = call
@@ -62,6 +65,7 @@ final class RunningCall: Sendable {
         self.isPlain = isPlain || !flight.isStreamed
         self.expiresAt = expiresAt
         self.fingerprint = fingerprint
+        self.price = price
         self.cost = cost
     }
 
@@ -140,14 +144,24 @@ final class RunningCall: Sendable {
         )
     }
 
+    /// What is charged if nothing more is learned of the call than this.
+    func chargeWhenLost(_ progress: CallProgress) -> Int64 { charge(progress, .lost) }
+
+    /// What is charged for an answer that is not whole, in tokens.
+    private func charge(_ progress: CallProgress, _ end: IncompleteEnd) -> Int64 {
+        let paysInstead = price.quota?.moment.charges(end) ?? false
+        return price.charge(cost(progress), for: end) + (paysInstead ? call.tokensInstead : 0)
+    }
+
     /// How the call ends with its run.
     ///
     /// - Returns: `nil` if nothing is kept of the call.
     func end(_ end: FlightEnd) -> CallEnd? {
         switch (end, terms) {
         case (.made(let output, let charge, let reason), .price):
-            return .succeeded(charge: charge) { [call] balance, quota in
-                AnswerEncoder.result(output, charge, false, call.operation, balance, quota, reason)
+            let all = charge + call.tokensInstead
+            return .succeeded(charge: all) { [call] balance, quota in
+                AnswerEncoder.result(output, all, false, call.operation, balance, quota, reason)
             }
         case (.made(let output, _, let reason), .cached(let charge)):
             return .succeeded(charge: charge) { [call] balance, quota in
@@ -157,11 +171,14 @@ final class RunningCall: Sendable {
             return .failed(problem)
         case (.cut(let problem, let wasSent), .price):
             let progress = flight.log.progress
-            return .cut(
-                charge: wasSent ? cost(progress) : 0,
-                takesQuota: wasSent && progress.parts > 0,
-                problem
+            let end = IncompleteEnd(
+                wasSent: wasSent,
+                hasParts: progress.parts > 0,
+                // A run that the server stops has no reason of its own.
+                isByCaller: problem.code == .callCancelled || flight.cutReason != nil
             )
+            let takesQuota = price.quota?.moment.charges(end) ?? false
+            return .cut(charge: charge(progress, end), takesQuota: takesQuota, problem)
         case (.cut(let problem, _), .cached):
             return .cut(charge: 0, takesQuota: false, problem)
         case (.withdrawn, _):

@@ -8,7 +8,7 @@ import SanguineModel
 /// 2. However many transfers an operation makes, it takes one number of the feed: the owner sees
 ///    all of them or none.
 /// 3. The last transfer's running balances are the balance's.
-/// 4. Nothing moves nothing: an amount of zero makes no transfer.
+/// 4. Nothing moves nothing: an amount of zero makes no transfer, unless it is a note.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
@@ -36,6 +36,9 @@ struct LedgerDraft {
     mutating func grant(_ amount: Int64, reason: String) {
         move(amount, .grant, reason)
     }
+
+    /// Adds an entry for a change of an administrator that does not move the balance.
+    mutating func note(_ reason: String) { append(0, .grant, reason) }
 
     mutating func spend(_ amount: Int64, reason: String) throws(Problem) {
         try require(amount)
@@ -72,7 +75,10 @@ struct LedgerDraft {
     }
 
     private mutating func move(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
-        guard amount > 0 else { return }
+        if amount > 0 { append(amount, kind, reason) }
+    }
+
+    private mutating func append(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
         if transfers.isEmpty {
             balance.seq = takeNumber()
             balance.changedAt = now
@@ -98,7 +104,7 @@ struct LedgerDraft {
 
     private func checkInvariants() {
         assert(balance.available >= 0 && balance.held >= 0)
-        assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount > 0 })
+        assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount >= 0 })
         assert(transfers.last?.availableAfter == balance.available)
         assert(transfers.last?.heldAfter == balance.held)
     }

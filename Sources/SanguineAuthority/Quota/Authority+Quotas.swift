@@ -25,6 +25,24 @@ extension Authority {
         try await perform(quota.consume(name, account, submission))
     }
 
+    /// Gives units of a daily quota back, which counts them as not used.
+    ///
+    /// For support. At most the units that are used today can be given back, so that no more is left
+    /// than the day allows.
+    ///
+    /// - Throws: in this order `not_found` for an unknown account or name, `idempotency_mismatch`,
+    ///   `idempotency_expired`, `invalid_content`.
+    public func giveBack(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>
+    ) async throws(Problem) -> Answer {
+        // As for grants: no client's key can contain a blank.
+        var submission = submission
+        submission.key = "units " + submission.key
+        return try await perform(quota.giveBack(name, account, encoder, submission))
+    }
+
     var quota: QuotaCommands {
         QuotaCommands(limits: settings.quotas, now: clock.now())
     }

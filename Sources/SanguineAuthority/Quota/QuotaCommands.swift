@@ -58,6 +58,66 @@ struct QuotaCommands: Sendable {
         }
     }
 
+    /// Counts units as not used, and notes that in the ledger.
+    ///
+    /// - Throws: `invalid_content` for more units than are used.
+    func giveBack(
+        _ name: String,
+        _ account: Identifier,
+        _ encoder: AnswerEncoder,
+        _ submission: Submission<SpendRequest>
+    ) -> Command<Answer> {
+        let keys: [Key] = [
+            .account(account), .balance(account), .quota(account, name: name),
+            .operation(account, key: submission.key),
+        ]
+        return Command(keys: keys) { loaded throws(Problem) in
+            guard let profile = loaded.account(account)?.profile,
+                let balance = loaded.balance(account)
+            else { throw .noAccount }
+            guard let limit = limits[name] else { throw .noQuota }
+            let row = loaded.operation(account, key: submission.key)
+            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                return Decision(Answer(answer, replayed: true))
+            }
+            let request = try submission.content.get()
+            try Amounts.check(request.amount)
+            try Amounts.check(reason: request.reason)
+            var period = current(name, of: profile, loaded.quota(account, name: name))
+            guard request.amount <= period.used else {
+                throw Problem(
+                    .invalidContent,
+                    "Give back at most \(period.used): so much of '\(name)' is used today."
+                )
+            }
+            period.used -= request.amount
+            var draft = LedgerDraft(balance, now: now)
+            draft.note("\(name) +\(request.amount): \(request.reason)")
+            period.seq = draft.takeNumber()
+            let answer = StoredAnswer(
+                status: 200,
+                body: AnswerEncoder.encode(
+                    QuotaAnswer(
+                        balance: encoder.message(draft.balance),
+                        quota: quota(period, of: profile, limit: limit)
+                    )
+                ),
+                head: draft.balance.head
+            )
+            let done = OperationRow(
+                account: account,
+                key: submission.key,
+                fingerprint: submission.fingerprint.bytes,
+                state: .done(answer),
+                at: now
+            )
+            return Decision(
+                Answer(answer),
+                changes: draft.changes + [.put(.quota(period)), .put(.operation(done))]
+            )
+        }
+    }
+
     /// The period that runs now, after some of it was taken.
     ///
     /// Its number of the feed is left to the caller.

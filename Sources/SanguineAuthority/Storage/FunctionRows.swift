@@ -12,12 +12,15 @@ public struct QuotaHold: Hashable, Sendable {
     public var day: CalendarDay
     /// How much.
     public var units: Int64
+    /// Whether the units stay used if the call was sent and its end is never known.
+    public var isKeptWhenLost: Bool
 
-    /// Creates a hold.
-    public init(name: String, day: CalendarDay, units: Int64) {
+    /// Creates a hold; its units are given back if the call is lost, unless it says otherwise.
+    public init(name: String, day: CalendarDay, units: Int64, isKeptWhenLost: Bool = false) {
         self.name = name
         self.day = day
         self.units = units
+        self.isKeptWhenLost = isKeptWhenLost
     }
 }
 

@@ -267,10 +267,10 @@ public struct HoldRow: Hashable, Sendable {
     public var sent: Bool
     /// What the call takes of a daily quota; `nil` for none.
     public var quota: QuotaHold?
-    /// What a streamed call is charged if nothing more comes of it: at most ``amount``.
+    /// What a call is charged if nothing more comes of it: at most ``amount``.
     ///
-    /// `nil` for a call of which nobody knows what was made: it is not streamed, or it leaves for
-    /// no upstream and nothing of it is stored yet.
+    /// `nil`, which is the whole amount, if what was made is not known: the call is not streamed, or
+    /// it leaves for no upstream and nothing of it is stored yet.
     public var chargeWhenCut: Int64?
 
     /// Creates an open hold.

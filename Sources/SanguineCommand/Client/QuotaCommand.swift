@@ -21,7 +21,7 @@ struct QuotaCommand: AsyncParsableCommand {
             } else {
                 for quota in quotas {
                     let left =
-                        quota.unlimited ? "unlimited" : "\(quota.remaining) of \(quota.limit) left"
+                        quota.remaining.map { "\($0) of \(quota.limit) left" } ?? "unlimited"
                     try Output.write("\(quota.name)  \(left), resets \(quota.resetsAt)")
                 }
             }

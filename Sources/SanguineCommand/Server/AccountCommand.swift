@@ -8,8 +8,8 @@ import SanguineServer
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Look up accounts.",
-        subcommands: [Show.self]
+        abstract: "Look up accounts, and give them tokens or units.",
+        subcommands: [Show.self, Grant.self, GiveBack.self]
     )
 
     /// `sanguine account show`.

@@ -22,6 +22,16 @@ public struct FunctionRules: Hashable, Sendable {
         case stop
     }
 
+    /// What distinguishes kept answers, in addition to the input.
+    public enum Sameness: String, Hashable, Codable, Sendable, CaseIterable {
+        /// The prompt that is made of the input: another prompt is another question.
+        case prompt
+        /// Nothing: for a prompt that differs each time, such as one with the time of day.
+        ///
+        /// A changed prompt needs another ``FunctionRules/version`` then.
+        case input
+    }
+
     /// What a call costs.
     ///
     /// Default: one token.
@@ -57,6 +67,11 @@ public struct FunctionRules: Hashable, Sendable {
     ///
     /// Default: `1`.
     public var version: String
+    /// What distinguishes kept answers, in addition to the input.
+    ///
+    /// It matters only for functions whose prompt is made in code. The model, the upstreams and the
+    /// longest answer are part of a kept answer's key in either case. Default: the prompt.
+    public var sameness: Sameness
 
     /// Creates rules.
     public init(
@@ -68,7 +83,8 @@ public struct FunctionRules: Hashable, Sendable {
         attachments: AttachmentRules? = nil,
         limits: FunctionLimits = FunctionLimits(),
         keepsHistory: Bool = false,
-        version: String = "1"
+        version: String = "1",
+        sameness: Sameness = .prompt
     ) {
         self.price = price
         self.cache = cache
@@ -79,6 +95,7 @@ public struct FunctionRules: Hashable, Sendable {
         self.limits = limits
         self.keepsHistory = keepsHistory
         self.version = version
+        self.sameness = sameness
     }
 }
 
@@ -129,10 +146,14 @@ public struct FunctionLimits: Hashable, Sendable {
 
 /// Which files a call may bring.
 public struct AttachmentRules: Hashable, Codable, Sendable {
-    /// How many.
+    /// How many at most.
     ///
     /// Default: 4.
     public var count: Int
+    /// How many at least.
+    ///
+    /// Default: 0.
+    public var minimum: Int
     /// Bytes of all of them together.
     ///
     /// Default: 25 MiB.
@@ -149,13 +170,29 @@ public struct AttachmentRules: Hashable, Codable, Sendable {
     /// Creates rules.
     public init(
         count: Int = 4,
+        minimum: Int = 0,
         bytes: Int = 25 << 20,
         types: [String] = ["image/jpeg", "image/png", "image/webp"],
         tokens: Int64 = 2_048
     ) {
         self.count = count
+        self.minimum = minimum
         self.bytes = bytes
         self.types = types
         self.tokens = tokens
+    }
+}
+
+extension AttachmentRules {
+    /// Reads rules; a server of an earlier version says nothing of the minimum.
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            count: try members.decode(Int.self, forKey: .count),
+            minimum: try members.decodeIfPresent(Int.self, forKey: .minimum) ?? 0,
+            bytes: try members.decode(Int.self, forKey: .bytes),
+            types: try members.decode([String].self, forKey: .types),
+            tokens: try members.decode(Int64.self, forKey: .tokens)
+        )
     }
 }

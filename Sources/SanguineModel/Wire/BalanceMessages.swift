@@ -77,8 +77,8 @@ public struct Quota: Hashable, Codable, Sendable {
     public var limit: Int64
     /// How much of it is used.
     public var used: Int64
-    /// How much is left; zero and more.
-    public var remaining: Int64
+    /// How much is left, zero and more; `nil` where the account's plan lifts the limit.
+    public var remaining: Int64?
     /// When the next period begins: the user's next midnight.
     public var resetsAt: Timestamp
     /// Whether the account's plan lifts the limit.
@@ -89,9 +89,39 @@ public struct Quota: Hashable, Codable, Sendable {
         self.name = name
         self.limit = limit
         self.used = used
-        self.remaining = max(0, limit - used)
+        self.remaining = unlimited ? nil : max(0, limit - used)
         self.resetsAt = resetsAt
         self.unlimited = unlimited
+    }
+
+    /// Reads a quota; one that an earlier version has stored or sent says that nothing remains of
+    /// an unlimited quota.
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            name: try members.decode(String.self, forKey: .name),
+            limit: try members.decode(Int64.self, forKey: .limit),
+            used: try members.decode(Int64.self, forKey: .used),
+            resetsAt: try members.decode(Timestamp.self, forKey: .resetsAt),
+            unlimited: try members.decode(Bool.self, forKey: .unlimited)
+        )
+    }
+
+    /// Whether a call may take so many units now.
+    package func allows(_ units: Int64) -> Bool { remaining.map { units <= $0 } ?? true }
+}
+
+/// The answer of an administrator's request that gives units of a quota back.
+public struct QuotaAnswer: Hashable, Codable, Sendable {
+    /// The balance, which is as before.
+    public var balance: Balance
+    /// The quota after the change.
+    public var quota: Quota
+
+    /// Creates the answer.
+    public init(balance: Balance, quota: Quota) {
+        self.balance = balance
+        self.quota = quota
     }
 }
 

@@ -34,6 +34,10 @@ public struct Price: Hashable, Codable, Sendable {
     ///
     /// A cached answer takes none. Default: none.
     public var quota: QuotaPrice?
+    /// When the amount of a ``Kind/fixed`` price is charged.
+    ///
+    /// A price by usage charges what was made. Default: `nil`, which is ``ChargeMoment/onStart``.
+    public var charged: ChargeMoment?
 
     /// What a call takes of a daily quota.
     public struct QuotaPrice: Hashable, Codable, Sendable {
@@ -41,11 +45,20 @@ public struct Price: Hashable, Codable, Sendable {
         public var name: String
         /// How much of it a call takes, 1 and more.
         public var units: Int64
+        /// What a call costs instead when too little of the quota is left, in the balance's unit.
+        ///
+        /// Default: `nil`, the call is refused then.
+        public var otherwise: Int64?
+        /// When the units are charged, or what is charged instead of them.
+        ///
+        /// Default: `nil`, which is ``ChargeMoment/onCompletion``.
+        public var charged: ChargeMoment?
 
         /// Creates a price.
-        public init(_ name: String, units: Int64 = 1) {
+        public init(_ name: String, units: Int64 = 1, otherwise: Int64? = nil) {
             self.name = name
             self.units = units
+            self.otherwise = otherwise
         }
     }
 
@@ -53,8 +66,29 @@ public struct Price: Hashable, Codable, Sendable {
     public static let free = fixed(0)
 
     /// So many units of a daily quota, and no tokens.
-    public static func quota(_ name: String, units: Int64 = 1) -> Price {
-        Price.free.taking(units, of: name)
+    ///
+    /// - Parameters:
+    ///   - name: The quota's name in the configuration.
+    ///   - units: How much of it a call takes. Default: 1.
+    ///   - otherwise: What a call costs in the balance's unit when too little of the quota is left.
+    ///     Default: `nil`, the call is refused then.
+    /// - Returns: The price.
+    public static func quota(
+        _ name: String,
+        units: Int64 = 1,
+        otherwise: Int64? = nil
+    ) -> Price {
+        var price = Price.free.taking(units, of: name)
+        price.quota?.otherwise = otherwise
+        return price
+    }
+
+    /// The same price, with its flat amount and its units charged at that moment.
+    public func charged(_ moment: ChargeMoment) -> Price {
+        var price = self
+        if kind == .fixed, amount > 0 { price.charged = moment }
+        price.quota?.charged = moment
+        return price
     }
 
     /// The same price, and so many units of a daily quota beside it.
@@ -105,6 +139,20 @@ public struct Price: Hashable, Codable, Sendable {
     }
 }
 
+/// When a flat price, or a unit of a quota, is charged for a call that has left for its upstream.
+///
+/// A whole answer is charged either way. A call that never left is not, and neither is one whose
+/// upstream fails before the first part of the answer.
+public enum ChargeMoment: String, Hashable, Codable, Sendable, CaseIterable {
+    /// With the whole answer, or with a part of it if the caller ends the call after that part.
+    ///
+    /// A call that fails, runs out of time, or is lost with the server costs nothing.
+    case onCompletion
+    /// Once the call has left for its upstream: also when the caller ends it before the first part,
+    /// when it fails after that, and when the server dies before the end is known.
+    case onStart
+}
+
 /// A function as `GET /v1/functions` lists it.
 public struct FunctionDescription: Hashable, Codable, Sendable {
     /// The name in the path.
@@ -145,6 +193,9 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
             inputs: inputs
         )
         attachments = rules.attachments
+        // Readers of the list need not know the defaults.
+        if price.kind == .fixed, price.amount > 0, price.charged == nil { price.charged = .onStart }
+        if let quota = price.quota, quota.charged == nil { price.quota?.charged = .onCompletion }
         switch rules.cache.lifetime {
         case .none: return
         case .duration(let duration): cacheSeconds = duration.components.seconds
@@ -185,11 +236,14 @@ public struct Quote: Hashable, Codable, Sendable {
     public var estimate: Int64
     /// What this call can cost at most, and what is held for it.
     public var hold: Int64
+    /// What this call takes of a daily quota; `nil` if it takes none, or costs tokens instead.
+    public var quota: Price.QuotaPrice?
 
     /// Creates a quote.
-    public init(estimate: Int64, hold: Int64) {
+    public init(estimate: Int64, hold: Int64, quota: Price.QuotaPrice? = nil) {
         self.estimate = estimate
         self.hold = hold
+        self.quota = quota
     }
 }
 
@@ -209,7 +263,9 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
     public var cached: Bool
     /// The operation's id on the server.
     public var operation: Identifier
-    /// The daily quota after the call, where the function takes some of one.
+    /// The daily quota after the call, where the call has taken some of one.
+    ///
+    /// `nil` for a call that was paid in tokens because too little of its quota was left.
     public var quota: Quota?
     /// Why the language model stopped, in its own word: `stop` after a whole answer, `length` if
     /// the limit of tokens cut it, `content_filter` if a filter did.

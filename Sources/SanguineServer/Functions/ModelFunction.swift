@@ -16,16 +16,15 @@ struct ModelFunction: MeteredFunction {
     let inputs: [String: String]
     /// Whom it asks, how much, and for how long.
     let model: ModelCall
-    /// Reads the input, with the account's settings on which the answer depends.
-    let read:
-        @Sendable (_ input: JSONValue, _ settings: [String: JSONValue]) throws(Problem) -> Question
+    /// Reads what a call brings, with the account's settings on which the answer depends.
+    let read: @Sendable (FunctionInput) throws(Problem) -> Question
     /// Makes the output of what the model said.
     let output: @Sendable (String) throws(Problem) -> JSONValue
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
-        let question = try read(input.value, input.settings)
+        let question = try read(input)
         let (prompt, files) = (question.prompt, input.attachments)
-        return model.prepared(
+        var call = model.prepared(
             question.input,
             rules,
             PromptSize(bytes: prompt.bytes, attachments: pictures(of: files)),
@@ -35,6 +34,10 @@ struct ModelFunction: MeteredFunction {
             },
             output: { answer throws(Problem) in try output(answer.text) }
         )
+        if rules.cache.lifetime != .none {
+            call.question = model.fingerprint(of: rules.sameness == .prompt ? prompt : nil)
+        }
+        return call
     }
 
     /// What the model is shown at most: a video may be shown as several pictures.
@@ -55,9 +58,9 @@ extension ModelFunction {
             rules: setting.rules,
             inputs: members.listed,
             model: model,
-            read: { input, settings throws(Problem) in
-                let values = try members.read(input)
-                let facts = settings.map { (PromptTemplate.settings + $0.key, $0.value) }
+            read: { input throws(Problem) in
+                let values = try members.read(input.value)
+                let facts = input.settings.map { (PromptTemplate.settings + $0.key, $0.value) }
                 let all = values.merging(facts) { value, _ in value }
                 return Question(
                     input: .object(values),

@@ -109,10 +109,11 @@ public struct ServerFunction: Sendable {
     ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by
     ///     usage can cost. Default: 512.
     ///   - inputs: The members of its input by name and type. Default: found by decoding.
-    ///   - prompt: What the model is asked. It is given the input, and those members of the
-    ///     account's settings that the cache declares by `untilChange(of:)`. A `Refusal` that it
-    ///     throws refuses the call, before anything is held. It runs on a thread that connections
-    ///     share, and so does the decoding of the output: neither must take long.
+    ///   - prompt: What the model is asked. It is given the input, those members of the account's
+    ///     settings that the cache declares by `untilChange(of:)`, and what is known of the files
+    ///     of the call, which the model is shown after the last turn of the user. A `Refusal` that
+    ///     it throws refuses the call, before anything is held. It runs on a thread that
+    ///     connections share, and so does the decoding of the output: neither must take long.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,
@@ -121,7 +122,7 @@ public struct ServerFunction: Sendable {
         inputs: [String: String]? = nil,
         prompt:
             @escaping @Sendable (
-                _ input: Call.Input, _ settings: [String: JSONValue]
+                _ input: Call.Input, _ settings: [String: JSONValue], _ files: [BlobFacts]
             ) throws -> Prompt
     ) {
         let members = TypedInput<Call.Input>(inputs)
@@ -144,10 +145,10 @@ public struct ServerFunction: Sendable {
                     model: asking.model,
                     maxOutputTokens: asking.maxOutputTokens
                 ),
-                read: { value, settings throws(Problem) in
-                    let (input, heeded) = try members.read(value)
+                read: { call throws(Problem) in
+                    let (input, heeded) = try members.read(call.value)
                     do {
-                        let prompt = try prompt(input, settings)
+                        let prompt = try prompt(input, call.settings, call.attachments)
                         return ModelFunction.Question(input: heeded, prompt: prompt)
                     } catch {
                         throw Problem(refusing: error)
@@ -156,6 +157,29 @@ public struct ServerFunction: Sendable {
                 output: { text throws(Problem) in try Self.output(Call.Output.self, of: text) }
             )
         }
+    }
+
+    /// A function that asks a language model, by its input and the account's settings.
+    ///
+    /// Like the initializer whose prompt is given the files of the call, too.
+    public init<Call: FunctionCall>(
+        asking type: Call.Type,
+        model: String? = nil,
+        upstreams: [String] = [],
+        maxOutputTokens: Int = 512,
+        inputs: [String: String]? = nil,
+        prompt:
+            @escaping @Sendable (
+                _ input: Call.Input, _ settings: [String: JSONValue]
+            ) throws -> Prompt
+    ) {
+        self.init(
+            asking: type,
+            model: model,
+            upstreams: upstreams,
+            maxOutputTokens: maxOutputTokens,
+            inputs: inputs
+        ) { input, settings, _ in try prompt(input, settings) }
     }
 
     /// A function that asks a language model, by its input alone.
@@ -175,7 +199,7 @@ public struct ServerFunction: Sendable {
             upstreams: upstreams,
             maxOutputTokens: maxOutputTokens,
             inputs: inputs
-        ) { input, _ in try prompt(input) }
+        ) { input, _, _ in try prompt(input) }
     }
 
     /// What the model said, as the output of a call.

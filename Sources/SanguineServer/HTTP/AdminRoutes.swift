@@ -17,6 +17,7 @@ struct AdminRoutes: Sendable {
         let admin = routes.group("admin/v1").add(middleware: self.admin)
         admin.get("accounts", use: find)
         admin.post("accounts/:id/grants", use: grant)
+        admin.post("accounts/:id/quotas/:name", use: giveBack)
         admin.put("accounts/:id/plan", use: setPlan)
     }
 
@@ -65,6 +66,19 @@ struct AdminRoutes: Sendable {
             meaning: \.meaning
         )
         return Response(.answer(try await authority.grant(try accountID(context), submission)))
+    }
+
+    @Sendable
+    private func giveBack(_ request: Request, _ context: ServerContext) async throws -> Response {
+        let submission = try await gate.admission.submission(
+            gate.wire(request, context),
+            as: SpendRequest.self,
+            meaning: \.meaning
+        )
+        let name = context.parameters.get("name") ?? ""
+        return Response(
+            .answer(try await authority.giveBack(name, try accountID(context), submission))
+        )
     }
 
     @Sendable

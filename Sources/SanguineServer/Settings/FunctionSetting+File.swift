@@ -24,6 +24,11 @@ extension FunctionSetting {
         case quota
         /// How much of the quota a call takes. Default: 1.
         case quotaUnits
+        /// What a call costs instead when too little of the quota is left. Default: it is refused.
+        case quotaOtherwise
+        /// When units and a flat price are charged. Default: units with the answer, tokens once the
+        /// call has left.
+        case charged
         /// How long answers are kept. Default: not at all.
         case cache
         /// The members of the account's settings on which answers depend.
@@ -52,6 +57,8 @@ extension FunctionSetting {
         case upstreams
         /// How many files a call may bring. Default: none.
         case attachmentCount = "attachments.count"
+        /// How many it must bring. Default: 0.
+        case attachmentMinimum = "attachments.minimum"
         /// Bytes of all of them. Default: 25 MiB.
         case attachmentBytes = "attachments.bytes"
         /// Their types. Default: JPEG, PNG and WebP.
@@ -72,9 +79,11 @@ extension FunctionSetting {
         case timeout = "limits.timeout"
 
         static let amounts = 0...WireLimits.amount
+        static let counterparts = 1...WireLimits.amount
         static let outputTokens: ClosedRange<Int64> = 1...1_000_000
         static let counts: ClosedRange<Int64> = 1...1_000_000
         static let attachments: ClosedRange<Int64> = 1...32
+        static let minimums: ClosedRange<Int64> = 0...32
         static let bytes: ClosedRange<Int64> = 1...(1 << 28)
         static let tokens: ClosedRange<Int64> = 1...10_000_000
         static let times: ClosedRange<Duration> = .milliseconds(10) ... .seconds(3_600)
@@ -109,6 +118,11 @@ extension FunctionSetting {
                 "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
             case .quota: "the name of one of 'quotas'"
             case .quotaUnits: "a whole number from 1 to 1000000, beside a 'quota'"
+            case .quotaOtherwise:
+                "a whole number from 1 to \(WireLimits.amount), beside a 'quota'"
+            case .charged:
+                "onCompletion (a whole answer, or one that its caller ended after a part of it) or "
+                    + "onStart (all that has left for its upstream); beside a 'quota' or a 'price'"
             case .cache:
                 "none, midnight, session, forever, or a duration from 1s on such as 10m; leave it "
                     + "out beside 'cacheFacts'"
@@ -130,6 +144,8 @@ extension FunctionSetting {
             case .model: "1 to 200 characters, for a function of kind upstream"
             case .upstreams: "names of 'upstreams', and 'default' for that of 'upstream.url'"
             case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
+            case .attachmentMinimum:
+                "a whole number from 0 to 'attachments.count', beside that"
             case .attachmentBytes: "a whole number from 1 to 268435456, beside 'attachments.count'"
             case .attachmentTypes: "types such as image/jpeg, beside 'attachments.count'"
             case .attachmentTokens: "a whole number from 1 to 10000000, beside 'attachments.count'"
@@ -259,8 +275,15 @@ private struct FunctionReader {
         price.cached = integer(.cachedPrice, Field.amounts)
         if let quota = members[.quota] {
             price = price.taking(integer(.quotaUnits, Field.counts) ?? 1, of: quota)
-        } else if members[.quotaUnits] != nil {
-            refuse(.quotaUnits)
+            price.quota?.otherwise = integer(.quotaOtherwise, Field.counterparts)
+        } else {
+            for field in [Field.quotaUnits, .quotaOtherwise] where members[field] != nil {
+                refuse(field)
+            }
+        }
+        if let moment = choice(.charged, ChargeMoment.self) {
+            price = price.charged(moment)
+            if price.charged == nil, price.quota == nil { refuse(.charged) }
         }
         return price
     }
@@ -297,6 +320,7 @@ private struct FunctionReader {
     private mutating func attachments() -> AttachmentRules? {
         var rules = AttachmentRules()
         if let count = integer(.attachmentCount, Field.attachments) { rules.count = Int(count) }
+        if let least = integer(.attachmentMinimum, Field.minimums) { rules.minimum = Int(least) }
         if let bytes = integer(.attachmentBytes, Field.bytes) { rules.bytes = Int(bytes) }
         if let types = list(.attachmentTypes) {
             if types.isEmpty { refuse(.attachmentTypes) }
@@ -304,10 +328,10 @@ private struct FunctionReader {
         }
         if let tokens = integer(.attachmentTokens, Field.tokens) { rules.tokens = tokens }
         if members[.attachmentCount] != nil { return rules }
-        for field in [Field.attachmentBytes, .attachmentTypes, .attachmentTokens]
-        where members[field] != nil {
-            refuse(field)
-        }
+        let others: [Field] = [
+            .attachmentMinimum, .attachmentBytes, .attachmentTypes, .attachmentTokens,
+        ]
+        for field in others where members[field] != nil { refuse(field) }
         return nil
     }
 

@@ -99,6 +99,10 @@ extension FunctionRules {
         }
         check(.cachedPrice, price.cached)
         check(.quotaUnits, price.quota?.units, Field.counts)
+        check(.quotaOtherwise, price.quota?.otherwise, Field.counterparts)
+        if let moment = price.charged, price.kind == .usage {
+            faults.append(Fault(field: .charged, value: "\(moment.rawValue) of a price by usage"))
+        }
         if price.cached != nil, cache.lifetime == .none {
             faults.append(Fault(field: .cachedPrice, value: "without a cache"))
         }
@@ -141,6 +145,8 @@ extension FunctionRules {
         }
         if let attachments {
             check(.attachmentCount, Int64(attachments.count), Field.attachments)
+            let minimums = 0...max(0, Int64(attachments.count))
+            check(.attachmentMinimum, Int64(attachments.minimum), minimums)
             check(.attachmentBytes, Int64(attachments.bytes), Field.bytes)
             check(.attachmentTokens, attachments.tokens, Field.tokens)
             if attachments.types.isEmpty {
@@ -173,13 +179,15 @@ extension FunctionSetting {
         case .kind, .prompt, .systemPrompt, .maxOutputTokens, .model, .upstreams:
             textOfModel(of: field)
         case .price, .perMillionInput, .perMillionOutput, .perMillionCachedInput,
-            .perMillionReasoning, .atLeast, .cachedPrice, .quota, .quotaUnits:
+            .perMillionReasoning, .atLeast, .cachedPrice, .quota, .quotaUnits, .quotaOtherwise,
+            .charged:
             textOfPrice(of: field)
         case .cache, .cacheFacts, .audience, .shares, .payer, .version:
             rules.cache.lifetime == .none ? nil : textOfCache(of: field)
         case .streams: String(rules.streams)
         case .onDisconnect: rules.streams ? rules.onDisconnect.rawValue : nil
         case .attachmentCount: rules.attachments.map { String($0.count) }
+        case .attachmentMinimum: rules.attachments.map { String($0.minimum) }
         case .attachmentBytes: rules.attachments.map { String($0.bytes) }
         case .attachmentTypes: rules.attachments?.types.joined(separator: ", ")
         case .attachmentTokens: rules.attachments.map { String($0.tokens) }
@@ -213,6 +221,8 @@ extension FunctionSetting {
         case .atLeast: price.kind == .usage ? String(price.amount) : nil
         case .cachedPrice: price.cached.map { String($0) }
         case .quota: price.quota?.name
+        case .quotaOtherwise: price.quota?.otherwise.map { String($0) }
+        case .charged: (price.quota?.charged ?? price.charged)?.rawValue
         default: price.quota.map { String($0.units) }
         }
     }

@@ -249,6 +249,22 @@ public struct Upstreams: Sendable {
         return frames.count
     }
 
+    /// Returns what distinguishes the upstreams that may be asked, in their order.
+    ///
+    /// - Parameter names: The upstreams that may be asked. Default: all.
+    /// - Returns: Name, address, model, and how it is shown a video; no keys.
+    func identities(
+        of names: [String] = []
+    ) -> [(name: String, endpoint: String, model: String, video: String)] {
+        chosen(names).map { member in
+            let configuration = member.client.configuration
+            return (
+                member.name, configuration.endpoint, configuration.model,
+                configuration.video.rawValue
+            )
+        }
+    }
+
     private func takesFrames(_ member: Member) -> Bool {
         frames != nil && member.client.configuration.video == .frames
     }

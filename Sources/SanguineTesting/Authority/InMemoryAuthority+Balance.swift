@@ -46,11 +46,16 @@ extension InMemoryAuthority {
         public var output: JSONValue
         /// What is charged; at most what was held.
         public var charge: Int64
+        /// Why a language model would have stopped: `stop`, or `length` for a part of an answer.
+        ///
+        /// Default: it does not say.
+        public var finishReason: String?
 
         /// Creates an outcome.
-        public init(output: JSONValue, charge: Int64) {
+        public init(output: JSONValue, charge: Int64, finishReason: String? = nil) {
             self.output = output
             self.charge = charge
+            self.finishReason = finishReason
         }
     }
 

@@ -28,7 +28,11 @@ struct InMemoryFunction: MeteredFunction {
         ) { context async throws(Problem) in
             do {
                 let outcome = try await work(context)
-                return PreparedCall.Outcome(output: outcome.output, charge: outcome.charge)
+                return PreparedCall.Outcome(
+                    output: outcome.output,
+                    charge: outcome.charge,
+                    finishReason: outcome.finishReason
+                )
             } catch let problem as Problem {
                 throw problem
             } catch {

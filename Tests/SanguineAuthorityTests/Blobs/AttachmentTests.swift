@@ -135,6 +135,23 @@ struct AttachmentTests {
         #expect(try await world.authority.balance(world.account).held == 0)
     }
 
+    @Test func `a function that needs files refuses fewer, before anything is held`() async throws {
+        let (runner, viewer) = runner { $0.attachments?.minimum = 2 }
+        let jpeg = try await upload(.jpeg)
+        for files in [[], [jpeg.id]] {
+            let refused = await refusal(runner, files)
+            #expect(refused?.code == .invalidContent)
+            #expect(refused?.detail.contains("at least 2 attachments") == true)
+            await #expect(throws: Problem.self) {
+                try await runner.quote("view", identity, .success(request(files)))
+            }
+        }
+        #expect(viewer.seen.isEmpty)
+        let png = try await upload(.png)
+        _ = try await call(runner, [jpeg.id, png.id])
+        #expect(viewer.seen.count == 1)
+    }
+
     @Test func `a call that was done is recognized, whatever has become of its files`()
         async throws
     {

@@ -92,7 +92,8 @@ struct CallFaultTests {
                 .price,
                 isPlain: true,
                 expiresAt: .seconds(600),
-                fingerprint: Fingerprint("k")
+                fingerprint: Fingerprint("k"),
+                price: .fixed(1)
             ) { _ in 0 }
         }
         let (old, new) = (call(1), call(2))

@@ -125,6 +125,26 @@ struct KeptAnswerTests {
         #expect(await world.answer(who, "a", ["q": 1]).body["finishReason"]?.string == reason)
     }
 
+    @Test(arguments: ["", " \n\t"], ["stop", nil])
+    func `an empty answer is charged and given with its reason, and not kept`(
+        text: String,
+        reason: String?
+    ) async throws {
+        let function = ScriptedFunction(
+            "f",
+            FunctionRules(price: .fixed(5).cached(1), cache: .forever)
+        ) { _, _ in .init(output: .string(text), charge: 5, finishReason: reason) }
+        let world = CallWorld(function)
+        let who = try await world.account()
+        for key in ["a", "b"] {
+            let answer = await world.answer(who, key)
+            #expect(answer.output == .string(text) && answer.charged == 5)
+            #expect(answer.body["finishReason"]?.string == reason)
+            #expect(answer.body["cached"] == false && answer.origin == .missed)
+        }
+        #expect(function.runCount == 2)
+    }
+
     @Test(arguments: ["stop", "STOP", "eos", "tool_calls", nil])
     func `an answer that came to its own end is kept`(reason: String?) async throws {
         let function = ScriptedFunction(

@@ -11,6 +11,7 @@ struct ResultKeyTests {
     private struct Question {
         var name = "f"
         var rules = FunctionRules(cache: .forever)
+        var question: Fingerprint?
         var input: JSONValue = ["a": 1, "b": ["c": .number(2.5)]]
         var account: UInt64 = 1
         var session: UInt64 = 2
@@ -23,6 +24,7 @@ struct ResultKeyTests {
                 name,
                 rules,
                 input: input,
+                question: question,
                 identity: Identity(account: .numbered(account), session: .numbered(session)),
                 profile: Account(
                     id: .numbered(account),
@@ -64,6 +66,14 @@ struct ResultKeyTests {
         #expect(bytes(cache) != bytes(cache) { $0.rules.version = "2" })
         let keys = Self.caches.compactMap { bytes($0) }
         #expect(Set(keys).count == Self.caches.count)
+    }
+
+    @Test(arguments: caches)
+    func `what is asked is in the key, and not only the input`(cache: ResultCache) {
+        let (one, other) = (Fingerprint("Be short."), Fingerprint("Be long."))
+        #expect(bytes(cache) { $0.question = one } != bytes(cache) { $0.question = other })
+        #expect(bytes(cache) { $0.question = one } != bytes(cache))
+        #expect(bytes(cache) { $0.question = one } == bytes(cache) { $0.question = one })
     }
 
     @Test(arguments: caches)

@@ -128,6 +128,21 @@ struct FunctionSettingTests {
             ),
             ([.kind: "upstream", .price: "1", .attachmentBytes: "5"], "attachments.bytes"),
             ([.kind: "upstream", .price: "1", .attachmentCount: "33"], "attachments.count"),
+            ([.kind: "upstream", .price: "1", .attachmentMinimum: "1"], "attachments.minimum"),
+            (
+                [
+                    .kind: "upstream", .price: "1", .attachmentCount: "2", .attachmentMinimum: "3",
+                ], "attachments.minimum"
+            ),
+            ([.kind: "upstream", .price: "1", .quotaOtherwise: "5"], "quotaOtherwise"),
+            ([.kind: "upstream", .quota: "readings", .quotaOtherwise: "0"], "quotaOtherwise"),
+            ([.kind: "upstream", .quota: "readings", .charged: "later"], "charged"),
+            (
+                [
+                    .kind: "upstream", .perMillionInput: "1", .perMillionOutput: "1",
+                    .charged: "onStart",
+                ], "charged"
+            ),
             ([.kind: "upstream", .price: "1", .timeout: "0s"], "limits.timeout"),
             ([.kind: "upstream", .price: "1", .drains: "0"], "limits.drains"),
             ([.kind: "upstream", .price: "1", .prompt: "{{nobody}}"], "prompt"),

@@ -1,4 +1,5 @@
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import Synchronization
 import TestSupport
@@ -77,6 +78,62 @@ struct AdminRouteTests {
         }
     }
 
+    private func giveBack(
+        _ amount: Int,
+        of quota: String = "readings",
+        to id: String,
+        key: String,
+        on server: LiveServer
+    ) async throws -> Reply {
+        try await server.send(
+            "POST",
+            "/admin/v1/accounts/\(id)/quotas/\(quota)",
+            #"{"amount":\#(amount),"reason":"an outage"}"#,
+            headers: ["Idempotency-Key": key],
+            toAdmin: true
+        )
+    }
+
+    @Test func `units are given back once, up to those that are used, and stand in the ledger`()
+        async throws
+    {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let id = guest.account.id.description
+            let consume = "/v1/quotas/readings/consume"
+            _ = try await guest.post(consume, #"{"amount":3}"#)
+            let first = try await giveBack(2, to: id, key: "k", on: server)
+            let answer = try first.decode(QuotaAnswer.self)
+            #expect((answer.quota.used, answer.quota.remaining) == (1, 2))
+            #expect(answer.balance.available == 100)
+            let again = try await giveBack(2, to: id, key: "k", on: server)
+            #expect(again.body == first.body && again["Idempotency-Replayed"] == "true")
+            #expect(
+                try await giveBack(1, to: id, key: "k", on: server).code == "idempotency_mismatch"
+            )
+            // No more is left than the day allows.
+            for (number, amount) in [2, 0, -1].enumerated() {
+                let refused = try await giveBack(amount, to: id, key: "r\(number)", on: server)
+                #expect(refused.code == "invalid_content")
+            }
+            #expect(
+                try await giveBack(1, of: "none", to: id, key: "n", on: server).code == "not_found"
+            )
+            let quotas = try await guest.get("/v1/quotas").decode(Items<Quota>.self)
+            #expect(quotas.items.first?.remaining == 2)
+            let entry = try await guest.get("/v1/ledger?limit=1").decode(ListPage<LedgerEntry>.self)
+                .items.first
+            #expect(entry?.kind == .grant && entry?.amount == 0 && entry?.balanceAfter == 100)
+            #expect(entry?.reason == "readings +2: an outage")
+            #expect(try await server.authority.verifyLedger().differences.isEmpty)
+            // Every device learns of it by the feed.
+            let pull = try await guest.get("/v1/sync/pull?since=\((first.head ?? 0) - 1)")
+                .decode(PullAnswer.self)
+            let change = pull.changes.first { $0.collection == "$quotas" }
+            #expect(change?.value?["remaining"] == 2 && change?.seq == first.head)
+        }
+    }
+
     @Test func `a plan is set, and lifts the quota`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
@@ -88,6 +145,7 @@ struct AdminRouteTests {
             let quota = try await guest.post(consume, #"{"amount":10}"#).decode(Quota.self)
             #expect(quota.unlimited)
             #expect(quota.used == 10)
+            #expect(quota.remaining == nil)
             let gold = try await server.send("PUT", path, #"{"plan":"gold"}"#, toAdmin: true)
             #expect(gold.code == "invalid_content")
             let stranger = "/admin/v1/accounts/0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa/plan"

@@ -25,6 +25,18 @@ struct AnswerModelTests {
         #expect(answer.text == call.text && answer.result?.charged == 3 && answer.error == nil)
     }
 
+    @Test(arguments: ["stop", "length", "content_filter", nil])
+    func `the model says why the answer ends`(reason: String?) async throws {
+        let client = try await stage.launch()
+        stage.authority.serve(Tell.name, hold: 3) { _ in
+            .init(output: "Once upon", charge: 3, finishReason: reason)
+        }
+        let answer = try client.answer(to: Tell(parts: 1))
+        #expect(answer.finishReason == nil)
+        #expect(try await answer.finished().finishReason == reason)
+        #expect(answer.finishReason == reason)
+    }
+
     @Test func `to stop ends the call, and says so`() async throws {
         let client = try await stage.launch()
         let answer = try client.answer(to: Tell(parts: 2, isWaiting: true))

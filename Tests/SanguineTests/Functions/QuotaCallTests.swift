@@ -18,11 +18,22 @@ struct QuotaCallTests {
         init(_ number: Int) { input = ["number": number] }
     }
 
+    /// A unit while there is one, otherwise five tokens.
+    struct Draw: FunctionCall {
+        static let name = "draw"
+        static let rules = FunctionRules(price: .quota("readings", otherwise: 5))
+        typealias Output = String
+        var input: [String: Int]
+
+        init(_ number: Int) { input = ["number": number] }
+    }
+
     let fixture = ClientFixture()
     let path = "/v1/functions/read"
     var authority: StagedAuthority { fixture.authority }
 
     init() {
+        authority.server.serve(Draw.self) { "\($0)" }
         authority.server.serve(Read.self) { input in
             if input["number"] == 0 { throw Problem(.upstreamFailed, "A test's refusal.") }
             return "\(input)"
@@ -117,6 +128,38 @@ struct QuotaCallTests {
         let error = await #expect(throws: SanguineError.self) { try await client.call(Read(4)) }
         #expect(error?.code == "quota_exhausted")
         #expect(left(client) == 0)
+    }
+
+    @Test func `a call that tokens pay instead of a unit shows them at once, and is not learned`()
+        async throws
+    {
+        let client = try await client()
+        for number in 1...2 { try await client.call(Draw(number)) }
+        let drawPath = "/v1/functions/draw"
+        #expect(client.predictedCost(of: Draw.self).expected == 0)
+        authority.stop(drawPath, at: .answer)
+        // Two at once for the last unit: the second one is expected to cost tokens.
+        let calls = [
+            Task { try await client.result(of: Draw(3)) },
+            Task { try await client.result(of: Draw(4)) },
+        ]
+        try await authority.reached(drawPath, at: .answer, count: 2)
+        #expect(left(client) == 0)
+        #expect(client.cached(.balance)?.available == 95 && client.cached(.balance)?.held == 5)
+        authority.clear(drawPath, at: .answer)
+        var charges: [Int64] = []
+        for call in calls { charges.append(try await call.finished().charged) }
+        #expect(charges.sorted() == [0, 5])
+        #expect(left(client) == 0)
+        #expect(client.cached(.balance)?.available == 95 && client.cached(.balance)?.held == 0)
+        let last = try await client.result(of: Draw(5))
+        #expect(last.charged == 5 && last.quota == nil)
+        #expect(client.cached(.balance)?.available == 90)
+        #expect(client.predictedCost(of: Draw.self).expected == 5)
+        #expect(try await client.quote(Draw(6)).hold == 5)
+        // The tokens are not expected of a call that a unit pays.
+        let paidByUnits = SpendingState.Terms(expectedCost: 0, quota: nil)
+        #expect(client.balance.prediction(of: "draw", paidByUnits).expected == 0)
     }
 
     @Test func `a unit that a kill leaves behind is settled by the server's word`() async throws {

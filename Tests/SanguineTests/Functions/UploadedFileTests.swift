@@ -68,6 +68,69 @@ struct UploadedFileTests {
         #expect(!String(decoding: body, as: UTF8.self).contains("attachments"))
     }
 
+    // MARK: - Refused before the upload
+
+    /// Needs a file, and a unit of a quota.
+    struct Interpret: FunctionCall {
+        static let name = "interpret"
+        static let rules = FunctionRules(
+            price: .quota("readings"),
+            attachments: AttachmentRules(count: 2, minimum: 1, bytes: 5_000, types: ["image/jpeg"])
+        )
+        typealias Output = String
+        var input = ["question": "What is this?"]
+        var attachments: [String]
+    }
+
+    private func refusal(
+        _ client: SanguineClient,
+        _ file: RequestBody,
+        besides others: [BlobFacts] = []
+    ) async throws -> Problem? {
+        authority.server.serve(Interpret.self) { _ in "A sign." }
+        let before = authority.count(path)
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.upload(file, for: Interpret.self, besides: others)
+        }
+        #expect(authority.count(path) == before, "It was sent.")
+        return error?.asProblem
+    }
+
+    @Test func `a file that its call could not bring is refused before it is sent`() async throws {
+        let client = try await fixture.clientWithBalance()
+        let png = RequestBody.data(Data(SampleFile.png.bytes()), type: "image/png")
+        #expect(try await refusal(client, png)?.code == .invalidContent)
+        let large = RequestBody.data(Data(count: 5_001), type: "image/jpeg")
+        #expect(try await refusal(client, large)?.detail.contains("5001") == true)
+        let others = ["a", "b"].map { BlobFacts(id: $0, size: 9, type: "image/jpeg") }
+        #expect(try await refusal(client, photo, besides: others)?.code == .invalidContent)
+    }
+
+    @Test func `a file for a call that cannot be paid is refused before it is sent`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.server.serve(Interpret.self) { _ in "A sign." }
+        let id = try await client.upload(photo, for: Interpret.self).id
+        for _ in 0..<3 { _ = try await client.call(Interpret(attachments: [id])) }
+        let exhausted = try await refusal(client, photo)
+        #expect(exhausted?.code == .quotaExhausted && exhausted?.resetsAt != nil)
+        authority.server.serve(Describe.self, price: 101) { _ in "A house." }
+        let sent = authority.count(path)
+        let poor = await #expect(throws: SanguineError.self) {
+            try await client.upload(photo, for: Describe.self)
+        }
+        #expect(poor?.asProblem?.code == .insufficientTokens && poor?.asProblem?.required == 101)
+        #expect(authority.count(path) == sent)
+    }
+
+    @Test func `a call without the files that its function needs is refused`() async throws {
+        let client = try await fixture.clientWithBalance()
+        authority.server.serve(Interpret.self) { _ in "A sign." }
+        let error = await #expect(throws: SanguineError.self) {
+            try await client.call(Interpret(attachments: []))
+        }
+        #expect(error?.asProblem?.code == .invalidContent)
+    }
+
     @Test func `a sending that fails is repeated, and the file is told of from the beginning`()
         async throws
     {

@@ -1,0 +1,86 @@
+import Foundation
+import SanguineModel
+
+/// What is known of a call before its files are sent: a refusal then costs no upload.
+struct UploadCheck {
+    /// The function, as the server lists it.
+    let function: FunctionDescription
+
+    /// Judges the next file of a call, by the rules of the server.
+    ///
+    /// - Parameters:
+    ///   - type: The media type that the file is declared as.
+    ///   - bytes: The size; `nil` if it is not known.
+    ///   - others: The files that the call brings already.
+    /// - Throws: `invalid_content`, as the server would refuse the call.
+    func check(type: String, bytes: Int?, besides others: [BlobFacts]) throws(SanguineError) {
+        guard let rules = function.attachments else {
+            throw .refused("Leave 'attachments' out: the function takes none.")
+        }
+        guard others.count < rules.count else {
+            throw .refused("Send at most \(rules.count) attachments: this is one more.")
+        }
+        let media = type.split(separator: ";").first.map { $0.lowercased() } ?? ""
+        // What is declared as bytes is judged by its content.
+        guard media == "application/octet-stream" || rules.types.contains(media) else {
+            let types = rules.types.joined(separator: ", ")
+            throw .refused("Send another file: this one is \(media), and not \(types).")
+        }
+        let rest = others.reduce(rules.bytes) { $0 - $1.size }
+        guard bytes ?? 0 <= rest else {
+            throw .refused(
+                "Send a smaller file: its \(bytes ?? 0) bytes make it more than \(rules.bytes) in all."
+            )
+        }
+    }
+
+    /// Judges whether a call can be paid, by the least that it costs.
+    ///
+    /// - Parameters:
+    ///   - quotas: What is left of the quotas.
+    ///   - balance: What is left of the balance.
+    /// - Throws: `quota_exhausted` or `insufficient_tokens`.
+    func check(_ quotas: [Quota], _ balance: Balance) throws(SanguineError) {
+        var least = function.price.amount
+        if let price = function.price.quota,
+            let quota = quotas.first(where: { $0.name == price.name }), !quota.allows(price.units)
+        {
+            guard let tokens = price.otherwise else {
+                var problem = Problem(
+                    .quotaExhausted,
+                    "Wait until 'resetsAt': too little of '\(quota.name)' is left for the call."
+                )
+                problem.resetsAt = quota.resetsAt
+                throw .problem(problem)
+            }
+            least += tokens
+        }
+        guard least <= balance.available else {
+            var problem = Problem(
+                .insufficientTokens,
+                "Get more tokens first: the call costs at least \(least)."
+            )
+            (problem.available, problem.held) = (balance.available, balance.held)
+            problem.required = least
+            throw .problem(problem)
+        }
+    }
+}
+
+extension SanguineError {
+    fileprivate static func refused(_ detail: String) -> SanguineError {
+        .problem(Problem(.invalidContent, detail))
+    }
+}
+
+extension RequestBody {
+    /// Its size in bytes; `nil` if it is not known before it is read.
+    var knownBytes: Int? {
+        switch content {
+        case .data(let data): data.count
+        case .file(let url):
+            (try? FileManager.default.attributesOfItem(atPath: url.path))?[.size] as? Int
+        case .parts: nil
+        }
+    }
+}

@@ -1,0 +1,211 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// When units of a quota and flat prices are charged, for every way in which a call can end.
+@Suite("When a flat price is charged", .bounded)
+struct ChargeMomentTests {
+    private let steps = WatchedState(0)
+
+    /// What a call costs: two units and seven tokens, charged at that moment.
+    private static func price(_ moment: ChargeMoment) -> Price {
+        Price.fixed(7).taking(2, of: "readings").charged(moment)
+    }
+
+    /// A function with a part for each step; it fails where its input says.
+    private func function(
+        _ price: Price,
+        _ onDisconnect: FunctionRules.Disconnect = .stop
+    ) -> ScriptedFunction {
+        let rules = FunctionRules(price: price, streams: true, onDisconnect: onDisconnect)
+        return ScriptedFunction("f", rules) { [steps] input, context async throws(Problem) in
+            for number in 0..<3 {
+                try await steps.pass(number + 1)
+                if input["failAt"]?.integer == Int64(number) { throw .upstreamFailed }
+                if input["late"] != nil, number == 2 { throw .upstreamTooSlow }
+                await context.write("p\(number) ", 3)
+            }
+            return .init(output: "whole", charge: .max)
+        }
+    }
+
+    private func spent(_ world: CallWorld, _ who: Identity) async throws -> [Int64] {
+        #expect(try await world.isSound())
+        let balance = try await world.balance(who)
+        #expect(balance.held == 0)
+        return [100 - balance.available, try await world.used(who)]
+    }
+
+    private static let nothing: [Int64] = [0, 0]
+    private static let all: [Int64] = [7, 2]
+
+    // MARK: - Ends that the process sees
+
+    @Test(arguments: ChargeMoment.allCases)
+    func `a whole answer is charged`(moment: ChargeMoment) async throws {
+        let world = CallWorld(function(Self.price(moment)))
+        let who = try await world.account()
+        steps.allow(3)
+        #expect(await world.answer(who, "k").charged == 7)
+        #expect(try await spent(world, who) == Self.all)
+    }
+
+    @Test(arguments: ChargeMoment.allCases, [true, false])
+    func `a failure before the first part costs nothing`(
+        moment: ChargeMoment,
+        isStreamed: Bool
+    ) async throws {
+        let world = CallWorld(function(Self.price(moment)))
+        let who = try await world.account()
+        steps.allow(3)
+        if isStreamed {
+            let heard = try await world.stream(who, "k", ["failAt": 0]).read()
+            #expect(heard.code == "upstream_failed")
+        } else {
+            #expect(await world.answer(who, "k", ["failAt": 0]).code == "upstream_failed")
+        }
+        #expect(try await spent(world, who) == Self.nothing)
+    }
+
+    @Test(arguments: ChargeMoment.allCases, [["failAt": 1], ["late": true]] as [JSONValue])
+    func `a failure or a time-out after the first part costs what is charged on start`(
+        moment: ChargeMoment,
+        input: JSONValue
+    ) async throws {
+        let world = CallWorld(function(Self.price(moment)))
+        let who = try await world.account()
+        steps.allow(3)
+        let heard = try await world.stream(who, "k", input).read()
+        #expect(heard.status == 502 || heard.status == 504)
+        #expect(heard.body["charged"]?.integer == (moment == .onStart ? 7 : 0))
+        #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
+    }
+
+    @Test func `a unit is given back after a failure although the tokens are charged`()
+        async throws
+    {
+        let world = CallWorld(function(.fixed(7).taking(2, of: "readings")))
+        let who = try await world.account()
+        steps.allow(3)
+        let heard = try await world.stream(who, "k", ["failAt": 2]).read()
+        #expect(heard.body["charged"] == 7)
+        #expect(try await spent(world, who) == [7, 0])
+    }
+
+    @Test(arguments: ChargeMoment.allCases, [0, 1])
+    func `who ends a call is charged for the part that was made, or for the start`(
+        moment: ChargeMoment,
+        parts: Int
+    ) async throws {
+        let function = function(Self.price(moment))
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let events = try await world.stream(who, "k")
+        try await function.waitForRuns(1)
+        steps.allow(parts)
+        if parts > 0 { _ = try await events.read(parts) }
+        let ending = try await world.cancel(who, "k")
+        let isCharged = moment == .onStart || parts > 0
+        #expect(ending.charged == (isCharged ? 7 : 0))
+        #expect(try await spent(world, who) == (isCharged ? Self.all : Self.nothing))
+    }
+
+    @Test(arguments: ChargeMoment.allCases, [0, 1])
+    func `who hangs up, where that stops the run, is charged as who ends the call`(
+        moment: ChargeMoment,
+        parts: Int
+    ) async throws {
+        let function = function(Self.price(moment), .stop)
+        let world = CallWorld(function)
+        let who = try await world.account()
+        var events: CallEvents? = try await world.stream(who, "k")
+        try await function.waitForRuns(1)
+        steps.allow(parts)
+        if parts > 0 { _ = try await events?.read(parts) }
+        events?.close()
+        events = nil
+        await world.runner.waitUntilIdle()
+        let isCharged = moment == .onStart || parts > 0
+        #expect(try await spent(world, who) == (isCharged ? Self.all : Self.nothing))
+    }
+
+    @Test func `a call that waits for its turn and is ended costs nothing, even on start`()
+        async throws
+    {
+        let function = function(Price.fixed(7).taking(1, of: "readings").charged(.onStart))
+        let world = CallWorld(function, limits: .init(running: 4))
+        let who = try await world.account()
+        let first = try await world.stream(who, "a")
+        let second = try await world.stream(who, "b")
+        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        #expect(try await world.cancel(who, "b").charged == 0)
+        #expect(try await second.read().code == "call_cancelled")
+        #expect(try await world.cancel(who, "a").charged == 7)
+        _ = try await first.read()
+        #expect(try await spent(world, who) == [7, 1])
+    }
+
+    // MARK: - The server dies
+
+    @Test(arguments: ChargeMoment.allCases, [true, false])
+    func `a call that is lost with its server costs what is charged on start`(
+        moment: ChargeMoment,
+        isStreamed: Bool
+    ) async throws {
+        let storage = MemoryStorage()
+        let wall = ManualClock()
+        let function = function(Self.price(moment))
+        let world = CallWorld(function, over: storage, wall: wall)
+        let who = try await world.account()
+        let call: Task<Void, any Error>
+        if isStreamed {
+            let events = try await world.stream(who, "k")
+            call = Task { _ = try await events.read() }
+        } else {
+            call = Task { _ = await world.answer(who, "k") }
+        }
+        try await function.waitForRuns(1)
+        world.storage.die()
+
+        let next = CallWorld(self.function(Self.price(moment)), over: storage, wall: wall)
+        _ = try await next.authority.recover()
+        if moment == .onCompletion {
+            // Nothing is to be waited for: the unit is there again at once.
+            #expect(try await spent(next, who) == Self.nothing)
+        }
+        wall.advance(by: .seconds(3_600))
+        _ = try await next.authority.expireHolds()
+        #expect(try await spent(next, who) == (moment == .onStart ? Self.all : Self.nothing))
+        let row = try await next.authority.operation(.init(account: who.account, key: "k"))
+        if case .done(let answer) = row?.state {
+            let charged = JSONValue(bytes: answer.body)["charged"]?.integer
+            #expect(charged == (moment == .onStart ? 7 : 0))
+        } else {
+            Issue.record("The call has no end.")
+        }
+        steps.allow(3)
+        _ = try? await call.finished()
+    }
+
+    @Test(arguments: ChargeMoment.allCases)
+    func `a hold that expires costs what is charged on start`(moment: ChargeMoment) async throws {
+        var function = function(Self.price(moment))
+        function.life = .seconds(1)
+        var settings = AuthoritySettings()
+        settings.holdLife = .seconds(1)
+        let world = CallWorld(function, settings: settings)
+        let who = try await world.account()
+        let call = Task { await world.answer(who, "k") }
+        try await function.waitForRuns(1)
+        world.wall.advance(by: .seconds(1))
+        #expect(try await world.authority.expireHolds() == 1)
+        #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
+        steps.allow(3)
+        let late = try await call.finished()
+        #expect(late.code == "upstream_timeout" && late.charged == (moment == .onStart ? 7 : 0))
+        #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
+    }
+}

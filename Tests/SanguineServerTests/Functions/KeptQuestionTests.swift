@@ -1,0 +1,116 @@
+import SanguineAuthority
+import SanguineModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SanguineServer
+
+/// A kept answer is found by what was asked: another prompt, model or limit is another question.
+@Suite("Kept answers and what was asked", .bounded)
+struct KeptQuestionTests {
+    private struct Verse: FunctionCall {
+        struct Input: Codable, Sendable { var topic: String }
+        typealias Output = String
+        static let name = "verse"
+        static let rules = FunctionRules(price: .fixed(1), cache: .forever)
+        var input: Input
+    }
+
+    private struct Greeting: FunctionCall {
+        struct Input: Codable, Sendable { var name: String }
+        typealias Output = String
+        static let name = "greeting"
+        static let rules = FunctionRules(price: .fixed(1), cache: .forever, sameness: .input)
+        var input: Input
+    }
+
+    private static let setting = FunctionSetting(
+        name: "verse",
+        kind: .upstream,
+        rules: FunctionRules(price: .fixed(1), cache: .forever),
+        inputs: [InputMember("topic")],
+        prompt: "A verse about {{topic}}",
+        systemPrompt: "Be short."
+    )
+
+    private func verse(
+        _ setup: LiveServer.Setup,
+        _ device: String = "the-device-of-a-reader"
+    ) async throws -> Bool {
+        var isCached = false
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest(device: device)
+            let reply = try await guest.post("/v1/functions/verse", #"{"input":{"topic":"rain"}}"#)
+            isCached = try reply.decode(FunctionResult<String>.self).cached
+        }
+        return isCached
+    }
+
+    @Test func `a changed template, model, limit or upstream makes a new answer`() async throws {
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("It rains."))
+        }) { upstream in
+            var setup = LiveServer.Setup()
+            setup.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+            let changes: [(String, @Sendable (inout FunctionSetting) -> Void)] = [
+                ("prompt", { $0.prompt = "Two verses about {{topic}}" }),
+                ("system prompt", { $0.systemPrompt = "Be long." }),
+                ("model", { $0.model = "another" }),
+                ("limit", { $0.maxOutputTokens = 900 }),
+            ]
+            setup.settings.functions = [Self.setting]
+            #expect(try await verse(setup) == false)
+            #expect(try await verse(setup))
+            for (name, change) in changes {
+                var changed = setup
+                change(&changed.settings.functions[0])
+                #expect(try await verse(changed) == false, "Another \(name) has the old answer.")
+                #expect(try await verse(changed), "The answer to another \(name) is not kept.")
+            }
+            var changed = setup
+            changed.settings.upstream.model = "the-next-model"
+            #expect(try await verse(changed) == false, "Another upstream model has the old answer.")
+            #expect(try await verse(setup), "The first answer is gone.")
+        }
+    }
+
+    @Test func `a prompt of code that has changed makes a new answer, unless the input decides`()
+        async throws
+    {
+        let hour = Mutex(0)
+        let next: @Sendable () -> Int = {
+            hour.withLock { hour in
+                hour += 1
+                return hour
+            }
+        }
+        try await ScriptedUpstream.with({ _ in
+            .bytes(ScriptedUpstream.completion("It rains."))
+        }) { upstream in
+            try await LiveServer.with {
+                $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
+                $0.functions = [
+                    ServerFunction(asking: Verse.self) { "At \(next()), about \($0.topic)" },
+                    ServerFunction(asking: Greeting.self) { "At \(next()), greet \($0.name)" },
+                ]
+            } _: { server in
+                let guest = try await server.guest()
+                for _ in 0..<2 {
+                    let reply = try await guest.post(
+                        "/v1/functions/verse",
+                        #"{"input":{"topic":"rain"}}"#
+                    )
+                    #expect(try reply.decode(FunctionResult<String>.self).cached == false)
+                }
+                for isCached in [false, true] {
+                    let reply = try await guest.post(
+                        "/v1/functions/greeting",
+                        #"{"input":{"name":"Ada"}}"#
+                    )
+                    #expect(try reply.decode(FunctionResult<String>.self).cached == isCached)
+                }
+            }
+        }
+    }
+}
