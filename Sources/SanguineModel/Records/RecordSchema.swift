@@ -121,7 +121,8 @@ public struct RecordSchema: Sendable {
     private var unsendable: [String] {
         let length = WireLimits.mutatorNameCharacters
         return mutations.keys.sorted().filter { name in
-            !length.contains(name.utf8.count) || !name.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+            !length.contains(name.utf8.count)
+                || !name.utf8.allSatisfy { (0x21...0x7E).contains($0) }
         }.map { name in
             """
             Name the mutation '\(name.prefix(length.upperBound))' with \(length.lowerBound) to \

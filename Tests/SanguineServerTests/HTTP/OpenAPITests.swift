@@ -116,7 +116,8 @@ struct OpenAPITests {
         #expect(calls.sorted() == operations.map(\.description).sorted())
     }
 
-    @Test func `the protocol page has the codes of the document, each once with its status`() throws {
+    @Test func `the protocol page has the codes of the document, each once with its status`() throws
+    {
         let codes = try page(#/(?m)^\| (`[a-z_]+` \| [0-9]{3}) \|/#)
         let declared = try ProblemCode.declared().map { "`\($0.rawValue)` | \($0.meaning.status)" }
         #expect(codes.sorted() == declared.sorted())
