@@ -8,41 +8,44 @@ enum WebMFile {
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         var bytes = file
         guard let header = EBMLElement(in: file, at: 0, end: file.count),
-            cleanChildren(of: header.content, .header, in: &bytes),
+            cleanElements(of: header, .header, in: &bytes) != nil,
             let segment = EBMLElement(in: file, at: header.content.upperBound, end: file.count),
             segment.name == EBMLElement.segment,
-            cleanChildren(of: segment.content, .segment, in: &bytes)
+            let end = cleanElements(of: segment, .segment, in: &bytes)
         else { return nil }
-        bytes.removeSubrange(segment.content.upperBound...)
+        bytes.removeSubrange(end...)
         return CleanedFile(bytes: bytes, size: nil)
     }
 
-    /// Overwrites what a part's table does not keep; `false` if an element does not fit.
-    private static func cleanChildren(
-        of range: Range<Int>,
+    /// Overwrites what a part's table does not keep.
+    ///
+    /// - Returns: Where the elements end; `nil` if one does not fit. A film of unknown size, which
+    ///   was recorded as it was sent, ends before the first one that does not.
+    private static func cleanElements(
+        of master: EBMLElement,
         _ level: Level,
         in file: inout [UInt8]
-    ) -> Bool {
-        var offset = range.lowerBound
-        while offset < range.upperBound {
-            guard let element = EBMLElement(in: file, at: offset, end: range.upperBound) else {
-                return false
+    ) -> Int? {
+        let end = master.content.upperBound
+        var offset = master.content.lowerBound
+        while offset < end {
+            guard let element = EBMLElement(in: file, at: offset, end: end) else {
+                return level == .segment && master.hasUnknownSize ? offset : nil
             }
             offset = element.content.upperBound
             if element.hasUnknownSize {
-                // Only a cluster of a film that was recorded as it was sent. Its parts follow, up
-                // to the next one.
-                guard level == .segment, element.name == EBMLElement.cluster else { return false }
+                // Only a cluster. Its parts follow, up to the next one.
+                guard level == .segment, element.name == EBMLElement.cluster else { return nil }
                 offset = element.content.lowerBound
             } else if let inner = level.masters[element.name] {
-                guard cleanChildren(of: element.content, inner, in: &file) else { return false }
+                guard cleanElements(of: element, inner, in: &file) != nil else { return nil }
             } else if level.texts.contains(element.name) {
                 file.wipe(element.content)
             } else if !level.keeps(element.name) {
                 file.makeVoid(element)
             }
         }
-        return true
+        return offset
     }
 }
 
@@ -78,7 +81,7 @@ extension WebMFile {
 
         func keeps(_ name: Int) -> Bool {
             switch self {
-            case .header: Self.header.contains(name)
+            case .header: Self.inHeader.contains(name)
             case .segment, .cluster: Self.inCluster.contains(name)
             case .info: name == 0x2A_D7B1 || name == 0x4489
             case .track: Self.inTrack.contains(name)
@@ -91,7 +94,7 @@ extension WebMFile {
             }
         }
 
-        private static let header: Set = [0x4286, 0x42F7, 0x42F2, 0x42F3, 0x4282, 0x4287, 0x4285]
+        private static let inHeader: Set = [0x4286, 0x42F7, 0x42F2, 0x42F3, 0x4282, 0x4287, 0x4285]
         private static let inCluster: Set = [0xE7, 0xA3, 0xA7, 0xAB]
         private static let inTrack: Set = [
             0xD7, 0x73C5, 0x83, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x23_E383, 0x23_314F, 0x22_B59C,
