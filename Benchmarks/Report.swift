@@ -1,6 +1,7 @@
 import Foundation
 
-/// One figure beside the one that it is measured against, in the same process and run.
+/// One figure beside another one: measured against it in the same process and run, or, without an
+/// aim, beside one that was recorded before.
 struct Figure: Codable {
     var name: String
     var value: Double
@@ -51,6 +52,25 @@ struct Figure: Codable {
         self.ratio = ratio
         self.aim = aim.map { "≤ \(Self.short($0))" } ?? "–"
         met = aim.map { ratio <= $0 } ?? true
+    }
+
+    /// A cost beside one that was recorded in another run, which says nothing of this machine.
+    ///
+    /// - Parameters:
+    ///   - name: What is measured.
+    ///   - value: What it costs.
+    ///   - unit: The unit of both.
+    ///   - peer: What was measured then.
+    ///   - recorded: What that cost, in a run before 22 November 2026 on another machine.
+    init(cost name: String, _ value: Double, unit: String, beside peer: String, recorded: Double) {
+        self.init(
+            cost: name,
+            value,
+            unit: unit,
+            of: "\(peer), recorded 2026-11-22 on another machine",
+            recorded,
+            atMost: nil
+        )
     }
 
     static func short(_ number: Double) -> String {

@@ -146,11 +146,8 @@ struct AssistantToolTests {
             "Authorization": "Bearer \(token.trimmingCharacters(in: .whitespacesAndNewlines))"
         ]
         let found = try await transport.send(find)
-        struct Found: Decodable {
-            struct Account: Decodable { let id: String }
-            let account: Account
-        }
-        let id = try JSONDecoder().decode(Found.self, from: found.body).account.id
+        struct Found: Decodable { let id: String }
+        let id = try JSONDecoder().decode(Found.self, from: found.body).id
         var grant = TransportRequest(url: server.appending(path: "\(path)/\(id)/grants"))
         (grant.method, grant.headers) = ("POST", find.headers)
         grant.headers["Idempotency-Key"] = "1"
