@@ -3,7 +3,7 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// What writes, invalidations, lists and a cold start cost, most of it beside figures of
+/// What writes, invalidations, lists and a cold start cost, most of it next to figures of
 /// TanStack's query-core that were recorded before.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {

@@ -1,7 +1,7 @@
 import Foundation
 
-/// One figure beside another one: measured against it in the same process and run, or, without an
-/// aim, beside one that was recorded before.
+/// One figure and another one that it is measured against: in the same process and run, or, without
+/// an aim, in an earlier one.
 struct Figure: Codable {
     var name: String
     var value: Double
@@ -54,7 +54,7 @@ struct Figure: Codable {
         met = aim.map { ratio <= $0 } ?? true
     }
 
-    /// A cost beside one that was recorded in another run, which says nothing of this machine.
+    /// A cost next to one that was recorded in another run, and so has no aim.
     ///
     /// - Parameters:
     ///   - name: What is measured.

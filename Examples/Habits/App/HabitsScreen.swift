@@ -70,7 +70,7 @@ public final class HabitsScreen {
         repeat { dayMayHaveChanged() } while (try? await clock.sleep(for: .seconds(30))) != nil
     }
 
-    /// Applies a new day, or another time zone. An app also calls it when it comes back.
+    /// Applies a new day, or another time zone; an app also calls it when it comes back.
     public func dayMayHaveChanged() {
         let now = Self.day(of: client, clock)
         guard now != today else { return }

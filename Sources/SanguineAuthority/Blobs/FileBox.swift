@@ -23,7 +23,7 @@ extension [UInt8] {
 
     /// The boxes of a whole file, and where they end.
     ///
-    /// What follows them is no box. `nil` if a box that a picture or film needs goes on past the
+    /// The bytes after that are no box. `nil` if a box that a picture or film needs goes on past the
     /// end, or if there are too many.
     func topBoxes() -> (boxes: [FileBox], end: Int)? {
         let boxes = boxes(in: 0..<count)
@@ -77,7 +77,7 @@ extension FileBox {
         "grpl", "free", "skip", "wide",
     ]
 
-    /// The boxes that nobody reads, in which anything may stand.
+    /// The boxes that readers skip, which may hold anything.
     static let padding: Set = ["free", "skip", "wide"]
 
     /// The boxes in others that describe, and that no decoder needs.

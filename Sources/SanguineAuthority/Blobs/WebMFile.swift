@@ -3,7 +3,7 @@ enum WebMFile {
     /// Returns the film with each element that is not needed to play it overwritten by one that is
     /// void, or `nil` if the elements do not fit into each other.
     ///
-    /// Nothing moves, so that the places that the film names stay right. What follows the film is
+    /// Nothing moves, so that the places that the film names stay right. Bytes after the film are
     /// cut off.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         var bytes = file
@@ -141,7 +141,7 @@ private struct EBMLElement {
 }
 
 extension [UInt8] {
-    /// Makes an element one that nobody reads, of the same length.
+    /// Makes an element void, at the same length.
     fileprivate mutating func makeVoid(_ element: EBMLElement) {
         let range = element.start..<element.content.upperBound
         wipe(range)

@@ -91,7 +91,7 @@ struct FFmpeg: Sendable {
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
         // Of a damaged video each fault would be told, although pictures can be taken.
         var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"]
-        // FFmpeg counts the time of its processor alone, so it also ends when nobody waits for it.
+        // Of processor time. It also ends an FFmpeg that outlives this process.
         arguments += ["-timelimit", "\(Self.processorSeconds)"]
         arguments += Self.bounds + input
         arguments += ["-map", "0:v:0", "-vf", Self.filter(count, seconds)]
