@@ -23,8 +23,8 @@ extension [UInt8] {
 
     /// The boxes of a whole file, and where they end.
     ///
-    /// The bytes after that are no box. `nil` if a box that a picture or film needs goes on past the
-    /// end, or if there are too many.
+    /// The bytes after that are no box. `nil` if a box that a picture or film needs goes on past
+    /// the end, or if there are too many.
     func topBoxes() -> (boxes: [FileBox], end: Int)? {
         let boxes = boxes(in: 0..<count)
         let end = boxes.last?.content.upperBound ?? 0
