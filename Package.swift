@@ -226,6 +226,7 @@ let package = Package(
                 "SanguineServer",
                 "SanguineSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                server("ArgumentParser", "swift-argument-parser"),
                 server("AsyncHTTPClient", "async-http-client"),
                 server("HTTPTypes", "swift-http-types"),
                 server("Hummingbird", "hummingbird"),

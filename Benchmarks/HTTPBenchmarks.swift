@@ -4,11 +4,8 @@ import NIOPosix
 
 /// Durable spends and balance reads over HTTP, each as a share of a bare route.
 enum HTTPBenchmarks {
-    /// Connections at a time: 128, unless `--connections=<n>` says otherwise.
-    static let connections =
-        CommandLine.arguments.compactMap { argument in
-            argument.wholeMatch(of: /--connections=(\d+)/).flatMap { Int($0.1) }
-        }.first ?? 128
+    /// Connections at a time.
+    static let connections = BenchmarkOptions.current.connections
     /// Rounds; each measures all three in turn, so that a ratio compares neighbours in time.
     static let rounds = 5
 

@@ -3,8 +3,8 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// What writes, invalidations, lists and a cold start cost, most of it beside the figures of
-/// TanStack's query-core on a like machine.
+/// What writes, invalidations, lists and a cold start cost, most of it next to figures of
+/// TanStack's query-core that were recorded before.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"
@@ -52,9 +52,8 @@ enum QueryBenchmarks {
             cost: name,
             samples.map { $0 / .microseconds(1) / Double(count) }.median,
             unit: "µs",
-            of: peer,
-            microseconds,
-            atMost: 0.1
+            beside: peer,
+            recorded: microseconds
         )
     }
 

@@ -147,9 +147,8 @@ enum RecordBenchmarks {
                     cost: "replay of \(count.formatted()) pending over 1,000 records",
                     all.median,
                     unit: "ms",
-                    of: "Replicache",
-                    peer,
-                    atMost: 0.1
+                    beside: "Replicache",
+                    recorded: peer
                 )
             )
             figures.append(
@@ -157,9 +156,8 @@ enum RecordBenchmarks {
                     cost: "one update of the base under \(count.formatted()) pending",
                     one.median,
                     unit: "ms",
-                    of: "TanStack DB",
-                    0.14,
-                    atMost: 0.1
+                    beside: "TanStack DB",
+                    recorded: 0.14
                 )
             )
         }

@@ -1,6 +1,7 @@
 import Foundation
 
-/// One figure beside the one that it is measured against, in the same process and run.
+/// One figure and another one that it is measured against: in the same process and run, or, without
+/// an aim, in an earlier one.
 struct Figure: Codable {
     var name: String
     var value: Double
@@ -51,6 +52,25 @@ struct Figure: Codable {
         self.ratio = ratio
         self.aim = aim.map { "≤ \(Self.short($0))" } ?? "–"
         met = aim.map { ratio <= $0 } ?? true
+    }
+
+    /// A cost next to one that was recorded in another run, and so has no aim.
+    ///
+    /// - Parameters:
+    ///   - name: What is measured.
+    ///   - value: What it costs.
+    ///   - unit: The unit of both.
+    ///   - peer: What was measured then.
+    ///   - recorded: What that cost, in a run before 22 November 2026 on another machine.
+    init(cost name: String, _ value: Double, unit: String, beside peer: String, recorded: Double) {
+        self.init(
+            cost: name,
+            value,
+            unit: unit,
+            of: "\(peer), recorded 2026-11-22 on another machine",
+            recorded,
+            atMost: nil
+        )
     }
 
     static func short(_ number: Double) -> String {

@@ -6,40 +6,27 @@ let isHabits = isLive ? true : try await HabitBenchmarks.serveIfAsked()
 let isAttacked = isHabits ? true : try await AbuseBenchmarks.serveIfAsked()
 let isServer = isAttacked ? true : try await FunctionServers.serveIfAsked()
 if !isServer {
-    let isQuick = CommandLine.arguments.contains("--quick")
-    // One of these with `--only=http`; all of them without it.
-    let parts = ["http", "client", "memory", "live", "habits", "abuse", "functions", "litellm"]
-    var only = CommandLine.arguments.compactMap { $0.split(separator: "=").last }
-        .first { parts.contains(String($0)) }
-    // `--figure=callers`: of the client's figures those with the text in their name.
-    let figure = CommandLine.arguments.first { $0.hasPrefix("--figure=") }
-        .map { String($0.dropFirst("--figure=".count)) }
-    if figure != nil { only = "client" }
+    let options = BenchmarkOptions.current
+    let roundTime: Duration = options.quick ? .milliseconds(500) : .seconds(2)
     var report = Report()
-    if only == nil || only == "http" {
-        report.figures += try await HTTPBenchmarks.run(
-            roundTime: isQuick ? .milliseconds(500) : .seconds(2)
-        )
+    if options.includes(.http) {
+        report.figures += try await HTTPBenchmarks.run(roundTime: roundTime)
     }
-    if only == nil || only == "client" {
-        report.figures += try await ClientBenchmarks.run(only: figure)
+    if options.includes(.client) {
+        report.figures += try await ClientBenchmarks.run(only: options.figure)
     }
-    if only == nil || only == "memory" { report.figures += try MemoryBenchmarks.run() }
-    if only == nil || only == "live" {
+    if options.includes(.memory) { report.figures += try MemoryBenchmarks.run() }
+    if options.includes(.live) {
         report.figures += try await OtherDeviceBenchmarks.run()
         report.figures += try await LiveBenchmarks.run()
     }
-    if only == nil || only == "habits" { report.figures += try await HabitBenchmarks.run() }
-    if only == nil || only == "abuse" { report.figures += try await AbuseBenchmarks.run() }
-    if only == nil || only == "functions" {
-        report.figures += try await FunctionBenchmarks.run(
-            roundTime: isQuick ? .milliseconds(500) : .seconds(2)
-        )
+    if options.includes(.habits) { report.figures += try await HabitBenchmarks.run() }
+    if options.includes(.abuse) { report.figures += try await AbuseBenchmarks.run() }
+    if options.includes(.functions) {
+        report.figures += try await FunctionBenchmarks.run(roundTime: roundTime)
     }
-    if only == nil || only == "litellm" {
-        report.figures += try await LiteLLMBenchmarks.run(
-            roundTime: isQuick ? .milliseconds(500) : .seconds(2)
-        )
+    if options.includes(.litellm) {
+        report.figures += try await LiteLLMBenchmarks.run(roundTime: roundTime)
     }
     report.peers = [
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",

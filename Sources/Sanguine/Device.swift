@@ -20,7 +20,6 @@ final class Device: Sendable {
     let queries: QueryCache
     let records: RecordObservers
     let outboxNews: OutboxNews
-    let restores = Followers<Double>()
     let turn = MainTurn()
     let models: ModelTable
     let events: EventKeeper
@@ -155,7 +154,6 @@ final class Device: Sendable {
         queries.close()
         records.close()
         outboxNews.finish()
-        restores.finish()
         ownTransport?.close()
         partition.attempts.backend.spool.end()
         partition.store.close()

@@ -8,7 +8,6 @@ struct DataFolder: Sendable {
 
     var databasePath: String { path + "/sanguine.sqlite" }
     var walPath: String { databasePath + "-wal" }
-    var sharedMemoryPath: String { databasePath + "-shm" }
     var lockPath: String { path + "/sanguine.lock" }
     var historyPath: String { path + "/sanguine.history" }
     var blobsPath: String { path + "/blobs" }

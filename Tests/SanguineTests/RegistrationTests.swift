@@ -181,6 +181,21 @@ struct RegistrationTests {
         #expect(schema.collection("plants") == Plant.collection)
         #expect(schema.mutation("plant.water") == Water.self)
     }
+
+    @Test(arguments: ["", "plant water", "plant.gießen", String(repeating: "a", count: 65)])
+    func `a mutation whose name cannot be sent is a fault of the schema`(name: String) {
+        let faults = Unsendable.$name.withValue(name) { RecordSchema(Unsendable.self).faults }
+
+        #expect(faults.count == 1)
+        #expect(faults.first?.contains("1 to 64 visible ASCII") == true)
+    }
+}
+
+/// A mutation whose name each test chooses.
+private struct Unsendable: RecordMutation {
+    @TaskLocal static var name = "plant.name"
+
+    func apply(to records: inout Records) {}
 }
 
 /// A write to a backend that is away.

@@ -201,27 +201,47 @@ package enum SampleFile: String, CaseIterable, Sendable {
             let thumbnail = box("ispe", big(0, 4) + big(4, 4) + big(3, 4))
             let whole = box("ispe", big(0, 4) + big(width, 4) + big(height, 4))
             let properties = box("iprp", box("ipco", thumbnail + whole))
-            let content = box("iinf", items) + box("iloc", locations) + properties
+            let content =
+                box("skip", text(place)) + box("iinf", items) + box("iloc", locations) + properties
             return box("meta", big(0, 4) + content)
         }
         let start = type.count + meta(0).count + 8
         return type + meta(start) + box("mdat", data + exif) + box("mpvd", text(place))
+            + box("free", text(place)) + box("meta", big(0, 4) + box("xml ", text(place)))
     }
 
     private static func film(_ major: String, _ other: String, _ data: [UInt8]) -> [UInt8] {
         // What begins with a © in a real one.
         let place = box(".xyz", text(Self.place))
         let track = box("tkhd", [1, 2, 3]) + box("udta", place) + box("mdia", [4])
-        let movie = box("mvhd", [5, 6]) + box("trak", track) + box("udta", place)
+        let hidden = box("free", text(Self.place)) + box("skip", text(Self.place))
+        let movie = box("mvhd", [5, 6]) + box("trak", track + hidden) + box("udta", place) + hidden
         var bytes = box("ftyp", text(major) + big(512, 4) + text(other))
         bytes += box("mdat", data) + box("moov", movie + box("meta", text(Self.place)))
-        return bytes + box("uuid", text(Self.place)) + box("free", [0, 0])
+        return bytes + box("uuid", text(Self.place)) + box("free", text(Self.place))
     }
 
     private static func webm(_ data: [UInt8]) -> [UInt8] {
         let header: [UInt8] = [0x42, 0x86, 0x81, 1, 0x42, 0x82, 0x84] + text("webm")
-        let size = [0x80 | UInt8(header.count)]
-        return [0x1A, 0x45, 0xDF, 0xA3] + size + header + [0x18, 0x53, 0x80, 0x67, 0xFF] + data
+        let hidden = element([0xEC], text(place))
+        let info =
+            element([0x2A, 0xD7, 0xB1], [0x0F, 0x42, 0x40]) + element([0x7B, 0xA9], text(place))
+            + element([0x4D, 0x80], text(place))
+        let track = element([0xD7], [1]) + element([0x53, 0x6E], text(place)) + hidden
+        let cluster = element([0xE7], [0]) + element([0xA3], data) + hidden
+        let content =
+            element([0x15, 0x49, 0xA9, 0x66], info) + hidden
+            + element([0x16, 0x54, 0xAE, 0x6B], element([0xAE], track))
+            + element([0x1F, 0x43, 0xB6, 0x75], cluster)
+            + element([0x12, 0x54, 0xC3, 0x67], text(place))
+            + element([0x19, 0x41, 0xA4, 0x69], text(place))
+        return element([0x1A, 0x45, 0xDF, 0xA3], header)
+            + element([0x18, 0x53, 0x80, 0x67], content) + text(place)
+    }
+
+    /// An element of a WebM file, whose size stands in four bytes.
+    package static func element(_ name: [UInt8], _ content: [UInt8]) -> [UInt8] {
+        name + big(0x1000_0000 | content.count, 4) + content
     }
 }
 

@@ -14,6 +14,12 @@ public final class AssistantScreen {
         public let answer: AnswerModel<String>
     }
 
+    /// The balance as all parts of the app ask for it: as old as two minutes, or more if it really
+    /// changes seldom.
+    public nonisolated static let balanceQuery = ValueQuery<Balance>.balance(
+        adaptingWithin: .minutes(2) ... .minutes(10)
+    )
+
     private let client: SanguineClient
     private let shown: ValueModel<Balance>
     /// What was asked, the newest last.
@@ -21,8 +27,7 @@ public final class AssistantScreen {
 
     public init(_ client: SanguineClient) {
         self.client = client
-        // As old as two minutes, or more if it really changes seldom.
-        shown = client.model(.balance(adaptingWithin: .minutes(2) ... .minutes(10)))
+        shown = client.model(Self.balanceQuery)
     }
 
     // MARK: - What is shown

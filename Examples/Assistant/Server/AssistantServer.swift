@@ -39,6 +39,7 @@ public enum AssistantServer {
             let server = try await SanguineServer(
                 storage: storage,
                 keys: try KeyFile.loadOrCreate(in: folder),
+                adminToken: try AdminToken.loadOrCreate(in: folder),
                 settings: settings,
                 functions: functions,
                 registry: registry,

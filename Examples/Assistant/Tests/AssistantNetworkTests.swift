@@ -104,6 +104,17 @@ struct AssistantToolTests {
             let known = try await Self.run(["balance"] + options)
             #expect(known.output.hasPrefix("99 tokens, 0 held\n"))
 
+            let said = try await server.output.first("the port for administration") { said in
+                said.lines.first { $0.hasPrefix("administration on ") }
+            }
+            let admin = try #require(
+                URL(string: String(said.dropFirst("administration on ".count)))
+            )
+            let granted = try await Self.grant(50, on: admin, root)
+            #expect(granted == 200)
+            let richer = try await Self.run(["balance"] + options)
+            #expect(richer.output.hasPrefix("149 tokens, 0 held\n"))
+
             let photo = root.appending(path: "photo.jpg")
             try Data(SampleFile.jpeg.bytes()).write(to: photo)
             let seen = try await Self.run(["What is it?", "--image", photo.path] + options)
@@ -113,6 +124,36 @@ struct AssistantToolTests {
             server.signal(SIGTERM)
             #expect(try await server.ended().status == 0)
         }
+    }
+
+    /// Gives tokens to the app's user, with what stands in the folders of server and app.
+    private static func grant(_ amount: Int, on server: URL, _ root: URL) async throws -> Int {
+        let token = try String(
+            contentsOf: root.appending(path: "server/admin-token"),
+            encoding: .utf8
+        )
+        let identity = try JSONDecoder().decode(
+            [String: String].self,
+            from: Data(contentsOf: root.appending(path: "app/device-identity.json"))
+        )
+        let transport = URLSessionTransport()
+        let path = "admin/v1/accounts"
+        let device = URLQueryItem(name: "deviceId", value: identity["deviceId"])
+        var find = TransportRequest(
+            url: server.appending(path: path).appending(queryItems: [device])
+        )
+        find.headers = [
+            "Authorization": "Bearer \(token.trimmingCharacters(in: .whitespacesAndNewlines))"
+        ]
+        let found = try await transport.send(find)
+        struct Found: Decodable { let id: String }
+        let id = try JSONDecoder().decode(Found.self, from: found.body).id
+        var grant = TransportRequest(url: server.appending(path: "\(path)/\(id)/grants"))
+        (grant.method, grant.headers) = ("POST", find.headers)
+        grant.headers["Idempotency-Key"] = "1"
+        grant.headers["Content-Type"] = "application/json"
+        grant.body = Data(#"{"amount":\#(amount),"reason":"a gift"}"#.utf8)
+        return try await transport.send(grant).status
     }
 
     private static func run(_ arguments: [String]) async throws -> Tool.Ended {

@@ -93,7 +93,7 @@ extension AssistantTool {
 
         func run() async throws {
             try await options.withScreen { client, screen in
-                _ = try await client.value(of: .balance)
+                _ = try await client.value(of: AssistantScreen.balanceQuery)
                 let predicted =
                     if video != nil {
                         client.predictedCost(of: AskVideo.self)
@@ -150,7 +150,7 @@ extension AssistantTool {
         func run() async throws {
             try await options.withScreen { client, screen in
                 await screen.refresh()
-                guard let balance = client.cached(.balance) else {
+                guard let balance = screen.balance else {
                     throw ValidationError("No server was ever reached. Name one with --server.")
                 }
                 try say("\(balance.available) tokens, \(balance.held) held")
@@ -166,20 +166,23 @@ extension AssistantTool {
             abstract: "Run the server, with a stand-in for the language model unless one is named."
         )
         @Option var port = 8_080
+        @Option(help: "The port for administration and metrics. Default: the port + 1.")
+        var adminPort: Int?
         @Option(help: "Where the server keeps its data.") var data = "assistant-data"
         @Option(help: "The base URL of a language model that speaks OpenAI's API.")
         var upstream: String?
 
         func run() async throws {
-            let (port, folder) = (port, URL(filePath: data))
+            let (port, adminPort, folder) = (port, adminPort, URL(filePath: data))
             try await AppOptions.withModel(upstream) { model in
                 var settings = ServerSettings()
-                settings.http.port = port
+                (settings.http.port, settings.http.adminPort) = (port, adminPort)
                 settings.upstream.url = model
                 try await AssistantServer.with(
                     folder: folder,
                     settings: settings,
                     onListening: { ports in
+                        try? say("administration on http://127.0.0.1:\(ports.admin)")
                         try? say("listening on http://127.0.0.1:\(ports.http)")
                     }
                 ) { server in try await server.serve() }

@@ -10,16 +10,18 @@ public final class HabitsScreen {
     private let client: SanguineClient
     private let clock: any WallClock
     private var shown: RecordModel<HabitProgress>
-    /// The day that is shown as today.
+    /// The user's day now.
     public private(set) var today: CalendarDay
+    /// The day that is shown, and that taps are about: today, or an earlier one.
+    public private(set) var day: CalendarDay
     private let outbox: OutboxModel
 
     public init(_ client: SanguineClient, clock: any WallClock = SystemWallClock()) {
         (self.client, self.clock) = (client, clock)
         outbox = client.outbox.model
-        let day = Self.day(of: client, clock)
-        today = day
-        shown = client.model(.progress(on: day))
+        let now = Self.day(of: client, clock)
+        (today, day) = (now, now)
+        shown = client.model(.progress(on: now))
     }
 
     // MARK: - What is shown
@@ -41,31 +43,40 @@ public final class HabitsScreen {
     }
 
     public func complete(_ habit: Habit) throws {
-        try client.perform(LogHabit(habit.id, on: today, value: habit.goal))
+        try client.perform(LogHabit(habit.id, on: day, value: habit.goal))
     }
 
     public func set(_ value: Int, for habit: Habit) throws {
-        try client.perform(LogHabit(habit.id, on: today, value: value))
+        try client.perform(LogHabit(habit.id, on: day, value: value))
     }
 
     public func clear(_ habit: Habit) throws {
-        try client.perform(DeleteLog(habit.id, on: today))
+        try client.perform(DeleteLog(habit.id, on: day))
     }
 
     public func consolidate(_ habit: Habit) throws {
-        try client.perform(ConsolidateLogs(habit.id, on: today))
+        try client.perform(ConsolidateLogs(habit.id, on: day))
     }
 
     public func retry(_ operation: Outbox.Refused) throws { try outbox.retry(operation.id) }
 
     // MARK: - Days
 
-    /// A new day, or another time zone: called at midnight, and when the app comes back.
+    /// Goes to another day; to today for one that is still to come.
+    public func show(_ other: CalendarDay) { day = min(other, today) }
+
+    /// Follows midnights and time zones until the task is cancelled: `.task { await … }` of a view.
+    public func followDays(clock: any Clock<Duration> = ContinuousClock()) async {
+        repeat { dayMayHaveChanged() } while (try? await clock.sleep(for: .seconds(30))) != nil
+    }
+
+    /// Applies a new day, or another time zone; an app also calls it when it comes back.
     public func dayMayHaveChanged() {
-        let day = Self.day(of: client, clock)
-        guard day != today else { return }
-        today = day
-        shown = client.model(.progress(on: day))
+        let now = Self.day(of: client, clock)
+        guard now != today else { return }
+        // A screen that shows today goes on to the next one.
+        (day, today) = (day == today ? now : min(day, now), now)
+        shown = client.model(.progress(on: now))
     }
 
     private static func day(of client: SanguineClient, _ clock: any WallClock) -> CalendarDay {

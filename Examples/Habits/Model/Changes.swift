@@ -18,7 +18,8 @@ public struct AddHabit: RecordMutation {
 
 /// Says what was done on a day: a habit is completed by its goal.
 ///
-/// However often it is said, and on however many devices, there is one log of the day.
+/// However often it is said, and on however many devices, there is one log of the day: other logs
+/// of it, such as a pedometer's, give way.
 public struct LogHabit: RecordMutation, Superseding {
     public static let name = "habit.log"
     let habit: RecordID
@@ -36,6 +37,9 @@ public struct LogHabit: RecordMutation, Superseding {
         }
         guard (1...1_000_000).contains(value) else {
             throw Refusal(.invalidContent, "Log from 1 to 1,000,000, or delete the log.")
+        }
+        for log in records.query(where: HabitLog.byDay, is: day) where log.habit == habit {
+            records.delete(HabitLog.self, log.id)
         }
         let id = try HabitLog.id(of: habit, on: day)
         records.set(HabitLog(id: id, habit: habit, day: day, value: value))

@@ -21,7 +21,10 @@ public struct HabitProgress: Sendable, Equatable {
     }
 
     /// How many habits are complete today.
-    public var completeToday: Int { habits.count { isComplete($0, on: today) } }
+    public var completeToday: Int { complete(on: today) }
+
+    /// How many habits are complete on a day.
+    public func complete(on day: CalendarDay) -> Int { habits.count { isComplete($0, on: day) } }
 
     /// The part of all habits' days that is complete, from the first day of the stretch to its
     /// last, or today if that is earlier; from 0 to 1.

@@ -30,6 +30,22 @@ struct ConsolidationTests {
         }
     }
 
+    @Test func `a value that is set takes the place of all logs of the day`() async throws {
+        try await HabitsWorld.with { world in
+            let client = try world.client()
+            let screen = await HabitsScreen(client)
+            let walk = try await screen.add("Walk", goal: 10)
+            try await Self.importThree(walk, screen, client)
+            try await client.synchronize()
+
+            try await screen.set(4, for: walk)
+            #expect(await screen.progress.value(of: walk, on: screen.day) == 4)
+            try await client.synchronize()
+            #expect(client.records(HabitLog.self).map(\.value) == [4])
+            client.close()
+        }
+    }
+
     @Test func `a refused consolidation restores all of them exactly`() async throws {
         try await HabitsWorld.with(registering: HabitsWorld.refusingTypes) { world in
             let network = ManualConnectivity()

@@ -62,6 +62,37 @@ struct DayTests {
         }
     }
 
+    @Test func `an earlier day is shown and logged, and midnight does not move it`() async throws {
+        try await HabitsWorld.with { world in
+            let clock = ManualWallClock(try #require(Timestamp("2026-11-22T23:59:50Z")))
+            let client = try world.client { ($0.clock, $0.timeZone) = (clock, "Etc/UTC") }
+            let screen = await HabitsScreen(client, clock: clock)
+            let run = try await screen.add("Run")
+            let friday = try #require(CalendarDay("2026-11-20"))
+            await screen.show(friday)
+            try await screen.complete(run)
+            #expect(client.records(HabitLog.self).map(\.day) == [friday])
+
+            let time = ManualClock()
+            let following = Task { await screen.followDays(clock: time) }
+            try await time.waitForSleepers(1)
+            clock.advance(by: .seconds(30))
+            time.advance(by: .seconds(30))
+            try await eventually("midnight") { await screen.today.description == "2026-11-23" }
+            #expect(await screen.day == friday)
+            await screen.show(try #require(CalendarDay("2026-12-24")))
+            #expect(await screen.day.description == "2026-11-23")
+            // Today goes on to the next one.
+            try await time.waitForSleepers(1)
+            clock.advance(by: .hours(24))
+            time.advance(by: .seconds(30))
+            try await eventually("the next day") { await screen.day.description == "2026-11-24" }
+            following.cancel()
+            await following.value
+            client.close()
+        }
+    }
+
     @Test func `a streak goes on over a night of daylight saving, and over travel`() async throws {
         try await HabitsWorld.with { world in
             let clock = ManualWallClock(try #require(Timestamp("2026-03-28T12:00:00Z")))

@@ -3,6 +3,7 @@ import Foundation
 import HabitsApp
 import HabitsModel
 import HabitsServer
+import Observation
 import Sanguine
 import SanguineServer
 
@@ -13,7 +14,8 @@ struct HabitsTool: AsyncParsableCommand {
         commandName: "Habits",
         abstract: "Habits, at once and offline; the server is another command of it.",
         subcommands: [
-            List.self, Add.self, Done.self, Clear.self, Month.self, Retry.self, Serve.self,
+            List.self, Watch.self, Add.self, Done.self, Clear.self, Month.self, Retry.self,
+            Serve.self,
         ],
         defaultSubcommand: List.self
     )
@@ -30,35 +32,60 @@ struct AppOptions: ParsableArguments {
     var offline = false
 
     /// Runs an app for one command, and sends what it did.
+    ///
+    /// - Parameters:
+    ///   - day: The day that it shows. Default: today.
+    ///   - body: What the command does.
+    /// - Throws: What `body` throws.
     @MainActor
-    func withScreen(_ body: @MainActor (HabitsScreen) throws -> Void) async throws {
+    func withScreen(
+        on day: DayOption? = nil,
+        _ body: @MainActor (HabitsScreen) async throws -> Void
+    ) async throws {
         guard let server = URL(string: server) else {
             throw ValidationError("'\(server)' is no address.")
         }
         let client = try SanguineClient(.habits(server: server, folder: URL(filePath: folder)))
         defer { client.close() }
         let screen = HabitsScreen(client)
-        try body(screen)
+        try day?.show(on: screen)
+        try await body(screen)
         if !offline { try? await client.synchronize() }
         // What came is told to the screen a turn later; another one begins with it.
-        show(HabitsScreen(client))
+        let next = HabitsScreen(client)
+        next.show(screen.day)
+        show(next)
     }
 
     @MainActor
-    private func show(_ screen: HabitsScreen) {
+    fileprivate func show(_ screen: HabitsScreen) {
         let progress = screen.progress
         for habit in progress.habits {
-            let value = progress.value(of: habit, on: screen.today)
-            let mark = progress.isComplete(habit, on: screen.today) ? "✓" : " "
+            let value = progress.value(of: habit, on: screen.day)
+            let mark = progress.isComplete(habit, on: screen.day) ? "✓" : " "
             let amount = habit.goal > 1 ? " \(value)/\(habit.goal)" : ""
             let streak = progress.insights.streak(of: habit)
             print("[\(mark)] \(habit.title)\(amount), streak \(streak)")
         }
-        print("\(progress.completeToday) of \(progress.habits.count) today")
+        let day = screen.day == screen.today ? "today" : "on \(screen.day)"
+        print("\(progress.complete(on: screen.day)) of \(progress.habits.count) \(day)")
         if screen.unsent > 0 { print("\(screen.unsent) to be sent") }
         for operation in screen.refused {
             print("refused: \(operation.name), \(operation.problem.detail)")
         }
+    }
+}
+
+struct DayOption: ParsableArguments {
+    @Option(help: "The day, as 2026-11-27. Default: today.") var day: String?
+
+    @MainActor
+    func show(on screen: HabitsScreen) throws {
+        guard let day else { return }
+        guard let day = CalendarDay(day), day <= screen.today else {
+            throw ValidationError("'\(day)' is no day up to today, written as 2026-11-27.")
+        }
+        screen.show(day)
     }
 }
 
@@ -73,10 +100,37 @@ extension HabitsScreen {
 
 extension HabitsTool {
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Show today.")
+        static let configuration = CommandConfiguration(abstract: "Show a day.")
+        @OptionGroup var day: DayOption
         @OptionGroup var options: AppOptions
 
-        func run() async throws { try await options.withScreen { _ in } }
+        func run() async throws { try await options.withScreen(on: day) { _ in } }
+    }
+
+    struct Watch: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show today, and each change, also at midnight, until it is stopped."
+        )
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withScreen { screen in
+                let days = Task { await screen.followDays() }
+                defer { days.cancel() }
+                while !Task.isCancelled {
+                    options.show(screen)
+                    fflush(nil)
+                    await withCheckedContinuation { continuation in
+                        withObservationTracking {
+                            _ = (screen.progress, screen.day, screen.unsent, screen.refused)
+                        } onChange: {
+                            continuation.resume()
+                        }
+                    }
+                    await Task.yield()
+                }
+            }
+        }
     }
 
     struct Add: AsyncParsableCommand {
@@ -91,13 +145,14 @@ extension HabitsTool {
     }
 
     struct Done: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Log what was done today.")
+        static let configuration = CommandConfiguration(abstract: "Log what was done on a day.")
         @Argument var title: String
         @Argument(help: "How much; the goal without it.") var value: Int?
+        @OptionGroup var day: DayOption
         @OptionGroup var options: AppOptions
 
         func run() async throws {
-            try await options.withScreen { screen in
+            try await options.withScreen(on: day) { screen in
                 let habit = try screen.habit(title)
                 try screen.set(value ?? habit.goal, for: habit)
             }
@@ -106,13 +161,14 @@ extension HabitsTool {
 
     struct Clear: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Take back what was logged today."
+            abstract: "Take back what was logged on a day."
         )
         @Argument var title: String
+        @OptionGroup var day: DayOption
         @OptionGroup var options: AppOptions
 
         func run() async throws {
-            try await options.withScreen { try $0.clear(try $0.habit(title)) }
+            try await options.withScreen(on: day) { try $0.clear(try $0.habit(title)) }
         }
     }
 

@@ -80,20 +80,6 @@ public final class SanguineCompanion: Sendable {
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
         reader.observers.updates(of: query)
     }
-
-    /// The query as an observable object for a view.
-    @MainActor
-    public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        reader.models.model(query.key) {
-            RecordModel(
-                query,
-                value: cached(query),
-                observers: reader.observers,
-                models: reader.models,
-                turn: reader.turn
-            )
-        }
-    }
 }
 
 /// Whom the app shows: their records and operations.
@@ -115,8 +101,6 @@ private struct CompanionUser: Sendable {
 ///
 /// Mutable state: `present`, by its mutex, held over the opening of files alone.
 private final class CompanionReader: Sendable {
-    let turn: MainTurn
-    let models: ModelTable
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration
     private let folders: UserFolders
@@ -126,9 +110,7 @@ private final class CompanionReader: Sendable {
     init(_ configuration: SanguineClient.Configuration, _ folders: UserFolders) {
         self.configuration = configuration
         self.folders = folders
-        turn = MainTurn()
-        models = ModelTable(delay: configuration.delay)
-        observers = RecordObservers(turn: turn)
+        observers = RecordObservers(turn: MainTurn())
         present = Mutex(nil)
         observers.observe { [weak self] in self?.user.records }
     }

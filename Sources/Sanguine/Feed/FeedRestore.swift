@@ -18,11 +18,10 @@ final class FeedRestore: Sendable {
 
     private let records: UserRecords
     private let requests: FeedRequests?
-    private let followers: Followers<Double>
     private let state = Mutex(Progress())
 
-    init(_ records: UserRecords, _ requests: FeedRequests?, _ followers: Followers<Double>) {
-        (self.records, self.requests, self.followers) = (records, requests, followers)
+    init(_ records: UserRecords, _ requests: FeedRequests?) {
+        (self.records, self.requests) = (records, requests)
     }
 
     /// The number of the range that stands for the catching up.
@@ -116,7 +115,7 @@ final class FeedRestore: Sendable {
         }
         if isAbandoned { return true }
         if let failure { throw failure }
-        return try await catchUp(restore, ask)
+        return try await catchUp(restore)
     }
 
     private func fill(
@@ -179,10 +178,7 @@ final class FeedRestore: Sendable {
         }
     }
 
-    private func catchUp(
-        _ restore: RecordsFile.Restore,
-        _ ask: FeedRequests.Ask
-    ) async throws(SanguineError) -> Bool {
+    private func catchUp(_ restore: RecordsFile.Restore) async throws(SanguineError) -> Bool {
         guard var range = restore.ranges.first(where: { $0.number == Self.catchingUp }) else {
             try abandon()
             return true
@@ -240,15 +236,11 @@ final class FeedRestore: Sendable {
             // How far another user's was is nobody else's to know.
             guard !state.hasEnded else { return }
             state.part = part
-            followers.tell(part)
         }
     }
 
     /// How much of a long feed is restored, from 0 to 1.
     var part: Double { state.withLock { $0.part } }
-
-    /// ``part``, now and after each change.
-    func parts() -> AsyncStream<Double> { state.withLock { followers.stream(from: $0.part) } }
 
     /// Nothing is told any more: the user is gone.
     func end() { state.withLock { $0.hasEnded = true } }

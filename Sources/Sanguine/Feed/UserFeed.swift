@@ -129,14 +129,13 @@ final class UserFeed: Sendable {
     init(
         _ records: UserRecords,
         _ call: ServerCall?,
-        pollInterval: Duration?,
-        restores: Followers<Double>
+        pollInterval: Duration?
     ) {
         self.records = records
         self.pollInterval = pollInterval
         environment = records.environment
         requests = call.map { FeedRequests(call: $0) }
-        restore = FeedRestore(records, requests, restores)
+        restore = FeedRestore(records, requests)
     }
 
     // MARK: - Life

@@ -5,7 +5,7 @@ import SanguineModel
 /// A call is always sent with the same idempotency key, so that sending it again is safe. What must
 /// be decided with care is that it has *not* happened: only then may its hold be lifted. Once one
 /// sending may have reached the server, a later refusal proves that only if the server decides it
-/// after it has looked the key up (`protocol.md`, order of refusals).
+/// after it has looked the key up (see the order of refusals in `Documentation/Protocol.md`).
 ///
 /// | failure | first sending | after one that may have arrived |
 /// |---|---|---|

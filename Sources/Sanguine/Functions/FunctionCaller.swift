@@ -393,7 +393,7 @@ final class FunctionCaller: Sendable {
                 do throws(SanguineError) {
                     try await awaitNetwork(flight, afterFailures: failures)
                 } catch {
-                    return .failure(withdrawn(sending, error, flight))
+                    return .failure(withdrawn(sending, error))
                 }
                 balance.sends(sending.key)
             }
@@ -461,11 +461,7 @@ extension FunctionCaller {
     }
 
     /// A call that waited for a network will not be sent by this process.
-    private func withdrawn(
-        _ sending: CallSending,
-        _ reason: SanguineError,
-        _ flight: CallFlight
-    ) -> SanguineError {
+    private func withdrawn(_ sending: CallSending, _ reason: SanguineError) -> SanguineError {
         if case .problem = reason {
             balance.ended { state in
                 state.refused(sending.key)

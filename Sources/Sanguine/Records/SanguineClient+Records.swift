@@ -137,8 +137,5 @@ extension SanguineClient {
     /// when all of them are there.
     public var restored: Double { users.present.feed.restore.part }
 
-    /// ``restored``, now and after each change; the sequence ends when the client is closed.
-    public var restoreUpdates: AsyncStream<Double> { users.present.feed.restore.parts() }
-
     private var source: UserRecords { users.present.records }
 }

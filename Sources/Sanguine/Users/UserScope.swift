@@ -86,8 +86,7 @@ final class UserScope: Sendable {
         feed = UserFeed(
             records,
             server,
-            pollInterval: configuration.recordPolling,
-            restores: device.restores
+            pollInterval: configuration.recordPolling
         )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
         outbox.drive([.mutator: mutators, .mutation: mutations])

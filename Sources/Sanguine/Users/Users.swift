@@ -269,7 +269,6 @@ package final class Users: Sendable {
                 if present === next { next.start(isActive: wasActive) }
                 device.records.userChanged()
                 device.outboxNews.changed()
-                device.restores.tell(1)
                 device.userChanged()
             }
             return ended.session

@@ -3,8 +3,9 @@ import SanguineModel
 /// A file as it is stored: its type by its content, and nothing of where it was made.
 ///
 /// Of JPEG, PNG and WebP only those parts are kept that the picture needs, and its orientation. Of
-/// HEIC, MP4 and QuickTime the parts that describe are overwritten where they stand, so that
-/// nothing moves. What the tracks of a video hold is not looked at, nor anything of WebM.
+/// HEIC, MP4, QuickTime and WebM the parts that describe are overwritten where they stand, so that
+/// nothing moves, and what follows the last part is cut off. What the tracks of a video hold is not
+/// looked at.
 ///
 /// Reading takes time in proportion to the file, and never more memory than a second one.
 struct BlobContent {
@@ -28,7 +29,7 @@ struct BlobContent {
             case .webp: WebPFile.clean(file)
             case .heic: HEICFile.clean(file)
             case .mp4, .quickTime: VideoFile.clean(file)
-            case .webm: CleanedFile(bytes: file, size: nil)
+            case .webm: WebMFile.clean(file)
             }
         guard let cleaned else {
             throw Problem(

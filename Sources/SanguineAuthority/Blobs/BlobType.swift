@@ -81,7 +81,7 @@ enum EBMLHeader {
     }
 
     /// The bytes of a number, by its first one.
-    private static func length(_ first: Int) -> Int {
+    static func length(_ first: Int) -> Int {
         UInt8(truncatingIfNeeded: first).leadingZeroBitCount + 1
     }
 

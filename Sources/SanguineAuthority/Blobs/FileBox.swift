@@ -21,6 +21,27 @@ extension [UInt8] {
         return boxes
     }
 
+    /// The boxes of a whole file, and where they end.
+    ///
+    /// The bytes after that are no box. `nil` if a box that a picture or film needs goes on past
+    /// the end, or if there are too many.
+    func topBoxes() -> (boxes: [FileBox], end: Int)? {
+        let boxes = boxes(in: 0..<count)
+        let end = boxes.last?.content.upperBound ?? 0
+        guard box(at: end, end: count) == nil else { return nil }
+        if let type = text(at: end + 4), FileBox.top.contains(type) { return nil }
+        return (boxes, end)
+    }
+
+    /// The boxes of a box; `nil` if one does not fit, or if there are too many.
+    ///
+    /// Fewer bytes than a box has may follow the last one.
+    func children(in range: Range<Int>) -> [FileBox]? {
+        let boxes = boxes(in: range)
+        let end = boxes.last?.content.upperBound ?? range.lowerBound
+        return range.upperBound - end < 8 ? boxes : nil
+    }
+
     private func box(at start: Int, end: Int) -> FileBox? {
         guard end - start >= 8, var length = big(start, 4) else { return nil }
         var head = 8
@@ -56,6 +77,9 @@ extension FileBox {
         "grpl", "free", "skip", "wide",
     ]
 
+    /// The boxes that readers skip, which may hold anything.
+    static let padding: Set = ["free", "skip", "wide"]
+
     /// The boxes in others that describe, and that no decoder needs.
-    static let descriptions: Set = ["udta", "meta", "uuid"]
+    static let descriptions: Set = ["udta", "meta", "uuid", "cmov", "rmra"]
 }

@@ -2,38 +2,56 @@
 enum HEICFile {
     /// Returns the picture with its descriptions overwritten, or `nil` if it cannot be read.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
-        let top = file.boxes(in: 0..<file.count)
-        guard let meta = top.first(where: { $0.type == "meta" }), meta.content.count >= 4 else {
-            return nil
-        }
-        // Behind a version and flags.
-        let parts = file.boxes(in: meta.content.dropFirst(4))
-        guard let size = size(parts, of: file) else { return nil }
+        guard let (top, end) = file.topBoxes(),
+            let meta = top.first(where: { $0.type == "meta" }), meta.content.count >= 4,
+            // Behind a version and flags.
+            let parts = file.children(in: meta.content.dropFirst(4)),
+            // Of two, each reader may take the other one.
+            needed.allSatisfy({ name in parts.count { $0.type == name } <= 1 }),
+            let size = size(parts, of: file),
+            let descriptions = descriptions(parts, of: file)
+        else { return nil }
         var bytes = file
-        let descriptions = descriptions(parts, of: file)
         if !descriptions.isEmpty {
             guard let places = ItemPlaces(of: descriptions, parts, file)?.ranges else { return nil }
             for place in places { bytes.forget(place) }
         }
-        for box in parts where ["udta", "uuid", "xml ", "bxml"].contains(box.type) {
+        for box in parts where !needed.contains(box.type) { bytes.free(box) }
+        bytes.wipe(
+            (parts.last?.content.upperBound ?? meta.content.upperBound)..<meta.content.upperBound
+        )
+        for box in properties(parts, of: file)
+        where ["udes", "uuid"].contains(box.type) || FileBox.padding.contains(box.type) {
             bytes.free(box)
         }
         for box in top {
-            if !FileBox.top.contains(box.type) {
+            if !FileBox.top.contains(box.type) || box.type == "meta" && box.start != meta.start {
                 bytes.free(box)
+            } else if FileBox.padding.contains(box.type) {
+                bytes.wipe(box.content)
             } else if box.type == "moov" {
-                VideoFile.cleanMovie(box, of: &bytes)
+                guard VideoFile.cleanMovie(box, of: &bytes) else { return nil }
             }
         }
+        bytes.removeSubrange(end...)
         return CleanedFile(bytes: bytes, size: size)
+    }
+
+    /// The boxes by which a picture is found.
+    private static let needed: Set = [
+        "hdlr", "pitm", "iinf", "iloc", "iprp", "iref", "idat", "dinf", "ipro", "grpl",
+    ]
+
+    private static func properties(_ meta: [FileBox], of file: [UInt8]) -> [FileBox] {
+        guard let properties = meta.first(where: { $0.type == "iprp" }),
+            let all = file.boxes(in: properties.content).first(where: { $0.type == "ipco" })
+        else { return [] }
+        return file.children(in: all.content) ?? []
     }
 
     /// The size of the largest picture: of one that is put together of tiles, the whole.
     private static func size(_ meta: [FileBox], of file: [UInt8]) -> PixelSize? {
-        guard let properties = meta.first(where: { $0.type == "iprp" }),
-            let all = file.boxes(in: properties.content).first(where: { $0.type == "ipco" })
-        else { return nil }
-        return file.boxes(in: all.content).filter { $0.type == "ispe" }
+        properties(meta, of: file).filter { $0.type == "ispe" }
             .compactMap { box in
                 let start = box.content.lowerBound + 4
                 guard box.content.count >= 12 else { return nil }
@@ -42,21 +60,29 @@ enum HEICFile {
             .max { $0.pixels < $1.pixels }
     }
 
-    /// The ids of the items that describe: Exif, and what has a media type, as XMP has.
-    private static func descriptions(_ meta: [FileBox], of file: [UInt8]) -> Set<Int> {
+    /// The kinds of items that are pictures, or say how pictures are put together.
+    private static let pictures: Set = [
+        "hvc1", "hev1", "hvt1", "lhv1", "lhe1", "grid", "iovl", "iden", "tmap", "jpeg", "av01",
+        "avc1",
+    ]
+
+    /// The ids of the items that are no pictures, such as Exif and XMP; `nil` if one of the items
+    /// does not say what it is.
+    private static func descriptions(_ meta: [FileBox], of file: [UInt8]) -> Set<Int>? {
         guard let box = meta.first(where: { $0.type == "iinf" }),
             let version = file.big(box.content.lowerBound, 1)
         else { return [] }
         let entries = box.content.dropFirst(version == 0 ? 6 : 8)
         var ids: Set<Int> = []
-        for entry in file.boxes(in: entries) where entry.type == "infe" {
+        guard let entries = file.children(in: entries) else { return nil }
+        for entry in entries where entry.type == "infe" {
             let start = entry.content.lowerBound
-            guard let version = file.big(start, 1), version >= 2 else { continue }
+            guard let version = file.big(start, 1), version >= 2 else { return nil }
             let width = version == 2 ? 2 : 4
             guard entry.content.count >= 4 + width + 6, let id = file.big(start + 4, width),
                 let type = file.text(at: start + 4 + width + 2)
-            else { continue }
-            if ["Exif", "mime", "uri "].contains(type) { ids.insert(id) }
+            else { return nil }
+            if !pictures.contains(type) { ids.insert(id) }
         }
         return ids
     }

@@ -116,7 +116,20 @@ public struct RecordSchema: Sendable {
     }
 
     /// What is wrong with the declarations, in sentences; empty if nothing is.
-    public var faults: [String] { allCollections.compactMap(\.fault) + duplicates }
+    public var faults: [String] { allCollections.compactMap(\.fault) + unsendable + duplicates }
+
+    private var unsendable: [String] {
+        let length = WireLimits.mutatorNameCharacters
+        return mutations.keys.sorted().filter { name in
+            !length.contains(name.utf8.count)
+                || !name.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+        }.map { name in
+            """
+            Name the mutation '\(name.prefix(length.upperBound))' with \(length.lowerBound) to \
+            \(length.upperBound) visible ASCII characters.
+            """
+        }
+    }
 }
 
 extension RecordSchema: Hashable {

@@ -22,9 +22,12 @@ struct FFmpeg: Sendable {
     private static let side = 1_024
     /// Bytes of what it says of a fault.
     private static let reportBytes = 4_096
-    /// FFmpeg's own bounds: bytes that it allocates at once, and pixels of a picture as it was
-    /// recorded, those of the largest image that is taken.
-    private static let bounds = ["-max_alloc", "268435456", "-max_pixels", "50000000"]
+    /// Pixels of a film's picture at most: 4,096 × 2,176, which is 4K in whole blocks.
+    private static let filmPixels = 4_096 * 2_176
+    /// Seconds of processor time that a film may take.
+    private static let processorSeconds = 20
+    /// FFmpeg's own bounds: bytes that it allocates at once, and pixels of a picture.
+    private static let bounds = ["-max_alloc", "268435456", "-max_pixels", "\(filmPixels)"]
 
     private let ffmpeg: FilePath
     private let ffprobe: FilePath
@@ -54,14 +57,12 @@ struct FFmpeg: Sendable {
     ///   - video: Its bytes.
     ///   - type: Its content type.
     ///   - count: How many pictures.
-    ///   - timeout: How long is waited for them, by whoever cancels this then. Default: 60 s.
     /// - Returns: The pictures, oldest first: JPEG.
     /// - Throws: ``FrameSampler/Failure``.
     func pictures(
         _ video: [UInt8],
         _ type: String,
-        _ count: Int,
-        _ timeout: Duration = .seconds(60)
+        _ count: Int
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
         guard let format = Self.formats[type] else { throw .unreadable("it is of type \(type)") }
         let file: UnnamedFile
@@ -76,24 +77,22 @@ struct FFmpeg: Sendable {
         let length = try await run(ffprobe, question, file, limit: Self.reportBytes)
         let text = String(decoding: length, as: UTF8.self)
         let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
-        let pictures = try await pictures(file, input, count, seconds, timeout)
+        let pictures = try await pictures(file, input, count, seconds)
         // The header may say more than there is.
         guard pictures.isEmpty, seconds != nil else { return pictures }
-        return try await self.pictures(file, input, count, nil, timeout)
+        return try await self.pictures(file, input, count, nil)
     }
 
     private func pictures(
         _ file: UnnamedFile,
         _ input: [String],
         _ count: Int,
-        _ seconds: Double?,
-        _ timeout: Duration
+        _ seconds: Double?
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
         // Of a damaged video each fault would be told, although pictures can be taken.
         var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"]
-        // More than the time that it has, so that it is not the limit that ends it, while it is
-        // waited for.
-        arguments += ["-timelimit", "\(2 * max(1, timeout.secondsRoundedUp))"]
+        // Of processor time. It also ends an FFmpeg that outlives this process.
+        arguments += ["-timelimit", "\(Self.processorSeconds)"]
         arguments += Self.bounds + input
         arguments += ["-map", "0:v:0", "-vf", Self.filter(count, seconds)]
         arguments += [

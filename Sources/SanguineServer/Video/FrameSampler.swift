@@ -21,10 +21,10 @@ struct FrameSampler: Sendable {
     /// Who asks if nobody is named.
     private static let nobody = Identifier(at: Timestamp(millisecondsSince1970: 0))
 
-    /// The pictures of a video, oldest first: JPEG, at most so many, which are waited for so long.
+    /// The pictures of a video, oldest first: JPEG, at most so many.
     typealias Sample =
         @Sendable (
-            _ video: [UInt8], _ type: String, _ count: Int, _ timeout: Duration
+            _ video: [UInt8], _ type: String, _ count: Int
         ) async throws(Failure) -> [[UInt8]]
 
     /// How many pictures are made of a video.
@@ -36,16 +36,17 @@ struct FrameSampler: Sendable {
     ///
     /// - Parameters:
     ///   - count: How many pictures are made of a video.
-    ///   - atOnce: How many videos are read at a time. Default: one for each core.
+    ///   - atOnce: How many videos are read at a time, of which one account has at most half.
+    ///     Default: one for each core, and at least two.
     ///   - sample: What makes the pictures.
     init(
         count: Int,
-        atOnce: Int = ProcessInfo.processInfo.activeProcessorCount,
+        atOnce: Int = max(2, ProcessInfo.processInfo.activeProcessorCount),
         sample: @escaping Sample
     ) {
         self.count = count
         self.sample = sample
-        turns = CallQueue(limit: atOnce, accountShare: atOnce)
+        turns = CallQueue(limit: atOnce, accountShare: max(1, atOnce / 2))
     }
 
     /// How many videos wait for their turn, for tests.
@@ -105,7 +106,7 @@ struct FrameSampler: Sendable {
                 }
                 defer { turn.leave() }
                 do throws(Failure) {
-                    return .success(try await sample(video, type, count, timeout))
+                    return .success(try await sample(video, type, count))
                 } catch {
                     return .failure(error)
                 }

@@ -18,7 +18,7 @@ struct BlobContentTests {
         #expect(content.size == (sample.isImage ? PixelSize(1_234, 567) : nil))
     }
 
-    @Test(arguments: SampleFile.allCases.filter { $0 != .webm })
+    @Test(arguments: SampleFile.allCases)
     func `nothing says where it was taken`(sample: SampleFile) throws {
         let file = sample.bytes()
         let content = try BlobContent(file)
@@ -112,7 +112,7 @@ struct BlobContentTests {
         #expect(refusal(two)?.code == .malformedBody)
     }
 
-    @Test(arguments: SampleFile.allCases.filter { $0 != .webm && $0 != .jpeg })
+    @Test(arguments: SampleFile.allCases.filter { $0 != .jpeg })
     func `a file that ends in its beginning is refused as not whole`(sample: SampleFile) throws {
         let file = sample.bytes(filler: 500)
         let cut = Array(file.prefix(80))

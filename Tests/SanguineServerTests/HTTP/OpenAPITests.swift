@@ -103,6 +103,38 @@ struct OpenAPITests {
         #expect(codes == NotReady.allCases.map(\.rawValue))
     }
 
+    /// The text in code voice of the page's first column, or of the places that match.
+    private func page(_ pattern: some RegexComponent<(Substring, Substring)>) throws -> [String] {
+        let file = URL(filePath: #filePath).appending(path: "../../../../Documentation/Protocol.md")
+        let text = try String(contentsOf: file.standardizedFileURL, encoding: .utf8)
+        return text.matches(of: pattern).map { String($0.output.1) }
+    }
+
+    @Test func `the protocol page has the calls of the document, each once`() throws {
+        let calls = try page(#/(?m)^\| `([A-Z]+ \/[^`]*)` \|/#)
+        let operations = described(isAdmin: false).union(described(isAdmin: true))
+        #expect(calls.sorted() == operations.map(\.description).sorted())
+    }
+
+    @Test func `the protocol page has the codes of the document, each once with its status`() throws
+    {
+        let codes = try page(#/(?m)^\| (`[a-z_]+` \| [0-9]{3}) \|/#)
+        let declared = try ProblemCode.declared().map { "`\($0.rawValue)` | \($0.meaning.status)" }
+        #expect(codes.sorted() == declared.sorted())
+        let states = try page(#/(?m)^\| `([a-z_]+)` \| [^|`0-9][^|]*\|$/#)
+        for code in NotReady.allCases {
+            #expect(states.contains(code.rawValue), "\(code.rawValue)")
+        }
+    }
+
+    @Test func `the protocol page names every status of a row, and every member of a set`() throws {
+        let names = try Set(page(#/`([A-Za-z.]+)`/#))
+        let statuses = document["components"]?["schemas"]?["PushResult"]?["properties"]?["status"]
+        let expected = elements(statuses?["enum"]).compactMap(\.string)
+        #expect(expected.count == 4)
+        #expect(names.isSuperset(of: expected + ["record.set", "fields", "from"]))
+    }
+
     @Test func `every change takes a key, and every change and read says what it carries`() {
         for (path, item) in members(document["paths"]) {
             for (method, operation) in members(item) {

@@ -75,6 +75,22 @@ struct FFmpegTests {
         }
     }
 
+    @Test(
+        .enabled(if: installed != nil, isMissing),
+        arguments: [("4096x2160", true), ("7680x4320", false)]
+    )
+    func `a film of 4K is read, and one of 8K is refused`(size: String, isRead: Bool) async throws {
+        let ffmpeg = try #require(Self.installed)
+        try await TemporaryFolder.with { folder in
+            let file = folder.appending(path: "large.mp4")
+            let source = "color=black:size=\(size):rate=1:duration=1"
+            try await run(["-f", "lavfi", "-i", source, "-c:v", "mpeg4", file.path])
+            let video = Array(try Data(contentsOf: file))
+            let pictures = try? await ffmpeg.pictures(video, "video/mp4", 1)
+            #expect((pictures?.isEmpty == false) == isRead)
+        }
+    }
+
     @Test(.enabled(if: installed != nil, isMissing))
     func `what is no video is said to be none`() async throws {
         let ffmpeg = try #require(Self.installed)
@@ -157,12 +173,12 @@ struct FFmpegTests {
                     probe: "echo \(said)",
                     in: folder
                 )
-                _ = try await ffmpeg.pictures([1], "video/webm", 2, .milliseconds(7_500))
+                _ = try await ffmpeg.pictures([1], "video/webm", 2)
                 let arguments = try String(contentsOfFile: seen, encoding: .utf8)
                 #expect(arguments.contains("select='\(filter)',scale="))
                 #expect(arguments.contains("-protocol_whitelist file -f matroska -i /dev/stdin"))
-                // Of processor time, for when nobody is there to end it.
-                #expect(arguments.contains("-timelimit 16 "))
+                // Of processor time, however long it is waited for.
+                #expect(arguments.contains("-timelimit 20 "))
             }
         }
     }

@@ -23,7 +23,7 @@ struct FrameSamplerTests {
     // MARK: - A prompt
 
     @Test func `pictures stand where the video stood, and all else stays`() async throws {
-        let sampler = FrameSampler(count: 2) { video, type, count, _ throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 2) { video, type, count throws(FrameSampler.Failure) in
             #expect((video, type, count) == ([7], "video/mp4", 2))
             return [Self.picture, [3]]
         }
@@ -41,7 +41,7 @@ struct FrameSamplerTests {
 
     @Test func `what takes too long is given up`() async throws {
         let (clock, hasEnded, never) = (ManualClock(), WatchedState(false), WatchedState(false))
-        let sampler = FrameSampler(count: 2) { _, _, _, _ throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 2) { _, _, _ throws(FrameSampler.Failure) in
             try? await never.wait(for: "the cancellation") { $0 }
             hasEnded.withLock { $0 = true }
             throw .cancelled
@@ -55,22 +55,34 @@ struct FrameSamplerTests {
     }
 
     @Test func `several videos share the time`() async throws {
-        let (clock, times) = (ManualClock(), WatchedState<[Duration]>([]))
-        let sampler = FrameSampler(count: 1) { _, _, _, timeout in
-            times.withLock { $0.append(timeout) }
-            clock.advance(by: .seconds(2))
-            return [Self.picture]
+        let (clock, times) = (ManualClock(), WatchedState(0))
+        let never = WatchedState(false)
+        let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in
+            guard
+                times.withLock({ times in
+                    times += 1
+                    return times == 2
+                })
+            else {
+                clock.advance(by: .seconds(2))
+                return [Self.picture]
+            }
+            try? await never.wait(for: "the cancellation") { $0 }
+            throw .cancelled
         }
         let request = prompt([Self.video, Self.video])
-        _ = try await sampler.request(request, within: .seconds(5), clock)
-        #expect(times.value == [.seconds(5), .seconds(3)])
+        let call = Task { try await sampler.request(request, within: .seconds(5), clock) }
+        try await times.wait(for: "the second one") { $0 == 2 }
+        try await clock.waitForSleepers(1, dueIn: .seconds(3))
+        clock.advance(by: .seconds(3))
+        await #expect(throws: FrameSampler.Failure.timeout) { try await call.finished() }
     }
 
     @Test func `no more videos are read at a time than there are turns`() async throws {
         let running = Mutex(0)
         let most = Mutex(0)
         let gate = WatchedState(false)
-        let sampler = FrameSampler(count: 1, atOnce: 2) { _, _, _, _ throws(FrameSampler.Failure) in
+        let sampler = FrameSampler(count: 1, atOnce: 2) { _, _, _ throws(FrameSampler.Failure) in
             let now = running.withLock { count in
                 count += 1
                 return count
@@ -83,9 +95,15 @@ struct FrameSamplerTests {
         let request = prompt([Self.video])
         let calls = Task {
             try await withThrowingTaskGroup(of: UpstreamRequest.self) { group in
-                for _ in 1...9 {
+                for number in 1...9 {
+                    let account = Identifier(at: Timestamp(millisecondsSince1970: Int64(number)))
                     group.addTask {
-                        try await sampler.request(request, within: .seconds(60), ManualClock())
+                        try await sampler.request(
+                            request,
+                            of: account,
+                            within: .seconds(60),
+                            ManualClock()
+                        )
                     }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
@@ -99,7 +117,7 @@ struct FrameSamplerTests {
 
     @Test func `one account with many videos delays another's first by one`() async throws {
         let (begun, allowed) = (WatchedState<[UInt8]>([]), WatchedState(0))
-        let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _, _ in
+        let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _ in
             let number = begun.withLock { begun in
                 begun += video
                 return begun.count
@@ -134,8 +152,46 @@ struct FrameSamplerTests {
         #expect(begun.value == [1, 1, 2, 1, 1])
     }
 
+    @Test func `an account has half of the turns, and another one's video does not wait`()
+        async throws
+    {
+        let (begun, gate) = (WatchedState(0), WatchedState(false))
+        let sampler = FrameSampler(count: 1, atOnce: 4) { video, _, _ in
+            begun.withLock { $0 += 1 }
+            if video == [7] { try? await gate.wait(for: "the gate") { $0 } }
+            return [Self.picture]
+        }
+        let accounts = (1...2).map { Identifier(at: Timestamp(millisecondsSince1970: $0)) }
+        let slow = prompt([Self.video])
+        let calls = (1...4).map { _ in
+            Task {
+                try await sampler.request(
+                    slow,
+                    of: accounts[0],
+                    within: .seconds(60),
+                    ManualClock()
+                )
+            }
+        }
+        try await begun.wait(for: "two of the first account") { $0 == 2 }
+        try await eventually("the others to wait") { sampler.waiting == 2 }
+        let quick = prompt([.file(name: "b.mp4", type: "video/mp4", bytes: [8])])
+        let other = Task {
+            try await sampler.request(
+                quick,
+                of: accounts[1],
+                within: .seconds(60),
+                ManualClock()
+            )
+        }
+        _ = try await other.finished()
+        #expect(begun.value == 3 && sampler.waiting == 2)
+        gate.withLock { $0 = true }
+        for call in calls { _ = try await call.finished() }
+    }
+
     @Test func `a video without a picture is none`() async throws {
-        let sampler = FrameSampler(count: 1) { _, _, _, _ throws(FrameSampler.Failure) in [] }
+        let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
         await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {
             try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
         }

@@ -1,0 +1,31 @@
+import ArgumentParser
+
+/// What of the benchmarks is run; an option that is not known is refused.
+struct BenchmarkOptions: ParsableArguments {
+    enum Part: String, CaseIterable, ExpressibleByArgument {
+        case http, client, memory, live, habits, abuse, functions, litellm
+    }
+
+    @Option(help: "Run this part only.") var only: Part?
+    @Option(help: "Of the client's figures, only those with the text in their name.")
+    var figure: String?
+    @Option(help: "Connections at a time.") var connections = 128
+    @Flag(help: "Measure for half a second instead of two.") var quick = false
+
+    /// The options of this process.
+    static let current = parseOrExit()
+
+    /// Whether a part is to be run.
+    func includes(_ part: Part) -> Bool {
+        figure == nil ? only ?? part == part : part == .client
+    }
+
+    func validate() throws {
+        guard connections > 0 else {
+            throw ValidationError("Set '--connections' to a positive number.")
+        }
+        guard figure == nil || only ?? .client == .client else {
+            throw ValidationError("Leave '--only' out: '--figure' is about the client's figures.")
+        }
+    }
+}

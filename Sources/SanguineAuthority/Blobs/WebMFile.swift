@@ -1,0 +1,156 @@
+/// WebM (RFC 9559, RFC 8794): elements in elements.
+enum WebMFile {
+    /// Returns the film with each element that is not needed to play it overwritten by one that is
+    /// void, or `nil` if the elements do not fit into each other.
+    ///
+    /// Nothing moves, so that the places that the film names stay right. Bytes after the film are
+    /// cut off.
+    static func clean(_ file: [UInt8]) -> CleanedFile? {
+        var bytes = file
+        guard let header = EBMLElement(in: file, at: 0, end: file.count),
+            cleanElements(of: header, .header, in: &bytes) != nil,
+            let segment = EBMLElement(in: file, at: header.content.upperBound, end: file.count),
+            segment.name == EBMLElement.segment,
+            let end = cleanElements(of: segment, .segment, in: &bytes)
+        else { return nil }
+        bytes.removeSubrange(end...)
+        return CleanedFile(bytes: bytes, size: nil)
+    }
+
+    /// Overwrites what a part's table does not keep.
+    ///
+    /// - Returns: Where the elements end; `nil` if one does not fit. A film of unknown size, which
+    ///   was recorded as it was sent, ends before the first one that does not.
+    private static func cleanElements(
+        of master: EBMLElement,
+        _ level: Level,
+        in file: inout [UInt8]
+    ) -> Int? {
+        let end = master.content.upperBound
+        var offset = master.content.lowerBound
+        while offset < end {
+            guard let element = EBMLElement(in: file, at: offset, end: end) else {
+                return level == .segment && master.hasUnknownSize ? offset : nil
+            }
+            offset = element.content.upperBound
+            if element.hasUnknownSize {
+                // Only a cluster. Its parts follow, up to the next one.
+                guard level == .segment, element.name == EBMLElement.cluster else { return nil }
+                offset = element.content.lowerBound
+            } else if let inner = level.masters[element.name] {
+                guard cleanElements(of: element, inner, in: &file) != nil else { return nil }
+            } else if level.texts.contains(element.name) {
+                file.wipe(element.content)
+            } else if !level.keeps(element.name) {
+                file.makeVoid(element)
+            }
+        }
+        return offset
+    }
+}
+
+extension WebMFile {
+    /// A place in a film, and which elements a player needs there.
+    private enum Level {
+        case header, segment, info, tracks, track, cluster, group, seekHead, seek, cues, cue
+        case position
+        /// All but padding and checksums.
+        case other
+
+        /// The elements whose own elements are looked at.
+        var masters: [Int: Level] {
+            switch self {
+            case .segment:
+                [
+                    0x114D_9B74: .seekHead, 0x1549_A966: .info, 0x1654_AE6B: .tracks,
+                    0x1C53_BB6B: .cues, EBMLElement.cluster: .cluster, 0xA0: .group,
+                ]
+            case .tracks: [0xAE: .track]
+            case .track: [0xE0: .other, 0xE1: .other, 0x6D80: .other]
+            case .cluster: [0xA0: .group]
+            case .group: [0x75A1: .other]
+            case .seekHead: [0x4DBB: .seek]
+            case .cues: [0xBB: .cue]
+            case .cue: [0xB7: .position]
+            default: [:]
+            }
+        }
+
+        /// Texts that must be there, and may be empty: the programs that wrote the film.
+        var texts: Set<Int> { self == .info ? [0x4D80, 0x5741] : [] }
+
+        func keeps(_ name: Int) -> Bool {
+            switch self {
+            case .header: Self.inHeader.contains(name)
+            case .segment, .cluster: Self.inCluster.contains(name)
+            case .info: name == 0x2A_D7B1 || name == 0x4489
+            case .track: Self.inTrack.contains(name)
+            case .group: Self.inGroup.contains(name)
+            case .seek: name == 0x53AB || name == 0x53AC
+            case .cue: name == 0xB3
+            case .position: Self.inPosition.contains(name)
+            case .tracks, .seekHead, .cues: false
+            case .other: name != 0xEC && name != 0xBF
+            }
+        }
+
+        private static let inHeader: Set = [0x4286, 0x42F7, 0x42F2, 0x42F3, 0x4282, 0x4287, 0x4285]
+        private static let inCluster: Set = [0xE7, 0xA3, 0xA7, 0xAB]
+        private static let inTrack: Set = [
+            0xD7, 0x73C5, 0x83, 0xB9, 0x88, 0x55AA, 0x9C, 0x6DE7, 0x23_E383, 0x23_314F, 0x22_B59C,
+            0x22_B59D, 0x86, 0x63A2, 0x55EE, 0xAA, 0x56AA, 0x56BB,
+        ]
+        private static let inGroup: Set = [0xA1, 0x9B, 0xFA, 0xFB, 0xFD, 0x75A2]
+        private static let inPosition: Set = [0xF7, 0xF1, 0xF0, 0xB2, 0x5378, 0xEA]
+    }
+}
+
+/// An element of a Matroska file.
+private struct EBMLElement {
+    static let segment = 0x1853_8067
+    static let cluster = 0x1F43_B675
+
+    let name: Int
+    /// Where its name stands.
+    let start: Int
+    /// What is in it; up to the end of what it is in, if its size is not known.
+    let content: Range<Int>
+    let hasUnknownSize: Bool
+
+    /// Reads the element there; `nil` for one that does not fit before the end.
+    init?(in file: [UInt8], at start: Int, end: Int) {
+        guard let first = file.big(start, 1) else { return nil }
+        let width = EBMLHeader.length(first)
+        guard width <= 4, let name = file.big(start, width),
+            let sizeFirst = file.big(start + width, 1)
+        else { return nil }
+        let sizeWidth = EBMLHeader.length(sizeFirst)
+        guard sizeWidth <= 8, start + width + sizeWidth <= end else { return nil }
+        var size = sizeFirst & (1 << (8 - sizeWidth) - 1)
+        if sizeWidth > 1 {
+            guard let rest = file.big(start + width + 1, sizeWidth - 1) else { return nil }
+            size = size << (8 * (sizeWidth - 1)) | rest
+        }
+        let from = start + width + sizeWidth
+        hasUnknownSize = size == 1 << (7 * sizeWidth) - 1
+        if hasUnknownSize { size = end - from }
+        guard size <= end - from else { return nil }
+        (self.name, self.start) = (name, start)
+        content = from..<from + size
+    }
+}
+
+extension [UInt8] {
+    /// Makes an element void, at the same length.
+    fileprivate mutating func makeVoid(_ element: EBMLElement) {
+        let range = element.start..<element.content.upperBound
+        wipe(range)
+        self[range.lowerBound] = 0xEC
+        if range.count < 9 {
+            self[range.lowerBound + 1] = UInt8(0x80 | range.count - 2)
+        } else {
+            let size = (1 << 56 | range.count - 9).big(8)
+            replaceSubrange(range.lowerBound + 1..<range.lowerBound + 9, with: size)
+        }
+    }
+}

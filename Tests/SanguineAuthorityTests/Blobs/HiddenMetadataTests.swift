@@ -1,0 +1,102 @@
+import SanguineModel
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// Places of a file where readers do not look, and files whose parts lie.
+@Suite("Files: hidden metadata", .bounded)
+struct HiddenMetadataTests {
+    private static let place = Array(SampleFile.place.utf8)
+
+    private func refusal(_ file: [UInt8]) -> Problem? {
+        SanguineAuthorityTests.refusal { () throws(Problem) in try BlobContent(file) }
+    }
+
+    @Test(arguments: [SampleFile.heic, .mp4, .quickTime, .webm])
+    func `what follows the last part is cut off`(sample: SampleFile) throws {
+        let whole = try BlobContent(sample.bytes()).bytes
+        for trailer in [Self.place, [0]] {
+            #expect(try BlobContent(sample.bytes() + trailer).bytes == whole)
+        }
+        // As a box these zeros would go on to the end of the file.
+        let padded = sample.bytes() + [UInt8](repeating: 0, count: 20) + Self.place
+        #expect(try !BlobContent(padded).bytes.contains(text: SampleFile.place))
+    }
+
+    @Test func `a box that says it is longer than the box around it is refused`() {
+        for inner in ["udta", "free", "trak"] {
+            var lie = SampleFile.box(inner, Self.place)
+            lie[3] += 40
+            for path in [["moov"], ["moov", "trak"], ["moov", "trak", "mdia", "minf", "stbl"]] {
+                let movie = path.reversed().reduce(lie) { SampleFile.box($1, $0) }
+                let type = SampleFile.box("ftyp", Array("isom\0\0\0\0mp42".utf8))
+                let after = SampleFile.box("free", [UInt8](repeating: 0, count: 100))
+                #expect(refusal(type + movie + after)?.code == .malformedBody, "\(inner) \(path)")
+            }
+        }
+    }
+
+    @Test(arguments: ["mdat", "moov", "meta"])
+    func `a film whose last part is cut short is refused`(name: String) {
+        var part = SampleFile.box(name, Self.place)
+        part[3] += 1
+        #expect(refusal(SampleFile.mp4.bytes() + part)?.code == .malformedBody)
+    }
+
+    @Test func `more boxes than are looked at are refused`() {
+        let padding = (0..<FileBox.limit).flatMap { _ in SampleFile.box("free", []) }
+        let file = SampleFile.mp4.bytes() + padding + SampleFile.box("uuid", Self.place)
+        #expect(refusal(file)?.code == .malformedBody)
+    }
+
+    @Test func `padding deep in a track, and the name of a handler, are overwritten`() throws {
+        let handler = SampleFile.box("hdlr", [UInt8](repeating: 0, count: 24) + Self.place)
+        let padding = SampleFile.box("skip", Self.place)
+        let table = SampleFile.box("stbl", padding + SampleFile.box("stsd", [1, 2, 3]))
+        let media = SampleFile.box("mdia", handler + SampleFile.box("minf", padding + table))
+        let movie = SampleFile.box("moov", SampleFile.box("trak", media))
+        let file = SampleFile.box("ftyp", Array("isom\0\0\0\0mp42".utf8)) + movie
+        let stored = try BlobContent(file).bytes
+        #expect(!stored.contains(text: SampleFile.place))
+        #expect(stored.count == file.count && stored.contains(text: "stsd\u{1}\u{2}\u{3}"))
+    }
+
+    @Test func `a HEIC with two lists of items is refused`() throws {
+        let file = SampleFile.heic.bytes()
+        let meta = try #require(file.firstIndex(ofText: "meta")) - 4
+        let list = SampleFile.box("iinf", [0, 0, 0, 0, 0, 0])
+        let length = try #require(file.big(meta, 4))
+        var two = file
+        two.insert(contentsOf: list, at: meta + length)
+        two.replaceSubrange(meta..<meta + 4, with: (length + list.count).big(4))
+        #expect(refusal(two)?.code == .malformedBody)
+    }
+
+    @Test func `a WebM element that is longer than the one around it is refused`() {
+        let header = SampleFile.element(
+            [0x1A, 0x45, 0xDF, 0xA3],
+            [0x42, 0x82, 0x84] + Array("webm".utf8)
+        )
+        let lie = [0xEC, 0xBF] + Self.place
+        let cluster = SampleFile.element([0x1F, 0x43, 0xB6, 0x75], lie)
+        let segment = SampleFile.element([0x18, 0x53, 0x80, 0x67], cluster)
+        #expect(refusal(header + segment)?.code == .malformedBody)
+    }
+
+    @Test func `a WebM that was recorded as it was sent has no sizes, and loses its tags`() throws {
+        let header = SampleFile.element(
+            [0x1A, 0x45, 0xDF, 0xA3],
+            [0x42, 0x82, 0x84] + Array("webm".utf8)
+        )
+        let cluster = [0x1F, 0x43, 0xB6, 0x75, 0xFF] + SampleFile.element([0xE7], [0])
+        let block = SampleFile.element([0xA3], [1, 2, 3, 4])
+        let tags = SampleFile.element([0x12, 0x54, 0xC3, 0x67], Self.place)
+        let film = cluster + block + tags + cluster + block + SampleFile.element([0xEC], Self.place)
+        let file =
+            header + [0x18, 0x53, 0x80, 0x67, 0x01] + [UInt8](repeating: 0xFF, count: 7) + film
+        let stored = try BlobContent(file).bytes
+        #expect(stored.count == file.count && !stored.contains(text: SampleFile.place))
+        #expect(stored.contains(text: "\u{1}\u{2}\u{3}\u{4}"))
+    }
+}
