@@ -21,7 +21,7 @@ package struct JSONMember: Hashable, Sendable {
 package struct JSONEdit {
     private let original: [UInt8]
     private let members: [JSONMember]
-    /// What stands in the place of members, by their indexes; empty for those that are removed.
+    /// The new texts of members, by their indexes; empty for those that are removed.
     private var changes: [Int: [UInt8]] = [:]
     private var added: [[UInt8]] = []
 
@@ -48,12 +48,12 @@ package struct JSONEdit {
     /// - Parameters:
     ///   - name: The name.
     ///   - value: The value, as JSON.
-    ///   - others: Names of members in whose place it comes: that of the first one; the others are
-    ///     removed. Default: none but its own.
+    ///   - others: Other names that mean the same. The first member of any of the names is replaced,
+    ///     and the rest are removed. Default: none.
     package mutating func set(
         _ name: String,
         to value: [UInt8],
-        inPlaceOf others: [String] = []
+        replacing others: [String] = []
     ) {
         var text = JSONText(.canonical)
         text.append(name)

@@ -73,11 +73,12 @@ package struct JSONParser {
         return try result.get()
     }
 
-    /// The members of an object with their places in its text, in order; `nil` if it is none.
+    /// Finds the members of an object in its text.
     ///
     /// - Parameters:
     ///   - bytes: The text.
     ///   - place: Where the object stands in it. Default: it is all of it.
+    /// - Returns: The members, in order; `nil` if there is no object.
     package static func members(
         in bytes: [UInt8],
         at place: Range<Int>? = nil

@@ -170,6 +170,7 @@ struct ModelCall: Sendable {
     ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
     ///   - request: Makes what is asked.
     ///   - output: Makes the output of the answer.
+    ///   - written: The output as it stands in the answer. Default: `nil`, it is written.
     /// - Returns: The call, with what it holds.
     func prepared(
         _ input: JSONValue,
@@ -179,7 +180,8 @@ struct ModelCall: Sendable {
         isCallersOwn: Bool = false,
         part: @escaping @Sendable (UpstreamEvent) -> String = { $0.text },
         request: @escaping @Sendable (CallContext) async throws(Problem) -> UpstreamRequest,
-        output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue
+        output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue,
+        written: @escaping @Sendable (UpstreamAnswer) -> [UInt8]? = { _ in nil }
     ) -> PreparedCall {
         let pricing = Pricing(
             price: rules.price,
@@ -205,6 +207,7 @@ struct ModelCall: Sendable {
             )
             return PreparedCall.Outcome(
                 output: try output(answered.answer),
+                written: written(answered.answer),
                 charge: answered.charge(pricing, size),
                 finishReason: answered.answer.finishReason
             )

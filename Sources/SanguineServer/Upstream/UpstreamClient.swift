@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import SanguineAuthority
 public import SanguineModel
+import Synchronization
 
 /// Calls a language model behind any server that speaks OpenAI's API.
 ///
@@ -37,6 +38,7 @@ public struct UpstreamClient: Sendable {
     private let wallClock: any WallClock
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
+    private let learned: LearnedParameters
 
     /// Creates a client.
     ///
@@ -58,6 +60,7 @@ public struct UpstreamClient: Sendable {
         self.wallClock = wallClock
         stopwatch = Stopwatch(clock)
         deadlines = Deadlines(clock)
+        learned = LearnedParameters(UpstreamParameters(configuration))
     }
 
     /// Asks the model, and returns its whole answer.
@@ -93,19 +96,11 @@ public struct UpstreamClient: Sendable {
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async -> Outcome {
         let isStreamed = streamed && request.canStream
-        let body = request.body(model: configuration.model, streamed: isStreamed)
-        let address = request.canStream ? configuration.endpoint : configuration.embeddings
-        let http = httpRequest(address, body, isStreamed, progress)
         // Before the request may leave.
         let end = deadlines.moment(after: timeout)
         // Unstructured, because the end of its time cancels it alone.
         let work = Task(executorPreference: LoopExecutor.current) { () -> Outcome in
-            let ended =
-                if isStreamed {
-                    await self.stream(http, for: request, progress, onEvent)
-                } else {
-                    await self.read(http, for: request, progress)
-                }
+            let ended = await self.exchange(request, isStreamed, progress, onEvent)
             if case .failure = ended.outcome, progress.isTimeUp {
                 return .failure(.timeout(mayHaveBeenSent: progress.isSent))
             }
@@ -124,11 +119,63 @@ public struct UpstreamClient: Sendable {
         }
     }
 
+    /// Sends a request, and once more for each parameter of it that the upstream refuses.
+    ///
+    /// What is refused is learned once the upstream has taken the request without it: before, the
+    /// refusal may have another reason.
+    private func exchange(
+        _ request: UpstreamRequest,
+        _ isStreamed: Bool,
+        _ progress: AttemptProgress,
+        _ onEvent: @escaping @Sendable (UpstreamEvent) async -> Void
+    ) async -> End {
+        let model = request.model ?? configuration.model
+        let known = learned[model]
+        var parameters = known
+        var end = await send(request, isStreamed, parameters, progress, onEvent)
+        for _ in 0..<Self.parameters {
+            guard request.canStream, case .failure(let error) = end.outcome,
+                error.mayNameParameter, let rest = end.rest
+            else { break }
+            let refusal = await rest.read(upTo: Self.lingerBytes)
+            end.rest = nil
+            guard let other = parameters.afterRefusal(refusal, configuration) else { break }
+            parameters = other
+            end = await send(request, isStreamed, parameters, progress, onEvent)
+        }
+        if parameters != known, case .success = end.outcome, learned.learn(parameters, of: model) {
+            progress.learned("\(model), \(parameters.changes(from: known))")
+        }
+        return end
+    }
+
+    /// How many parameters there are that an upstream may refuse.
+    private static let parameters = 2
+
+    private func send(
+        _ request: UpstreamRequest,
+        _ isStreamed: Bool,
+        _ parameters: UpstreamParameters,
+        _ progress: AttemptProgress,
+        _ onEvent: @escaping @Sendable (UpstreamEvent) async -> Void
+    ) async -> End {
+        let body = request.body(
+            model: configuration.model,
+            streamed: isStreamed,
+            parameters: parameters
+        )
+        let address = request.canStream ? configuration.endpoint : configuration.embeddings
+        let http = httpRequest(address, body, isStreamed, progress)
+        return isStreamed
+            ? await stream(http, for: request, progress, onEvent)
+            : await read(http, for: request, progress)
+    }
+
     /// Reads the rest of a body for a while, so that its connection can be used again.
     private func linger(_ rest: BodyRest) async {
         let end = deadlines.moment(after: Self.lingerTime)
         let reading = Task(executorPreference: LoopExecutor.current) {
-            await rest.read(upTo: Self.lingerBytes)
+            _ = await rest.read(upTo: Self.lingerBytes)
         }
         let deadline = deadlines.add(at: end) { reading.cancel() }
         await withTaskCancellationHandler {
@@ -169,12 +216,18 @@ public struct UpstreamClient: Sendable {
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             progress.heard()
             guard response.status == .ok else { return refusal(response) }
-            let body = try await response.body.collect(upTo: configuration.answerBytes)
-            progress.heard()
-            guard let answer = await answer(body, to: request) else {
-                return (.failure(unlessCancelled(.unreadable, progress)), nil)
+            var body = response.body.makeAsyncIterator()
+            let opening = try await AnswerOpening(of: &body, progress)
+            guard opening.kind == .events, request.canStream else {
+                let answer = try await whole(opening, body, for: request, progress)
+                return (.success(answer), nil)
             }
-            return (.success(answer), nil)
+            let parts = Mutex(CompletionAssembly())
+            let end = try await events(opening, body, progress) { event in
+                parts.withLock { $0.add(event) }
+            }
+            guard case .success(let answer) = end.outcome else { return end }
+            return (.success(try parts.withLock { $0 }.answer(answer, to: request)), end.rest)
         } catch {
             return (.failure(self.error(error, progress)), nil)
         }
@@ -193,63 +246,77 @@ public struct UpstreamClient: Sendable {
                 progress.heard()
                 return refusal(response)
             }
-            let type = response.headers.first(name: "Content-Type")?.lowercased()
-            if type?.hasPrefix("application/json") == true {
-                return try await whole(response, for: request, progress, onEvent)
-            }
-            guard type?.hasPrefix(Self.eventStream) ?? true else { throw UpstreamError.unreadable }
-            var stream = CompletionStream(textBytes: configuration.answerBytes)
             var body = response.body.makeAsyncIterator()
-            while let part = try await body.next() {
-                progress.heard()
-                try stream.append(part.readableBytesView)
-                while let event = try stream.next() {
+            let opening = try await AnswerOpening(of: &body, progress)
+            if opening.kind == .events {
+                return try await events(opening, body, progress) { event in
                     progress.gave()
                     await onEvent(event)
-                    try Task.checkCancellation()
-                }
-                guard !stream.isDone else {
-                    return (.success(stream.answer), BodyRest(body))
                 }
             }
-            try Task.checkCancellation()
-            if let event = try stream.end() {
-                progress.gave()
-                await onEvent(event)
-            }
-            return (.success(stream.answer), nil)
+            let answer = try await whole(opening, body, for: request, progress)
+            guard let event = UpstreamEvent(whole: answer) else { throw UpstreamError.unreadable }
+            progress.gave()
+            await onEvent(event)
+            let streamed = UpstreamAnswer(
+                text: answer.text,
+                usage: answer.usage,
+                finishReason: answer.finishReason
+            )
+            return (.success(streamed), nil)
         } catch {
             return (.failure(self.error(error, progress)), nil)
         }
     }
 
-    /// Reads the answer of an upstream that does not stream, and gives it away in one piece.
-    private func whole(
-        _ response: HTTPClientResponse,
-        for request: UpstreamRequest,
+    /// Reads events, and gives each away before it reads on.
+    private func events(
+        _ opening: AnswerOpening,
+        _ rest: BodyParts,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async throws -> End {
-        let body = try await response.body.collect(upTo: configuration.answerBytes)
-        progress.heard()
-        guard let answer = await answer(body, to: request),
-            let event = UpstreamEvent(whole: answer)
-        else { throw UpstreamError.unreadable }
-        progress.gave()
-        await onEvent(event)
-        let streamed = UpstreamAnswer(
-            text: answer.text,
-            usage: answer.usage,
-            finishReason: answer.finishReason
-        )
-        return (.success(streamed), nil)
+        var stream = CompletionStream(textBytes: configuration.answerBytes)
+        var body = rest
+        var next: ByteBuffer? = opening.bytes
+        while let part = next {
+            try stream.append(part.readableBytesView)
+            while let event = try stream.next() {
+                await onEvent(event)
+                try Task.checkCancellation()
+            }
+            guard !stream.isDone else { return (.success(stream.answer), BodyRest(body)) }
+            next = try await body.next()
+            progress.heard()
+        }
+        try Task.checkCancellation()
+        if let event = try stream.end() { await onEvent(event) }
+        return (.success(stream.answer), nil)
     }
 
     /// Reads an answer in one piece; a long one on a thread that no connections share.
-    private func answer(_ body: ByteBuffer, to request: UpstreamRequest) async -> UpstreamAnswer? {
-        let isLong = body.readableBytes > EdgeLimits.shortBodyBytes
-        return await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
-            UpstreamAnswer(body: Array(body.readableBytesView), to: request)
+    private func whole(
+        _ opening: AnswerOpening,
+        _ rest: BodyParts,
+        for request: UpstreamRequest,
+        _ progress: AttemptProgress
+    ) async throws -> UpstreamAnswer {
+        var (bytes, body) = (opening.bytes, rest)
+        while let part = try await body.next() {
+            progress.heard()
+            bytes.writeImmutableBuffer(part)
+            guard bytes.readableBytes <= configuration.answerBytes else {
+                throw UpstreamError.tooLarge(limit: configuration.answerBytes)
+            }
+        }
+        try Task.checkCancellation()
+        var text = Array(bytes.readableBytesView)
+        if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+        let isLong = text.count > EdgeLimits.shortBodyBytes
+        return try await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
+            [text] in
+            if let answer = UpstreamAnswer(body: text, to: request) { return answer }
+            throw ReportedError(body: text)?.refusal ?? UpstreamError.unreadable
         }
     }
 
@@ -268,8 +335,6 @@ public struct UpstreamClient: Sendable {
         let found: UpstreamError
         if let error = error as? UpstreamError {
             found = error
-        } else if error is NIOTooManyBytesError {
-            found = .tooLarge(limit: configuration.answerBytes)
         } else if let error = error as? HTTPClientError, error == .connectTimeout {
             progress.failedToConnect()
             found = .timeout(mayHaveBeenSent: false)
@@ -289,6 +354,9 @@ public struct UpstreamClient: Sendable {
 
     private static let eventStream = "text/event-stream"
 }
+
+/// The parts of a body that are still to come.
+typealias BodyParts = HTTPClientResponse.Body.AsyncIterator
 
 /// A request's body, which is read when it goes out.
 ///
@@ -318,14 +386,19 @@ private struct SentBody: RandomAccessCollection, Sendable {
 // The iterator is handed over from the task that has read to the one that reads on, which is the
 // only one then.
 private struct BodyRest: @unchecked Sendable {
-    private let iterator: HTTPClientResponse.Body.AsyncIterator
+    private let iterator: BodyParts
 
-    init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
+    init(_ iterator: BodyParts) { self.iterator = iterator }
 
     /// Reads to the end, unless that is too far away; then the connection is closed.
-    func read(upTo limit: Int) async {
+    ///
+    /// - Returns: What was read.
+    func read(upTo limit: Int) async -> [UInt8] {
         var iterator = iterator
-        var count = 0
-        while count <= limit, let part = try? await iterator.next() { count += part.readableBytes }
+        var bytes: [UInt8] = []
+        while bytes.count <= limit, let part = try? await iterator.next() {
+            bytes += part.readableBytesView
+        }
+        return bytes
     }
 }
