@@ -169,6 +169,7 @@ let package = Package(
                 server("NIOHTTP2", "swift-nio-http2"),
                 server("NIOPosix", "swift-nio"),
                 server("NIOTLS", "swift-nio"),
+                server("NIOHTTPCompression", "swift-nio-extras"),
                 server("NIOHTTPTypes", "swift-nio-extras"),
                 server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
                 server("NIOSSL", "swift-nio-ssl"),

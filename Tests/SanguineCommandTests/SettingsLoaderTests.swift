@@ -253,6 +253,22 @@ struct SettingsLoaderTests {
         #expect(kind?.value == "face, palm")
     }
 
+    @Test func `the sample of the guide to providers is loaded as it is`() async throws {
+        let file = URL(filePath: #filePath)
+            .appending(path: "../../../Sources/SanguineServer/SanguineServer.docc/Providers.md")
+            .standardized
+        let page = try String(contentsOf: file, encoding: .utf8)
+        let yaml = try #require(page.components(separatedBy: "```yaml\n").last)
+            .components(separatedBy: "```")[0]
+        let loaded = try await load(yaml: yaml)
+        #expect(loaded.warnings.isEmpty)
+        #expect(loaded.settings.upstream.outputLimit == "max_completion_tokens")
+        #expect(loaded.settings.upstream.streamOptions == "true")
+        #expect(loaded.settings.upstreams.count == 9)
+        let anthropic = loaded.settings.upstreams.first { $0.name == "anthropic" }
+        #expect(anthropic?.outputLimit == .maxTokens && anthropic?.streamOptions == .always)
+    }
+
     @Test func `a door to a function that is none, or asks no model, is refused`() async throws {
         for name in ["nobody", "echo"] {
             let problems = try await problems(yaml: "openai:\n  function: \(name)")

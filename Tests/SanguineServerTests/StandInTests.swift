@@ -312,7 +312,7 @@ struct StandInTests {
             )
             let pool = Upstreams([NamedUpstream("stand-in", client)])
             let answer = try await pool.answer(
-                .embeddings(["input": .array(["a cat", "12345678"]), "model": "theirs"]),
+                .embeddings(Array(#"{"input":["a cat","12345678"],"model":"theirs"}"#.utf8)),
                 within: .seconds(20),
                 streamed: true
             )

@@ -129,7 +129,7 @@ extension Authority {
         _ answer: StoredAnswer
     ) async throws(Problem) -> CallEnding {
         let body = await WireBody.perform(answer.body.count) {
-            try? JSONParser.parse(answer.body, limits: .stored).value
+            try? JSONParser.parse(answer.body, limits: .tolerant).value
         }
         let isCancelled = body?["code"]?.string == ProblemCode.callCancelled.rawValue
         return CallEnding(

@@ -107,8 +107,11 @@ struct CallRun: Sendable {
             let outcome = try await prepared.run(context)
             let charge = min(max(0, outcome.charge), prepared.hold)
             let output = outcome.output
-            let isLong = output.isLonger(than: WireBody.shortBytes)
-            let bytes = await WireBody.perform(ifLong: isLong) { AnswerEncoder.encode(output) }
+            let written = outcome.written
+            let isLong = written == nil && output.isLonger(than: WireBody.shortBytes)
+            let bytes = await WireBody.perform(ifLong: isLong) {
+                written ?? AnswerEncoder.encode(output)
+            }
             let reason = outcome.finishReason.map { FinishReason(text: $0) }
             return .made(output: bytes, charge: charge, reason)
         } catch {

@@ -96,6 +96,10 @@ package struct PreparedCall: Sendable {
     package struct Outcome: Sendable {
         /// The `output` of the answer.
         package var output: JSONValue
+        /// The output as it stands in the answer, in JSON, where its bytes count.
+        ///
+        /// Default: `nil`, the output is written.
+        package var written: [UInt8]?
         /// What is charged; at most what was held.
         package var charge: Int64
         /// Why the language model stopped, in its own word; `nil` if none was asked, or it does
@@ -105,8 +109,14 @@ package struct PreparedCall: Sendable {
         package var finishReason: String?
 
         /// Creates the outcome.
-        package init(output: JSONValue, charge: Int64, finishReason: String? = nil) {
+        package init(
+            output: JSONValue,
+            written: [UInt8]? = nil,
+            charge: Int64,
+            finishReason: String? = nil
+        ) {
             self.output = output
+            self.written = written
             self.charge = charge
             self.finishReason = finishReason
         }

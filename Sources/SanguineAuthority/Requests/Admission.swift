@@ -62,24 +62,47 @@ package struct Admission: Sendable {
     /// - Parameters:
     ///   - request: The request.
     ///   - type: What its body is.
-    ///   - keyIfNone: The key of a request that has none. Default: it is refused.
     ///   - meaning: What the fingerprint is taken of.
-    /// - Returns: Who sends it, and what; one without a key cannot come again.
+    /// - Returns: Who sends it, and what.
     /// - Throws: What the wire contract refuses before an endpoint is asked.
     package func submit<Content: Codable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self,
-        keyIfNone: String? = nil,
         meaning: (Content) -> String
     ) async throws(Problem) -> Admitted<Content> {
-        let hasKey = request.field(.idempotencyKey) != nil || keyIfNone == nil
-        let key = hasKey ? try idempotencyKey(request) : keyIfNone ?? ""
+        let key = try idempotencyKey(request)
         let identity = try await read(request)
-        // Nothing has to be told from what cannot come again.
-        let meaning = hasKey ? meaning : { _ in "" }
-        var submission = try await submission(request, key, as: type, meaning: meaning)
-        submission.mayComeAgain = hasKey
+        let submission = try await submission(request, key, as: type, meaning: meaning)
         return Admitted(identity: identity, submission: submission)
+    }
+
+    /// Lets in a request whose body is passed on as it came.
+    ///
+    /// - Parameters:
+    ///   - request: The request.
+    ///   - keyIfNone: The idempotency key of one that has none.
+    /// - Returns: Who sends it, and what; one without a key cannot come again.
+    /// - Throws: What the wire contract refuses before an endpoint is asked.
+    package func submitPassedOn(
+        _ request: any WireRequest,
+        keyIfNone: String
+    ) async throws(Problem) -> Admitted<PassedBody> {
+        let hasKey = request.field(.idempotencyKey) != nil
+        let key = hasKey ? try idempotencyKey(request) : keyIfNone
+        let identity = try await read(request)
+        let bytes = try await request.body()
+        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+            let body = try WireBody.passedOn(bytes)
+            // Nothing has to be told from what cannot come again.
+            let meaning = hasKey ? body.meaning : ""
+            var submission = Submission(
+                key: key,
+                fingerprint: Fingerprint(request.method, request.path, meaning),
+                content: Result<PassedBody, Problem>.success(body)
+            )
+            submission.mayComeAgain = hasKey
+            return Admitted(identity: identity, submission: submission)
+        }
     }
 
     /// Reads a request that changes something under an idempotency key, whoever sends it.

@@ -64,6 +64,23 @@ package enum WireBody {
         }
     }
 
+    /// Reads JSON that is passed on as it came, with what other programs write although no reader
+    /// agrees with another about it: members of the same name, half of a surrogate pair, numbers
+    /// of any size.
+    ///
+    /// - Throws: A ``Problem`` for what is no object, or is past a limit.
+    package static func passedOn(_ bytes: [UInt8]) throws(Problem) -> PassedBody {
+        var limits = JSONParser.Limits()
+        limits.isTolerant = true
+        let document = try parse(bytes, limits: limits).get()
+        guard case .object = document.value else { throw .noObject }
+        return PassedBody(
+            bytes: bytes,
+            value: document.value,
+            isApproximate: document.isApproximate
+        )
+    }
+
     /// Parses JSON: what is none, or too large in structure, is thrown; what no program can read
     /// without a guess is returned.
     static func parse(
@@ -144,6 +161,22 @@ package enum WireBody {
         @unknown default:
             return .wrongContent
         }
+    }
+}
+
+/// The body of a request that is passed on.
+package struct PassedBody: Sendable {
+    /// The body as it came.
+    package var bytes: [UInt8]
+    /// What it says, as far as that can be told.
+    package var value: JSONValue
+    /// Whether the bytes say more than the value.
+    package var isApproximate: Bool
+
+    /// What tells it from another one: a repetition may be written differently, if the value says
+    /// all.
+    package var meaning: String {
+        String(decoding: isApproximate ? bytes : value.canonical, as: UTF8.self)
     }
 }
 

@@ -19,6 +19,13 @@ extension JSONParser {
         ///
         /// Default: more than ``SanguineModel/WireLimits/textMarks`` break a limit.
         package var takesAnyText = false
+        /// Whether JSON is read that other programs write, although RFC 8259 advises against it: of
+        /// members with the same name the last one counts, half of a surrogate pair is U+FFFD, and
+        /// a number that no double holds is the largest that one does.
+        ///
+        /// Default: no. A text that is read so is passed on as it came; ``Document/isApproximate``
+        /// says that the value differs from it.
+        package var isTolerant = false
 
         /// How members are treated whose names are over their limit; see
         /// ``SanguineModel/WireLimits/memberNameBytes``.
@@ -40,6 +47,13 @@ extension JSONParser {
         package static var stored: Limits {
             var limits = Limits(nesting: 256, values: .max)
             (limits.longNames, limits.takesAnyText) = (.hidden, true)
+            return limits
+        }
+
+        /// The limits of JSON that an upstream has written, and that is passed on as it came.
+        package static var tolerant: Limits {
+            var limits = stored
+            limits.isTolerant = true
             return limits
         }
 
@@ -75,6 +89,8 @@ extension JSONParser {
         package var overLimit: Set<Int> = []
         /// Whether members were left out, whose names are over their limit.
         package var hasHidden = false
+        /// Whether the text says more than the value; see ``Limits/isTolerant``.
+        package var isApproximate = false
     }
 
     /// Why a text was not parsed.

@@ -21,6 +21,8 @@ package struct JSONParser {
     private var unit: (depth: Int, isOver: Bool)?
     /// Whether a member was left out.
     private var hasHidden = false
+    /// Whether the text says more than the value.
+    private var isApproximate = false
 
     /// Parses a text.
     ///
@@ -49,7 +51,9 @@ package struct JSONParser {
     ///   object.
     package static func range(of name: String, in bytes: [UInt8]) -> Range<Int>? {
         bytes.withUnsafeBufferPointer { bytes in
-            var parser = JSONParser(bytes, Limits(nesting: .max, values: .max))
+            var limits = Limits.tolerant
+            (limits.nesting, limits.longNames) = (.max, .taken)
+            var parser = JSONParser(bytes, limits)
             return try? parser.range(of: name)
         }
     }
@@ -67,6 +71,86 @@ package struct JSONParser {
             }
         }
         return try result.get()
+    }
+
+    /// Finds the members of an object in its text.
+    ///
+    /// - Parameters:
+    ///   - bytes: The text.
+    ///   - place: Where the object stands in it. Default: it is all of it.
+    /// - Returns: The members, in order; `nil` if there is no object.
+    package static func members(
+        in bytes: [UInt8],
+        at place: Range<Int>? = nil
+    ) -> [JSONMember]? {
+        outline(bytes, place) { (parser, offset) throws(Fault) in
+            guard parser.take(UInt8(ascii: "{")) else { throw parser.malformed }
+            var members: [JSONMember] = []
+            parser.skipSpace()
+            if parser.take(UInt8(ascii: "}")) { return members }
+            repeat {
+                parser.skipSpace()
+                let start = parser.index
+                guard parser.peek() == UInt8(ascii: "\"") else { throw parser.malformed }
+                let name = try parser.string()
+                parser.skipSpace()
+                guard parser.take(UInt8(ascii: ":")) else { throw parser.malformed }
+                let value = try parser.place()
+                members.append(
+                    JSONMember(
+                        name: name,
+                        place: offset + start..<offset + value.upperBound,
+                        value: offset + value.lowerBound..<offset + value.upperBound
+                    )
+                )
+            } while parser.take(UInt8(ascii: ","))
+            guard parser.take(UInt8(ascii: "}")) else { throw parser.malformed }
+            return members
+        }
+    }
+
+    /// The places of the elements of an array in its text; `nil` if it is none.
+    package static func elements(
+        in bytes: [UInt8],
+        at place: Range<Int>
+    ) -> [Range<Int>]? {
+        outline(bytes, place) { (parser, offset) throws(Fault) in
+            guard parser.take(UInt8(ascii: "[")) else { throw parser.malformed }
+            var elements: [Range<Int>] = []
+            parser.skipSpace()
+            if parser.take(UInt8(ascii: "]")) { return elements }
+            repeat {
+                let value = try parser.place()
+                elements.append(offset + value.lowerBound..<offset + value.upperBound)
+            } while parser.take(UInt8(ascii: ","))
+            guard parser.take(UInt8(ascii: "]")) else { throw parser.malformed }
+            return elements
+        }
+    }
+
+    private static func outline<Value>(
+        _ bytes: [UInt8],
+        _ place: Range<Int>?,
+        _ read: (inout JSONParser, _ offset: Int) throws(Fault) -> Value
+    ) -> Value? {
+        let place = place ?? bytes.indices
+        return bytes.withUnsafeBufferPointer { bytes in
+            var limits = Limits.tolerant
+            (limits.nesting, limits.longNames) = (.max, .taken)
+            var parser = JSONParser(UnsafeBufferPointer(rebasing: bytes[place]), limits)
+            parser.skipSpace()
+            return try? read(&parser, place.lowerBound)
+        }
+    }
+
+    /// Passes over a value and the space around it, and returns where it stands.
+    private mutating func place() throws(Fault) -> Range<Int> {
+        skipSpace()
+        let start = index
+        try skip()
+        let end = index
+        skipSpace()
+        return start..<end
     }
 
     private mutating func hiddenMembers() throws(Fault) -> HiddenMembers? {
@@ -127,7 +211,7 @@ package struct JSONParser {
                     } else {
                         try parser.value()
                     }
-                try Self.add(value, name, to: &members)
+                try parser.add(value, name, to: &members)
             }
             document.value = .object(members)
         } else {
@@ -136,6 +220,7 @@ package struct JSONParser {
         skipSpace()
         guard index == bytes.count else { throw malformed }
         document.hasHidden = hasHidden
+        document.isApproximate = isApproximate
         return document
     }
 
@@ -167,7 +252,8 @@ package struct JSONParser {
             guard try begins() else { return .null }
             var members: [String: JSONValue] = [:]
             try object { (parser, name) throws(Fault) in
-                try Self.add(try parser.value(), name, to: &members)
+                let value = try parser.value()
+                try parser.add(value, name, to: &members)
             }
             return .object(members)
         case UInt8(ascii: "["):
@@ -193,12 +279,14 @@ package struct JSONParser {
         }
     }
 
-    private static func add(
+    private mutating func add(
         _ value: JSONValue,
         _ name: String,
         to members: inout [String: JSONValue]
     ) throws(Fault) {
-        guard members.updateValue(value, forKey: name) == nil else { throw .sameName(name) }
+        guard members.updateValue(value, forKey: name) != nil else { return }
+        guard limits.isTolerant else { throw .sameName(name) }
+        isApproximate = true
     }
 
     /// Whether a member of that name is taken; otherwise it is passed over.
@@ -345,6 +433,11 @@ package struct JSONParser {
         }
         let digits = DecimalDigits(bytes[start..<index])
         if let value = digits.flatMap({ JSONValue($0) }) { return value }
+        if limits.isTolerant {
+            isApproximate = true
+            let isNegative = bytes[start] == UInt8(ascii: "-")
+            return .number(Double.greatestFiniteMagnitude * (isNegative ? -1 : 1))
+        }
         guard unit != nil else {
             let text = bytes[start..<index].prefix(40)
             throw .numberTooLarge(String(decoding: text, as: UTF8.self))
@@ -434,10 +527,13 @@ package struct JSONParser {
     private mutating func unicodeEscape(to text: inout [UInt8]) throws(Fault) {
         var value = UInt32(try codeUnit())
         if value & 0xFC00 == 0xD800 {
-            guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw malformed }
-            let low = UInt32(try codeUnit())
-            guard low & 0xFC00 == 0xDC00 else { throw malformed }
-            value = 0x1_0000 + (value & 0x3FF) << 10 + low & 0x3FF
+            if let low = try lowSurrogate() {
+                value = 0x1_0000 + (value & 0x3FF) << 10 + low & 0x3FF
+            } else {
+                value = try replacement()
+            }
+        } else if value & 0xFC00 == 0xDC00 {
+            value = try replacement()  // The second half of a pair, without the first one.
         }
         switch value {
         case 0..<0x80:
@@ -445,8 +541,6 @@ package struct JSONParser {
         case 0x80..<0x800:
             text.append(0xC0 | UInt8(value >> 6))
             text.append(0x80 | UInt8(value & 0x3F))
-        case 0xDC00..<0xE000:
-            throw malformed  // The second half of a pair, without the first one.
         case 0x800..<0x1_0000:
             text.append(0xE0 | UInt8(value >> 12))
             text.append(0x80 | UInt8(value >> 6 & 0x3F))
@@ -457,6 +551,24 @@ package struct JSONParser {
             text.append(0x80 | UInt8(value >> 6 & 0x3F))
             text.append(0x80 | UInt8(value & 0x3F))
         }
+    }
+
+    /// The second half of a pair, or `nil` if something else follows, which is left where it is.
+    private mutating func lowSurrogate() throws(Fault) -> UInt32? {
+        let start = index
+        if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+            let low = UInt32(try codeUnit())
+            if low & 0xFC00 == 0xDC00 { return low }
+        }
+        if limits.isTolerant { index = start }
+        return nil
+    }
+
+    /// What stands for half of a pair.
+    private mutating func replacement() throws(Fault) -> UInt32 {
+        guard limits.isTolerant else { throw malformed }
+        isApproximate = true
+        return 0xFFFD
     }
 
     private mutating func codeUnit() throws(Fault) -> UInt16 {

@@ -130,8 +130,10 @@ struct ModelCall: Sendable {
     let model: String?
     /// The longest answer.
     let maxOutputTokens: Int
-    /// How long a call may take, fall-backs included.
+    /// How long a call in one piece may take, fall-backs included.
     let timeout: Duration
+    /// How long a streamed answer may take, and no pause of it longer than `timeout`.
+    let streamTimeout: Duration
     let logger: Logger
 
     /// What came of a request.
@@ -148,21 +150,20 @@ struct ModelCall: Sendable {
     ///   - rules: What the function declares.
     ///   - size: What bounds the prompt's tokens.
     ///   - most: The longest answer that is asked for, in tokens.
-    ///   - isCallersOwn: Whether the caller has written the request: what the upstream does not
-    ///     take of it is the caller's to change, then. Default: no.
     ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
     ///   - request: Makes what is asked.
     ///   - output: Makes the output of the answer.
+    ///   - written: The output as it stands in the answer. Default: `nil`, it is written.
     /// - Returns: The call, with what it holds.
     func prepared(
         _ input: JSONValue,
         _ rules: FunctionRules,
         _ size: PromptSize,
         maxOutputTokens most: Int,
-        isCallersOwn: Bool = false,
         part: @escaping @Sendable (UpstreamEvent) -> String = { $0.text },
         request: @escaping @Sendable (CallContext) async throws(Problem) -> UpstreamRequest,
-        output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue
+        output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue,
+        written: @escaping @Sendable (UpstreamAnswer) -> [UInt8]? = { _ in nil }
     ) -> PreparedCall {
         let pricing = Pricing(
             price: rules.price,
@@ -170,7 +171,7 @@ struct ModelCall: Sendable {
             attachmentTokens: rules.attachments?.tokens ?? 0
         )
         let timeout = rules.limits.timeout ?? timeout
-        return PreparedCall(
+        var call = PreparedCall(
             input: input,
             hold: pricing.most(size),
             guess: pricing.guess(size),
@@ -183,15 +184,17 @@ struct ModelCall: Sendable {
                 try await request(context),
                 within: timeout,
                 context,
-                isCallersOwn: isCallersOwn,
                 part: part
             )
             return PreparedCall.Outcome(
                 output: try output(answered.answer),
+                written: written(answered.answer),
                 charge: pricing.charge(answered.progress, size),
                 finishReason: answered.answer.finishReason
             )
         }
+        call.streamedLife = max(timeout, streamTimeout) + .seconds(60)
+        return call
     }
 
     func request(_ messages: [UpstreamPrompt.Message]) -> UpstreamPrompt {
@@ -200,13 +203,12 @@ struct ModelCall: Sendable {
 
     /// Asks, and gives on what comes.
     ///
-    /// - Throws: `upstream_failed`, `upstream_timeout`; `invalid_content` for what the caller has
-    ///   written.
+    /// - Throws: `upstream_failed`, `upstream_timeout`, `overloaded`; `upstream_refused` for what
+    ///   the caller has caused, and `invalid_content` for a video without pictures.
     private func answer(
         _ request: UpstreamRequest,
         within timeout: Duration,
         _ context: CallContext,
-        isCallersOwn: Bool,
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
         let progress = Mutex(CallProgress())
@@ -214,8 +216,9 @@ struct ModelCall: Sendable {
             let answer = try await upstreams.answer(
                 request,
                 among: names,
-                for: context.account,
-                within: timeout,
+                for: context.leader,
+                within: context.isStreamed ? max(timeout, streamTimeout) : timeout,
+                silence: timeout,
                 streamed: context.isStreamed
             ) { event in
                 let made = progress.withLock { progress in
@@ -234,21 +237,7 @@ struct ModelCall: Sendable {
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
-            logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
-            if isCallersOwn, case .refused(let status, _) = error,
-                [400, 413, 422].contains(status)
-            {
-                throw Problem(
-                    .invalidContent,
-                    "Change the request, and send it anew: the language model refuses it."
-                )
-            }
-            if case .videoUnreadable = error {
-                throw Problem(
-                    .invalidContent,
-                    "Send another video: no pictures can be taken from this one."
-                )
-            }
+            logger.warning("The upstream failed", metadata: error.logged)
             if case .tooLarge(let limit) = error, progress.withLock({ $0.parts }) > 0 {
                 throw .answerTooLong(limit)
             }
@@ -293,18 +282,5 @@ extension CallProgress {
     fileprivate mutating func take(_ answer: UpstreamAnswer) {
         make(answer.output)
         if let usage = answer.usage { report(usage.usage) }
-    }
-}
-
-extension Problem {
-    /// What a client is told of an upstream that failed: nothing of its answer.
-    fileprivate init(upstream error: UpstreamError) {
-        switch error {
-        case .timeout: self = .upstreamTooSlow
-        case .refused(_, let seconds?), .unavailable(let seconds):
-            self = .upstreamFailed
-            retryAfter = max(1, min(seconds, CallRunner.longestRetryAfter))
-        default: self = .upstreamFailed
-        }
     }
 }

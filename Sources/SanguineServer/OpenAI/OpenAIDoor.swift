@@ -50,11 +50,10 @@ struct OpenAIDoor: Sendable {
     @Sendable
     private func chat(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let admitted = try await admitted(request)
-        let body = try? admitted.submission.content.get().input
-        let isStreamed = body?["stream"] == true
+        let isStreamed = try admitted.submission.content.get().value["stream"] == true
         let reply = try await call(admitted, request, as: isStreamed ? .parts(after: nil) : .plain)
         {
-            PassedFunction.chat($0, $1)
+            PassedFunction.chat($0, $1, $2)
         }
         return await .openAI(reply)
     }
@@ -63,40 +62,39 @@ struct OpenAIDoor: Sendable {
     private func embeddings(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let admitted = try await admitted(request)
         let reply = try await call(admitted, request, as: .plain) {
-            PassedFunction.embeddings($0, $1)
+            PassedFunction.embeddings($0, $1, $2)
         }
         return await .openAI(reply)
     }
 
-    private typealias Admitted = Admission.Admitted<FunctionRequest<JSONValue>>
+    private typealias Admitted = Admission.Admitted<PassedBody>
 
     /// Lets a request in; one without a key gets one that nobody else has.
     private func admitted(_ request: any WireRequest) async throws(Problem) -> Admitted {
-        let key = "openai-\(Identifier(at: clock.now()))"
-        let admitted = try await admission.submit(request, as: JSONValue.self, keyIfNone: key) {
-            String(decoding: $0.canonical, as: UTF8.self)
-        }
-        let submission = admitted.submission.map { FunctionRequest(input: $0) }
-        return Admitted(identity: admitted.identity, submission: submission)
+        try await admission.submitPassedOn(
+            request,
+            keyIfNone: "openai-\(Identifier(at: clock.now()))"
+        )
     }
 
     private func call(
         _ admitted: Admitted,
         _ request: any WireRequest,
         as reader: CallReader,
-        _ function: (FunctionSetting, ModelCall) -> PassedFunction
+        _ function: (PassedBody, FunctionSetting, ModelCall) -> PassedFunction
     ) async throws(Problem) -> CallReply {
         guard let setting else {
             throw Problem(.notFound, "Ask the operator to name a function by 'openai.function'.")
         }
-        let name = (try? admitted.submission.content.get())?.input["model"]?.string ?? setting.name
+        let body = try admitted.submission.content.get()
+        let name = body.value["model"]?.string ?? setting.name
         let upstreams = models.first { $0.name == name }?.upstreams
         guard upstreams != nil || name == setting.name else { throw .noModel }
         return try await calls.call(
-            function(setting, make(setting, name == setting.name ? nil : upstreams)),
+            function(body, setting, make(setting, name == setting.name ? nil : upstreams)),
             admitted.identity,
             request.address,
-            admitted.submission,
+            admitted.submission.map { FunctionRequest(input: $0.value) },
             reader
         )
     }
@@ -166,7 +164,7 @@ extension WireStream {
 
     private static func openAIBytes(of event: CallEvent) -> [UInt8] {
         switch event {
-        case .parts(_, let texts): return texts.flatMap { Array("data: \($0)\n\n".utf8) }
+        case .parts(_, let texts): return texts.flatMap(Self.event)
         case .end(_, .success(let answer)) where answer.status == 200:
             return Array("data: [DONE]\n\n".utf8)
         case .end(_, .success(let answer)):
@@ -175,6 +173,16 @@ extension WireStream {
         case .end(_, .failure(let problem)): return error(problem)
         case .quiet: return Array(": ping\n\n".utf8)
         }
+    }
+
+    /// A chunk as an event: one of several lines has a field for each.
+    private static func event(_ chunk: String) -> [UInt8] {
+        let lines = chunk.utf8.split(
+            separator: UInt8(ascii: "\n"),
+            omittingEmptySubsequences: false
+        )
+        return lines.flatMap { Array("data: ".utf8) + $0 + [UInt8(ascii: "\n")] }
+            + [UInt8(ascii: "\n")]
     }
 
     private static func error(_ problem: Problem) -> [UInt8] {

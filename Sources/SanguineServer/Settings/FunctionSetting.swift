@@ -134,6 +134,14 @@ public struct UpstreamSetting: Hashable, Sendable {
     ///
     /// Default: as the file that it is.
     public var video: UpstreamConfiguration.Video
+    /// The name of the member that limits the length of answers.
+    ///
+    /// Default: `auto`.
+    public var outputLimit: UpstreamConfiguration.OutputLimit
+    /// Whether it takes `stream_options`.
+    ///
+    /// Default: `auto`.
+    public var streamOptions: UpstreamConfiguration.StreamOptions
 
     /// Creates an upstream.
     public init(
@@ -141,12 +149,16 @@ public struct UpstreamSetting: Hashable, Sendable {
         url: String,
         key: Secret? = nil,
         model: String = "stand-in",
-        video: UpstreamConfiguration.Video = .file
+        video: UpstreamConfiguration.Video = .file,
+        outputLimit: UpstreamConfiguration.OutputLimit = .auto,
+        streamOptions: UpstreamConfiguration.StreamOptions = .auto
     ) {
         self.name = name
         self.url = url
         self.key = key
         self.model = model
         self.video = video
+        self.outputLimit = outputLimit
+        self.streamOptions = streamOptions
     }
 }

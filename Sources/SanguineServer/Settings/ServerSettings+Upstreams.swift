@@ -45,7 +45,9 @@ extension ServerSettings {
                 connectTimeout: upstream.connectTimeout,
                 timeout: upstream.timeout,
                 answerBytes: upstream.answerBytes,
-                video: other.video
+                video: other.video,
+                outputLimit: other.outputLimit,
+                streamOptions: other.streamOptions
             )
             all.append((other.name, configuration))
         }

@@ -236,6 +236,15 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: `file`.
         public var video = UpstreamConfiguration.Video.file.rawValue
+        /// The name of the member that limits the length of answers, by
+        /// ``UpstreamConfiguration/OutputLimit``.
+        ///
+        /// Default: `auto`.
+        public var outputLimit = UpstreamConfiguration.OutputLimit.auto.rawValue
+        /// Whether it takes `stream_options`, by ``UpstreamConfiguration/StreamOptions``.
+        ///
+        /// Default: `auto`.
+        public var streamOptions = UpstreamConfiguration.StreamOptions.auto.rawValue
         /// The names of ``ServerSettings/upstreams`` that are asked, in this order, while this one
         /// fails; functions that name their own do not ask them.
         ///
@@ -258,7 +267,9 @@ public struct ServerSettings: Hashable, Sendable {
                 connectTimeout: connectTimeout,
                 timeout: timeout,
                 answerBytes: answerBytes,
-                video: UpstreamConfiguration.Video(rawValue: video) ?? .file
+                video: UpstreamConfiguration.Video(rawValue: video) ?? .file,
+                outputLimit: UpstreamConfiguration.OutputLimit(rawValue: outputLimit) ?? .auto,
+                streamOptions: UpstreamConfiguration.StreamOptions(rawValue: streamOptions) ?? .auto
             )
         }
     }

@@ -288,6 +288,22 @@ extension Setting {
             "How the upstream is shown a video: as the file, or as pictures of it."
         ),
         Setting(
+            "upstream.outputLimit",
+            .choice(
+                \.upstream.outputLimit,
+                of: UpstreamConfiguration.OutputLimit.allCases.map(\.rawValue)
+            ),
+            "The member of requests that limits the length of answers; none sends no limit."
+        ),
+        Setting(
+            "upstream.streamOptions",
+            .choice(
+                \.upstream.streamOptions,
+                of: UpstreamConfiguration.StreamOptions.allCases.map(\.rawValue)
+            ),
+            "Whether the upstream takes stream_options, and reports the usage of streams for it."
+        ),
+        Setting(
             "upstream.fallbacks",
             .texts(\.upstream.fallbacks),
             allowed: "names of 'upstreams'",

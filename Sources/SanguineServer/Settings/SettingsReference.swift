@@ -55,6 +55,8 @@ public enum SettingsReference {
             url: https://models.example.com/v1
             model: small
             video: frames           # file (default), or frames: pictures of it, by FFmpeg
+            outputLimit: auto       # auto (default), max_tokens, max_completion_tokens, or none
+            streamOptions: auto     # auto (default), true, or false
 
         functions:
           echo:

@@ -9,6 +9,10 @@ extension UpstreamSetting {
         case model
         /// How it is shown a video: as a `file`, or as pictures of it, `frames`. Default: `file`.
         case video
+        /// The member that limits the length of answers. Default: `auto`.
+        case outputLimit
+        /// Whether it takes `stream_options`. Default: `auto`.
+        case streamOptions
 
         /// What the member may be, in words.
         public var allowed: String {
@@ -18,6 +22,11 @@ extension UpstreamSetting {
             case .model: "1 to 200 characters"
             case .video:
                 UpstreamConfiguration.Video.allCases.map(\.rawValue).joined(separator: ", ")
+            case .outputLimit:
+                UpstreamConfiguration.OutputLimit.allCases.map(\.rawValue).joined(separator: ", ")
+            case .streamOptions:
+                UpstreamConfiguration.StreamOptions.allCases.map(\.rawValue)
+                    .joined(separator: ", ")
             }
         }
     }
@@ -36,7 +45,7 @@ extension UpstreamSetting {
     ///   - members: Its members.
     ///   - key: The key that the environment has for it.
     ///   - source: Where it was found.
-    /// - Throws: `SettingsError` if it has no URL, or its `video` is none of the two.
+    /// - Throws: `SettingsError` if it has no URL, or a member that is none of its choices.
     public init(
         name: String,
         members: [Field: String],
@@ -53,13 +62,17 @@ extension UpstreamSetting {
                 )
             ])
         }
-        let video = members[.video] ?? UpstreamConfiguration.Video.file.rawValue
-        guard let video = UpstreamConfiguration.Video(rawValue: video) else {
+        func choice<Choice: RawRepresentable<String>>(
+            _ field: Field,
+            or standard: Choice
+        ) throws(SettingsError) -> Choice {
+            guard let text = members[field] else { return standard }
+            if let choice = Choice(rawValue: text) { return choice }
             throw SettingsError([
                 .invalid(
-                    setting: "upstreams.\(name).video",
-                    value: video,
-                    allowed: Field.video.allowed,
+                    setting: "upstreams.\(name).\(field.rawValue)",
+                    value: text,
+                    allowed: field.allowed,
                     source: source
                 )
             ])
@@ -69,7 +82,9 @@ extension UpstreamSetting {
             url: url,
             key: (members[.key] ?? key).map(Secret.init),
             model: members[.model] ?? "stand-in",
-            video: video
+            video: try choice(.video, or: .file),
+            outputLimit: try choice(.outputLimit, or: .auto),
+            streamOptions: try choice(.streamOptions, or: .auto)
         )
     }
 
@@ -77,7 +92,8 @@ extension UpstreamSetting {
     public var texts: [(field: Field, text: String)] {
         [
             (.url, url), (.key, key == nil ? "" : Secret.mask), (.model, model),
-            (.video, video.rawValue),
+            (.video, video.rawValue), (.outputLimit, outputLimit.rawValue),
+            (.streamOptions, streamOptions.rawValue),
         ]
     }
 

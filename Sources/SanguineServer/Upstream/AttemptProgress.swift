@@ -11,6 +11,7 @@ final class AttemptProgress: Sendable {
         var isTimeUp = false
         var firstHeard: Duration?
         var lastHeard: Duration?
+        var learned: String?
     }
 
     private let start: Duration
@@ -43,6 +44,10 @@ final class AttemptProgress: Sendable {
     /// For how long the upstream has said nothing.
     var silence: Duration { now() - (state.withLock { $0.lastHeard } ?? start) }
 
+    /// What the attempt has shown the upstream to take or not to take; `nil` for nothing new.
+    var learned: String? { state.withLock { $0.learned } }
+
+    func learned(_ words: String) { state.withLock { $0.learned = words } }
     func sent() { state.withLock { $0.isSent = true } }
     func gave() { state.withLock { $0.hasGiven = true } }
     func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }

@@ -24,7 +24,7 @@ struct CompletionStream: Sendable {
     private let textBytes: Int
     private var parser: EventStreamParser
     /// The data of events that have come and were not taken; what stops them comes after them.
-    private var waiting: [Data] = []
+    private var waiting: [(type: String, data: Data)] = []
     private var taken = 0
     private var isTooLong = false
     private var received = 0
@@ -70,8 +70,8 @@ struct CompletionStream: Sendable {
     ///   is no JSON object or for a stream that is done without any choice, `unfinished` for one
     ///   that is done without a finish reason, `tooLarge`.
     mutating func next() throws(UpstreamError) -> UpstreamEvent? {
-        guard !isDone, let data = try nextData() else { return nil }
-        return try take(data)
+        guard !isDone, let (type, data) = try nextData() else { return nil }
+        return try take(data, type)
     }
 
     /// Takes the piece that stood at the end of the body without an empty line after it.
@@ -84,7 +84,7 @@ struct CompletionStream: Sendable {
             collect { parser, receive throws(EventStreamParser.TooLong) in
                 try parser.end(receive)
             }
-            if let data = try nextData() { last = try take(data) }
+            if let (type, data) = try nextData() { last = try take(data, type) }
         } catch .unreadable {
             // A chunk that is cut off: the connection broke, and nobody said so.
             throw .failed(mayHaveBeenSent: true)
@@ -93,25 +93,26 @@ struct CompletionStream: Sendable {
         return last
     }
 
-    private mutating func take(_ data: [UInt8]) throws(UpstreamError) -> UpstreamEvent? {
+    private mutating func take(
+        _ data: [UInt8],
+        _ type: String
+    ) throws(UpstreamError) -> UpstreamEvent? {
         if data == Self.done {
             guard hasChoice else { throw .unreadable }
             guard finishReason != nil else { throw .unfinished }
             isDone = true
             return nil
         }
-        let limits = JSONParser.Limits.stored  // The bytes are bounded already.
-        guard let json = try? JSONParser.parse(data, limits: limits).value, case .object = json
-        else { throw .unreadable }
-        if let error = json["error"], error != .null {
-            throw .refused(status: Self.status(of: error), retryAfterSeconds: nil)
-        }
+        // The bytes are bounded already.
+        let parsed = try? JSONParser.parse(data, limits: .tolerant).value
+        if let error = ReportedError(parsed, type: type) { throw error.refusal }
+        guard let json = parsed, case .object = json else { throw .unreadable }
         var piece = ""
         if case .array(let choices) = json["choices"],
             let choice = choices.first(where: { ($0["index"] ?? 0) == 0 })
         {
             hasChoice = true
-            piece = choice["delta"]?["content"]?.string ?? ""
+            piece = UpstreamAnswer.text(of: choice["delta"]?["content"]) ?? ""
             finishReason = UpstreamAnswer.finishReason(of: choice) ?? finishReason
         }
         guard text.utf8.count + piece.utf8.count <= textBytes else { throw tooLarge }
@@ -129,10 +130,11 @@ struct CompletionStream: Sendable {
         _ body: (inout EventStreamParser, (EventStreamParser.Output) -> Void)
             throws(EventStreamParser.TooLong) -> Void
     ) {
-        var new: [Data] = []
+        var new: [(type: String, data: Data)] = []
         do throws(EventStreamParser.TooLong) {
             try body(&parser) { output in
-                if case .event(_, let data, _) = output, !data.isEmpty { new.append(data) }
+                guard case .event(let type, let data, _) = output, !data.isEmpty else { return }
+                new.append((type, data))
             }
         } catch {
             isTooLong = true
@@ -140,24 +142,14 @@ struct CompletionStream: Sendable {
         waiting += new
     }
 
-    private mutating func nextData() throws(UpstreamError) -> [UInt8]? {
+    private mutating func nextData() throws(UpstreamError) -> (type: String, data: [UInt8])? {
         guard taken < waiting.count else {
             (waiting, taken) = ([], 0)
             guard !isTooLong else { throw tooLarge }
             return nil
         }
         defer { taken += 1 }
-        return Array(waiting[taken])
-    }
-
-    /// The status that an error names in `code` or `status`, as some servers do; otherwise 500.
-    private static func status(of error: JSONValue) -> Int {
-        for name in ["code", "status"] {
-            if let status = error[name]?.integer, (400...599).contains(status) {
-                return Int(status)
-            }
-        }
-        return 500
+        return (waiting[taken].type, Array(waiting[taken].data))
     }
 
     private var tooLarge: UpstreamError { .tooLarge(limit: textBytes) }

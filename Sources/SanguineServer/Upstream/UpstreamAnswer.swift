@@ -26,34 +26,39 @@ extension UpstreamEvent {
     /// The one piece of an answer that did not come in pieces, as the chunk that a stream would
     /// have.
     init?(whole answer: UpstreamAnswer) {
-        guard case .object(var members) = answer.json, case .array(let choices) = members["choices"]
+        guard let members = JSONParser.members(in: answer.body),
+            let place = members.last(where: { $0.name == "choices" })?.value,
+            let choices = JSONParser.elements(in: answer.body, at: place)
         else { return nil }
-        let pieces = choices.map { choice -> JSONValue in
-            guard case .object(var piece) = choice else { return choice }
-            piece["delta"] = piece.removeValue(forKey: "message").map(Self.delta)
-            return .object(piece)
-        }
-        members["choices"] = .array(pieces)
-        members["object"] = "chat.completion.chunk"
-        self.init(
-            chunk: JSONValue.object(members).canonical,
-            text: answer.text,
-            usage: answer.usage
-        )
+        let pieces = choices.map { Self.piece(Array(answer.body[$0])) }
+        var edit = JSONEdit(answer.body)
+        edit.set("object", to: Array(#""chat.completion.chunk""#.utf8))
+        edit.set("choices", to: Self.array(pieces))
+        self.init(chunk: edit.bytes, text: answer.text, usage: answer.usage)
         output = answer.output
     }
 
-    /// A message as a chunk has it: readers put calls of tools together by their places.
-    private static func delta(_ message: JSONValue) -> JSONValue {
-        guard case .object(var members) = message, case .array(let calls) = members["tool_calls"]
-        else { return message }
-        let placed = calls.enumerated().map { place, call -> JSONValue in
-            guard case .object(var call) = call else { return call }
-            call["index"] = .integer(Int64(place))
-            return .object(call)
+    /// A choice with its message as a delta: readers put calls of tools together by their places.
+    private static func piece(_ choice: [UInt8]) -> [UInt8] {
+        var edit = JSONEdit(choice)
+        guard let message = edit.value("message").map(Array.init) else { return choice }
+        var delta = JSONEdit(message)
+        if let calls = delta.value("tool_calls").map(Array.init),
+            let places = JSONParser.elements(in: calls, at: calls.indices)
+        {
+            let placed = places.enumerated().map { index, place in
+                var call = JSONEdit(Array(calls[place]))
+                call.set("index", to: Array("\(index)".utf8))
+                return call.bytes
+            }
+            delta.set("tool_calls", to: array(placed))
         }
-        members["tool_calls"] = .array(placed)
-        return .object(members)
+        edit.set("delta", to: delta.bytes, replacing: ["message"])
+        return edit.bytes
+    }
+
+    private static func array(_ elements: [[UInt8]]) -> [UInt8] {
+        Array("[".utf8) + elements.joined(separator: Array(",".utf8)) + Array("]".utf8)
     }
 }
 
@@ -71,7 +76,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
     /// What the body says, if it was read already; no more than that.
     private(set) var json: JSONValue?
     /// What the upstream has made, all choices together, if the body was read.
-    private(set) var output = OutputMeasure()
+    var output = OutputMeasure()
 
     /// Whether both say the same.
     public static func == (lhs: UpstreamAnswer, rhs: UpstreamAnswer) -> Bool {
@@ -112,10 +117,9 @@ public struct UpstreamAnswer: Hashable, Sendable {
     /// of tools is.
     init?(body: [UInt8], to request: UpstreamRequest) {
         // The bytes are bounded already, and what was paid for is not refused for its structure.
-        let limits = JSONParser.Limits.stored
+        let limits = JSONParser.Limits.tolerant
         guard let document = try? JSONParser.parse(body, limits: limits) else { return nil }
-        // What is passed on is written again, and would lack the members with names that are too
-        // long to be read.
+        // What is passed on has all that the meter has read, and nothing that it has not.
         if request.isPassedOn, document.hasHidden { return nil }
         let json = document.value
         if case .embeddings = request {
@@ -128,7 +132,8 @@ public struct UpstreamAnswer: Hashable, Sendable {
         guard case .array(let choices) = json["choices"], let choice = choices.first,
             case .object = choice["message"]
         else { return nil }
-        let text = choice["message"]?["content"]?.string
+        guard ReportedError(json) == nil else { return nil }
+        let text = Self.text(of: choice["message"]?["content"])
         let reason = Self.finishReason(of: choice)
         if case .prompt = request, text == nil, reason == nil { return nil }
         self.init(

@@ -4,6 +4,7 @@ import NIOCore
 import NIOHTTP1
 import SanguineAuthority
 public import SanguineModel
+import Synchronization
 
 /// Calls a language model behind any server that speaks OpenAI's API.
 ///
@@ -22,13 +23,26 @@ public struct UpstreamClient: Sendable {
     /// can be used again.
     static let lingerTime = Duration.milliseconds(100)
 
-    /// Bytes behind an answer, or of a refusal, that are read for the connection's sake at most.
+    /// Bytes behind an answer, or of a refusal, that are read at most.
     static let lingerBytes = 1 << 16
+
+    /// How long the words of a refusal are waited for, whose status is known.
+    static let refusalTime = Duration.seconds(1)
 
     typealias Outcome = Result<UpstreamAnswer, UpstreamError>
 
     /// How a request has ended, with what is left of the answer's body.
-    private typealias End = (outcome: Outcome, rest: BodyRest?)
+    private struct End {
+        var outcome: Outcome
+        /// What is left of the body.
+        var rest: BodyRest?
+        /// What was read of a refusal.
+        var refusal: [UInt8] = []
+
+        init(_ outcome: Outcome, _ rest: BodyRest? = nil) {
+            (self.outcome, self.rest) = (outcome, rest)
+        }
+    }
 
     /// What is called.
     public let configuration: UpstreamConfiguration
@@ -37,6 +51,7 @@ public struct UpstreamClient: Sendable {
     private let wallClock: any WallClock
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
+    private let learned: LearnedParameters
 
     /// Creates a client.
     ///
@@ -58,6 +73,7 @@ public struct UpstreamClient: Sendable {
         self.wallClock = wallClock
         stopwatch = Stopwatch(clock)
         deadlines = Deadlines(clock)
+        learned = LearnedParameters(UpstreamParameters(configuration))
     }
 
     /// Asks the model, and returns its whole answer.
@@ -81,6 +97,7 @@ public struct UpstreamClient: Sendable {
     /// - Parameters:
     ///   - request: What is asked.
     ///   - timeout: The longest time to the end of the answer.
+    ///   - silence: The longest time for which the upstream may say nothing. Default: any.
     ///   - streamed: Whether the answer comes in pieces. Embeddings never do.
     ///   - progress: What is told how far the call has come.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
@@ -88,25 +105,18 @@ public struct UpstreamClient: Sendable {
     func attempt(
         _ request: UpstreamRequest,
         within timeout: Duration,
+        silence: Duration? = nil,
         streamed: Bool,
         progress: AttemptProgress,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async -> Outcome {
         let isStreamed = streamed && request.canStream
-        let body = request.body(model: configuration.model, streamed: isStreamed)
-        let address = request.canStream ? configuration.endpoint : configuration.embeddings
-        let http = httpRequest(address, body, isStreamed, progress)
         // Before the request may leave.
         let end = deadlines.moment(after: timeout)
         // Unstructured, because the end of its time cancels it alone.
         let work = Task(executorPreference: LoopExecutor.current) { () -> Outcome in
-            let ended =
-                if isStreamed {
-                    await self.stream(http, for: request, progress, onEvent)
-                } else {
-                    await self.read(http, for: request, progress, onEvent)
-                }
-            if case .failure = ended.outcome, progress.isTimeUp {
+            let ended = await self.exchange(request, isStreamed, progress, onEvent)
+            if case .failure(let error) = ended.outcome, progress.isTimeUp, !error.isRefusal {
                 return .failure(.timeout(mayHaveBeenSent: progress.isSent))
             }
             if let rest = ended.rest { await self.linger(rest) }
@@ -117,6 +127,15 @@ public struct UpstreamClient: Sendable {
             work.cancel()
         }
         defer { deadlines.leave(deadline) }
+        let watch = silence.flatMap { silence -> SilenceWatch? in
+            guard silence < timeout else { return nil }
+            return SilenceWatch(deadlines, progress, longest: silence) {
+                progress.ranOutOfTime()
+                work.cancel()
+            }
+        }
+        watch?.start()
+        defer { watch?.end() }
         return await withTaskCancellationHandler {
             await work.value
         } onCancel: {
@@ -124,19 +143,76 @@ public struct UpstreamClient: Sendable {
         }
     }
 
+    /// Sends a request, and once more for each parameter of it that the upstream refuses.
+    ///
+    /// What is refused is learned once the upstream has taken the request without it: before, the
+    /// refusal may have another reason.
+    private func exchange(
+        _ request: UpstreamRequest,
+        _ isStreamed: Bool,
+        _ progress: AttemptProgress,
+        _ onEvent: @escaping @Sendable (UpstreamEvent) async -> Void
+    ) async -> End {
+        let model = request.model ?? configuration.model
+        let known = learned[model]
+        var parameters = known
+        var end = await send(request, isStreamed, parameters, progress, onEvent)
+        for _ in 0..<Self.parameters {
+            guard request.canStream, case .failure(let error) = end.outcome,
+                error.mayNameParameter,
+                let other = parameters.afterRefusal(end.refusal, configuration)
+            else { break }
+            parameters = other
+            end = await send(request, isStreamed, parameters, progress, onEvent)
+        }
+        if parameters != known, case .success = end.outcome, learned.learn(parameters, of: model) {
+            progress.learned("\(model), \(parameters.changes(from: known))")
+        }
+        return end
+    }
+
+    /// How many parameters there are that an upstream may refuse.
+    private static let parameters = 2
+
+    private func send(
+        _ request: UpstreamRequest,
+        _ isStreamed: Bool,
+        _ parameters: UpstreamParameters,
+        _ progress: AttemptProgress,
+        _ onEvent: @escaping @Sendable (UpstreamEvent) async -> Void
+    ) async -> End {
+        let body = request.body(
+            model: configuration.model,
+            streamed: isStreamed,
+            parameters: parameters
+        )
+        let address = request.canStream ? configuration.endpoint : configuration.embeddings
+        let http = httpRequest(address, body, isStreamed, progress)
+        return isStreamed
+            ? await stream(http, for: request, progress, onEvent)
+            : await read(http, for: request, progress, onEvent)
+    }
+
     /// Reads the rest of a body for a while, so that its connection can be used again.
-    private func linger(_ rest: BodyRest) async {
-        let end = deadlines.moment(after: Self.lingerTime)
+    ///
+    /// - Returns: What has come.
+    @discardableResult
+    private func linger(
+        _ rest: BodyRest,
+        for time: Duration = UpstreamClient.lingerTime
+    ) async -> [UInt8] {
+        let end = deadlines.moment(after: time)
         let reading = Task(executorPreference: LoopExecutor.current) {
             await rest.read(upTo: Self.lingerBytes)
         }
         let deadline = deadlines.add(at: end) { reading.cancel() }
-        await withTaskCancellationHandler {
+        let bytes = await withTaskCancellationHandler {
             await reading.value
         } onCancel: {
             reading.cancel()
         }
         deadlines.leave(deadline)
+        return bytes
     }
 
     private func httpRequest(
@@ -169,15 +245,21 @@ public struct UpstreamClient: Sendable {
             // The deadline is the sleeping task's: this one would end with the answer's head.
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             progress.heard()
-            guard response.status == .ok else { return refusal(response) }
-            let body = try await collect(response.body, for: request, progress, onEvent)
-            progress.heard()
-            guard let answer = await answer(body, to: request) else {
-                return (.failure(unlessCancelled(.unreadable, progress)), nil)
+            guard response.status == .ok else { return await refusal(response, to: request) }
+            var body = response.body.makeAsyncIterator()
+            let opening = try await AnswerOpening(of: &body, progress)
+            guard opening.kind == .events, !opening.isEmpty, request.canStream else {
+                let answer = try await whole(opening, body, for: request, progress, onEvent)
+                return End(.success(answer))
             }
-            return (.success(answer), nil)
+            let parts = Mutex(CompletionAssembly())
+            let end = try await events(opening, body, for: request, progress) { event in
+                parts.withLock { $0.add(event) }
+            }
+            guard case .success(let answer) = end.outcome else { return end }
+            return End(.success(try parts.withLock { $0 }.answer(answer, to: request)), end.rest)
         } catch {
-            return (.failure(self.error(error, progress)), nil)
+            return End(.failure(self.error(error, progress)))
         }
     }
 
@@ -192,111 +274,128 @@ public struct UpstreamClient: Sendable {
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             guard response.status == .ok else {
                 progress.heard()
-                return refusal(response)
+                return await refusal(response, to: request)
             }
-            let type = response.headers.first(name: "Content-Type")?.lowercased()
-            if type?.hasPrefix("application/json") == true {
-                return try await whole(response, for: request, progress, onEvent)
-            }
-            guard type?.hasPrefix(Self.eventStream) ?? true else { throw UpstreamError.unreadable }
-            var stream = CompletionStream(textBytes: configuration.answerBytes)
             var body = response.body.makeAsyncIterator()
-            while let part = try await body.next() {
-                progress.heard()
-                try stream.append(part.readableBytesView)
-                while let event = try stream.next() {
+            let opening = try await AnswerOpening(of: &body, progress)
+            if opening.kind == .events {
+                return try await events(opening, body, for: request, progress) { event in
                     progress.gave()
                     await onEvent(event)
-                    try Task.checkCancellation()
-                }
-                guard !stream.isDone else {
-                    return (.success(stream.answer), BodyRest(body))
                 }
             }
-            try Task.checkCancellation()
-            if let event = try stream.end() {
-                progress.gave()
-                await onEvent(event)
-            }
-            return (.success(stream.answer), nil)
+            let answer = try await whole(opening, body, for: request, progress, onEvent)
+            guard let event = UpstreamEvent(whole: answer) else { throw UpstreamError.unreadable }
+            progress.gave()
+            await onEvent(event)
+            let streamed = UpstreamAnswer(
+                text: answer.text,
+                usage: answer.usage,
+                finishReason: answer.finishReason
+            )
+            return End(.success(streamed))
         } catch {
-            return (.failure(self.error(error, progress)), nil)
+            return End(.failure(self.error(error, progress)))
         }
     }
 
-    /// Reads the answer of an upstream that does not stream, and gives it away in one piece.
-    private func whole(
-        _ response: HTTPClientResponse,
+    /// Reads events, and gives each away before it reads on.
+    private func events(
+        _ opening: AnswerOpening,
+        _ rest: BodyParts,
         for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async throws -> End {
-        let body = try await collect(response.body, for: request, progress, onEvent)
-        progress.heard()
-        guard let answer = await answer(body, to: request),
-            let event = UpstreamEvent(whole: answer)
-        else { throw UpstreamError.unreadable }
-        progress.gave()
-        await onEvent(event)
-        let streamed = UpstreamAnswer(
-            text: answer.text,
-            usage: answer.usage,
-            finishReason: answer.finishReason
+        var stream = CompletionStream(
+            textBytes: configuration.answerBytes,
+            filter: RefusalFilter(configuration, request)
         )
-        return (.success(streamed), nil)
-    }
-
-    /// Reads a body, and gives away what an answer shows that is too long.
-    ///
-    /// - Throws: ``UpstreamError/tooLarge(limit:)``, or what the connection throws.
-    private func collect(
-        _ body: HTTPClientResponse.Body,
-        for request: UpstreamRequest,
-        _ progress: AttemptProgress,
-        _ onEvent: @Sendable (UpstreamEvent) async -> Void
-    ) async throws -> ByteBuffer {
-        let limit = configuration.answerBytes
-        var read = ByteBuffer()
-        for try await part in body {
-            let room = limit - read.readableBytes
-            guard part.readableBytes > room else {
-                read.writeImmutableBuffer(part)
-                continue
-            }
-            read.writeBytes(part.readableBytesView.prefix(room))
-            let bytes = Array(read.readableBytesView)
-            let beginning = await withTaskExecutorPreference(globalConcurrentExecutor) {
-                CutOffAnswer(bytes, to: request)
-            }
-            if let beginning {
-                var event = UpstreamEvent(chunk: [], text: "")
-                event.output = beginning.output
-                event.isCutOff = true
-                progress.gave()
+        var body = rest
+        var next: ByteBuffer? = opening.bytes
+        while let part = next {
+            try stream.append(part.readableBytesView)
+            while let event = try stream.next() {
+                progress.beganReading()
                 await onEvent(event)
+                progress.hasRead()
+                try Task.checkCancellation()
             }
-            throw UpstreamError.tooLarge(limit: limit)
+            guard !stream.isDone else { return End(.success(stream.answer), BodyRest(body)) }
+            next = try await body.next()
+            progress.heard()
         }
-        return read
+        try Task.checkCancellation()
+        if let event = try stream.end() { await onEvent(event) }
+        return End(.success(stream.answer))
     }
 
     /// Reads an answer in one piece; a long one on a thread that no connections share.
-    private func answer(_ body: ByteBuffer, to request: UpstreamRequest) async -> UpstreamAnswer? {
-        let isLong = body.readableBytes > EdgeLimits.shortBodyBytes
-        return await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
-            UpstreamAnswer(body: Array(body.readableBytesView), to: request)
+    private func whole(
+        _ opening: AnswerOpening,
+        _ rest: BodyParts,
+        for request: UpstreamRequest,
+        _ progress: AttemptProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
+    ) async throws -> UpstreamAnswer {
+        var (bytes, body) = (opening.bytes, rest)
+        while let part = try await body.next() {
+            progress.heard()
+            bytes.writeImmutableBuffer(part)
+            guard bytes.readableBytes <= configuration.answerBytes else {
+                throw await tooLarge(bytes, for: request, progress, onEvent)
+            }
+        }
+        try Task.checkCancellation()
+        var text = Array(bytes.readableBytesView)
+        if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+        let isLong = text.count > EdgeLimits.shortBodyBytes
+        return try await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
+            [text] in
+            if let answer = UpstreamAnswer(body: text, to: request) { return answer }
+            throw ReportedError(body: text)?.refusal(RefusalFilter(configuration, request))
+                ?? UpstreamError.unreadable
         }
     }
 
-    private func refusal(_ response: HTTPClientResponse) -> End {
-        let now = wallClock.now()
-        let seconds = response.headers.first(name: "Retry-After")
-            .flatMap { RetryAfter.seconds($0, now: now) }
-        let error = UpstreamError.refused(
-            status: Int(response.status.code),
-            retryAfterSeconds: seconds.flatMap { (0...86_400).contains($0) ? $0 : nil }
+    /// Gives away what the beginning of an answer shows that is too long.
+    private func tooLarge(
+        _ body: ByteBuffer,
+        for request: UpstreamRequest,
+        _ progress: AttemptProgress,
+        _ onEvent: @Sendable (UpstreamEvent) async -> Void
+    ) async -> UpstreamError {
+        let limit = configuration.answerBytes
+        let bytes = Array(body.readableBytesView.prefix(limit))
+        let beginning = await withTaskExecutorPreference(globalConcurrentExecutor) {
+            CutOffAnswer(bytes, to: request)
+        }
+        if let beginning {
+            var event = UpstreamEvent(chunk: [], text: "")
+            event.output = beginning.output
+            event.isCutOff = true
+            progress.gave()
+            await onEvent(event)
+        }
+        return .tooLarge(limit: limit)
+    }
+
+    private func refusal(_ response: HTTPClientResponse, to request: UpstreamRequest) async -> End {
+        let pause = UpstreamRefusal.pause(
+            milliseconds: response.headers.first(name: "retry-after-ms"),
+            seconds: response.headers.first(name: "Retry-After"),
+            now: wallClock.now()
         )
-        return (.failure(error), BodyRest(response.body.makeAsyncIterator()))
+        let body = await linger(BodyRest(response.body.makeAsyncIterator()), for: Self.refusalTime)
+        let refusal = UpstreamRefusal(
+            status: Int(response.status.code),
+            retryAfter: pause,
+            body: body,
+            RefusalFilter(configuration, request)
+        )
+        var end = End(.failure(.refused(refusal)))
+        end.refusal = body
+        return end
     }
 
     private func error(_ error: any Error, _ progress: AttemptProgress) -> UpstreamError {
@@ -322,6 +421,9 @@ public struct UpstreamClient: Sendable {
 
     private static let eventStream = "text/event-stream"
 }
+
+/// The parts of a body that are still to come.
+typealias BodyParts = HTTPClientResponse.Body.AsyncIterator
 
 /// A request's body, which is read when it goes out.
 ///
@@ -351,14 +453,19 @@ private struct SentBody: RandomAccessCollection, Sendable {
 // The iterator is handed over from the task that has read to the one that reads on, which is the
 // only one then.
 private struct BodyRest: @unchecked Sendable {
-    private let iterator: HTTPClientResponse.Body.AsyncIterator
+    private let iterator: BodyParts
 
-    init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
+    init(_ iterator: BodyParts) { self.iterator = iterator }
 
     /// Reads to the end, unless that is too far away; then the connection is closed.
-    func read(upTo limit: Int) async {
+    ///
+    /// - Returns: What was read.
+    func read(upTo limit: Int) async -> [UInt8] {
         var iterator = iterator
-        var count = 0
-        while count <= limit, let part = try? await iterator.next() { count += part.readableBytes }
+        var bytes: [UInt8] = []
+        while bytes.count <= limit, let part = try? await iterator.next() {
+            bytes += part.readableBytesView
+        }
+        return bytes
     }
 }

@@ -1,6 +1,7 @@
 public import AsyncHTTPClient
 import Foundation
 import NIOCore
+import NIOHTTPCompression
 import SanguineModel
 
 /// Which language model is called, and how long it may take.
@@ -35,6 +36,14 @@ public struct UpstreamConfiguration: Sendable {
     ///
     /// Default: as the file that it is.
     public let video: Video
+    /// The name of the member that limits the length of answers.
+    ///
+    /// Default: ``OutputLimit/auto``.
+    public let outputLimit: OutputLimit
+    /// Whether it takes `stream_options`.
+    ///
+    /// Default: ``StreamOptions/auto``.
+    public let streamOptions: StreamOptions
 
     /// How a model is shown a video.
     public enum Video: String, CaseIterable, Hashable, Sendable {
@@ -55,7 +64,9 @@ public struct UpstreamConfiguration: Sendable {
         connectTimeout: Duration = .seconds(5),
         timeout: Duration = .seconds(60),
         answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
-        video: Video = .file
+        video: Video = .file,
+        outputLimit: OutputLimit = .auto,
+        streamOptions: StreamOptions = .auto
     ) throws(UpstreamConfigurationError) {
         guard let endpoint = Self.endpoint(of: url),
             let embeddings = Self.endpoint("/embeddings", of: url)
@@ -70,6 +81,8 @@ public struct UpstreamConfiguration: Sendable {
         self.timeout = timeout
         self.answerBytes = answerBytes
         self.video = video
+        self.outputLimit = outputLimit
+        self.streamOptions = streamOptions
     }
 
     /// Where a configured URL asks for completions, or another path, or `nil` if it is no URL to
@@ -99,10 +112,12 @@ public struct UpstreamConfiguration: Sendable {
         var pool = HTTPClient.Configuration.ConnectionPool()
         pool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
         pool.retryConnectionEstablishment = false
+        // Some servers compress unasked. No text of a model has so much of the same in it.
         return HTTPClient.Configuration(
             redirectConfiguration: .disallow,
             timeout: .init(connect: .nanoseconds(connectTimeout.wholeNanoseconds)),
-            connectionPool: pool
+            connectionPool: pool,
+            decompression: .enabled(limit: .ratio(256))
         )
     }
 }

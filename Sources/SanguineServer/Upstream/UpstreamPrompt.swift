@@ -1,6 +1,6 @@
 import Foundation
 import SanguineAuthority
-public import SanguineModel
+import SanguineModel
 
 /// What is asked of a language model.
 public struct UpstreamPrompt: Hashable, Sendable {
@@ -74,17 +74,17 @@ public struct UpstreamPrompt: Hashable, Sendable {
 public enum UpstreamRequest: Hashable, Sendable {
     /// A chat completion for a prompt.
     case prompt(UpstreamPrompt)
-    /// The body of a chat completion as OpenAI's API reference has it.
+    /// The body of a chat completion as OpenAI's API reference has it, in JSON.
     ///
-    /// `model`, by that of each upstream or the one that is given, `stream` and
-    /// `stream_options.include_usage` are replaced; everything else, tools
-    /// among it, is passed through.
-    case chat(JSONValue, model: String? = nil)
+    /// Byte for byte as it is given, but for `model`, by that of each upstream or the one that is
+    /// given, `stream`, `stream_options.include_usage`, and the longest answer: where the body does
+    /// not name it, or in another way than the upstream takes it, `maxOutputTokens` is sent.
+    case chat([UInt8], maxOutputTokens: Int, model: String? = nil)
     /// The body of an embedding request as OpenAI's API reference has it, never streamed.
     ///
     /// `model` is replaced, by that of each upstream or the one that is given; everything else is
     /// passed through.
-    case embeddings(JSONValue, model: String? = nil)
+    case embeddings([UInt8], model: String? = nil)
 }
 
 extension UpstreamRequest {
@@ -98,40 +98,101 @@ extension UpstreamRequest {
         if case .prompt = self { false } else { true }
     }
 
-    /// The body that is sent: the same bytes for the same request.
-    func body(model: String, streamed: Bool) -> [UInt8] {
-        var members: [String: JSONValue]
+    /// The model that is asked for instead of the upstream's own.
+    var model: String? {
+        switch self {
+        case .prompt(let prompt): prompt.model
+        case .chat(_, _, let model), .embeddings(_, let model): model
+        }
+    }
+
+    /// Writes the body that is sent: the same bytes for the same request.
+    ///
+    /// - Parameters:
+    ///   - model: The upstream's own.
+    ///   - streamed: Whether the answer comes in pieces.
+    ///   - parameters: What the upstream takes.
+    /// - Returns: The body, in JSON.
+    func body(
+        model: String,
+        streamed: Bool,
+        parameters: UpstreamParameters = UpstreamParameters()
+    ) -> [UInt8] {
+        let name = JSONValue.string(self.model ?? model).canonical
         switch self {
         case .prompt(let prompt):
-            members = [
-                "model": .string(prompt.model ?? model),
-                "messages": .array(prompt.messages.map(\.json)),
-                "max_tokens": .integer(Int64(prompt.maxOutputTokens)),
-            ]
-        case .chat(let body, let other), .embeddings(let body, let other):
-            members = [:]
-            if case .object(let own) = body { members = own }
-            members["model"] = .string(other ?? model)
+            var edit = JSONEdit([])
+            edit.set("model", to: name)
+            edit.set("messages", to: prompt.messages.written)
+            edit.limit(to: prompt.maxOutputTokens, parameters.outputLimit)
+            edit.stream(streamed, parameters)
+            return edit.bytes
+        case .chat(let body, let most, _):
+            var edit = JSONEdit(body)
+            edit.set("model", to: name)
+            edit.limit(to: most, parameters.outputLimit)
+            edit.stream(streamed, parameters)
+            return edit.bytes
+        case .embeddings(let body, _):
+            var edit = JSONEdit(body)
+            edit.set("model", to: name)
+            return edit.bytes
         }
-        guard canStream else { return JSONValue.object(members).canonical }
-        var options: [String: JSONValue] = [:]
-        if case .object(let own) = members["stream_options"] { options = own }
-        options["include_usage"] = true
-        members["stream"] = streamed ? true : nil
-        members["stream_options"] = streamed ? .object(options) : nil
-        return JSONValue.object(members).canonical
+    }
+}
+
+extension JSONEdit {
+    /// Tells the longest answer under the name that the upstream takes.
+    fileprivate mutating func limit(
+        to tokens: Int,
+        _ name: UpstreamConfiguration.OutputLimit
+    ) {
+        let names = ["max_tokens", "max_completion_tokens"]
+        switch name {
+        case .none: remove(names[0], names[1])
+        case .maxTokens, .maxCompletionTokens:
+            set(name.rawValue, to: Array("\(tokens)".utf8), replacing: names)
+        case .auto:
+            let isNamed = names.contains { name in
+                value(name).map { !$0.elementsEqual("null".utf8) } ?? false
+            }
+            if !isNamed { set(names[0], to: Array("\(tokens)".utf8)) }
+        }
+    }
+
+    /// Asks for a stream that reports what was used, or for none.
+    fileprivate mutating func stream(_ isStreamed: Bool, _ parameters: UpstreamParameters) {
+        guard isStreamed else { return remove("stream", "stream_options") }
+        set("stream", to: Array("true".utf8))
+        guard parameters.hasStreamOptions else { return remove("stream_options") }
+        var options = JSONEdit(value("stream_options").map(Array.init) ?? [])
+        options.set("include_usage", to: Array("true".utf8))
+        set("stream_options", to: options.bytes)
+    }
+}
+
+extension [UpstreamPrompt.Message] {
+    /// The messages in OpenAI's names, in the order in which its API reference has them.
+    fileprivate var written: [UInt8] {
+        var text = JSONText(.canonical)
+        text.append(self) { text, message in
+            text.append(raw: #"{"role":"#)
+            text.append(message.role.rawValue)
+            text.append(raw: #","content":"#)
+            text.append(message.jsonContent)
+            text.append(raw: "}")
+        }
+        return text.bytes
     }
 }
 
 extension UpstreamPrompt.Message {
-    /// The message in OpenAI's names.
+    /// What is said, in OpenAI's names.
     ///
     /// Words alone are sent as a string, which servers understand that take no parts.
-    fileprivate var json: JSONValue {
-        if content.count == 1, case .text(let text) = content[0] {
-            return ["role": .string(role.rawValue), "content": .string(text)]
-        }
-        return ["role": .string(role.rawValue), "content": .array(content.map(\.json))]
+    fileprivate var jsonContent: JSONValue {
+        if content.count == 1, case .text(let text) = content[0] { return .string(text) }
+        return .array(content.map(\.json))
     }
 }
 

@@ -38,6 +38,15 @@ extension UpstreamReports {
                 metadata: ["upstream": "\(upstream)", "phase": "\(phase.rawValue)"]
             )
         }
+        reports.learned = { upstream, settings in
+            logger.notice(
+                """
+                An upstream refuses a parameter of requests, which are sent without it until the \
+                next restart. Set what it takes
+                """,
+                metadata: ["upstream": "\(upstream)", "settings": "\(settings)"]
+            )
+        }
         return reports
     }
 }

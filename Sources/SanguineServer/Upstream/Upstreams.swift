@@ -45,6 +45,10 @@ public struct UpstreamReports: Sendable {
     /// answer, if one came.
     public var attempt: @Sendable (String, Outcome, Duration?) -> Void = { _, _, _ in }
 
+    /// An upstream has refused a parameter and taken another one, or none: the upstream's name, and
+    /// the settings that say so.
+    public var learned: @Sendable (String, String) -> Void = { _, _ in }
+
     /// Creates reports to nobody.
     public init() {}
 }
@@ -230,6 +234,7 @@ public struct Upstreams: Sendable {
             let judgement = Judgement(outcome, progress, member.client.configuration)
             member.breaker.end(pass, judgement.verdict)
             reports.attempt(member.name, judgement.outcome, progress.timeToFirstByte)
+            if let learned = progress.learned { reports.learned(member.name, learned) }
             switch outcome {
             case .success(let answer): return answer
             case .failure(let error):

