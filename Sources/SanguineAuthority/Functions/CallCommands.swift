@@ -12,7 +12,8 @@ import SanguineModel
 /// 3. A hold whose call was sent upstream is charged on expiry, that of a stream with what is
 ///    known to be made; one whose call never was is released, and its key forgotten, so that the
 ///    call can be made again.
-/// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with a
+/// 4. A call that failed without a charge tells so under its key, and runs again with it.
+/// 5. What a call takes of a quota counts as used from its acceptance on. It is given back with a
 ///    release, to the day on which it was taken and to no other.
 struct CallCommands: Sendable {
     let now: Timestamp
@@ -217,10 +218,12 @@ struct CallCommands: Sendable {
     ///   another request has got the key meanwhile, of a call that was not stored.
     private func running(_ call: AcceptedCall, _ loaded: Loaded) throws(Problem) -> Stored {
         let row = loaded.operation(call.account, key: call.key)
-        if case .end(let fingerprint) = call.record,
-            let answer = try Idempotency.replay(row, fingerprint: fingerprint)
-        {
-            return .ended(answer)
+        if case .end(let fingerprint) = call.record {
+            if let answer = try Idempotency.replay(row, fingerprint: fingerprint) {
+                return .ended(answer)
+            }
+            // What is stored is a failure from before, after which the key runs again.
+            if let new = call.unstored(at: now) { return .running(new) }
         }
         if case .done(let answer) = row?.state { return .ended(answer) }
         guard let row = row ?? call.unstored(at: now), row.state == .running(hold: call.hold) else {

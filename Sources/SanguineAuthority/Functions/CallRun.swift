@@ -160,6 +160,7 @@ struct CallRun: Sendable {
     private var context: CallContext {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
+            leader: leader.call.account,
             settings: settings,
             isStreamed: flight.isStreamed,
             write: { [flight, services, name, acceptedAt] text, bytes in
@@ -396,11 +397,13 @@ extension Problem {
     /// The same problem for an answer of which some was made: the detail must not say that nothing
     /// was charged.
     fileprivate var afterParts: Problem {
-        Problem(
+        var problem = Problem(
             code,
             """
             What was made before is kept under this key, and was charged. Call again with a new key.
             """
         )
+        problem.upstream = upstream
+        return problem
     }
 }

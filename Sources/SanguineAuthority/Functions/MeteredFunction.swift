@@ -68,6 +68,8 @@ package struct CallProgress: Hashable, Sendable {
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
     package var account: Identifier?
+    /// Whose call leads the run: what fails is counted for it. No answer may depend on it.
+    package var leader: Identifier?
     /// The members of the account's settings on which the answer depends, as of when the call was
     /// found not to be answered yet; see ``FunctionInput/settings``.
     package var settings: [String: JSONValue]
@@ -89,6 +91,7 @@ package struct CallContext: Sendable {
     /// Creates a context; what is not given does nothing.
     package init(
         account: Identifier? = nil,
+        leader: Identifier? = nil,
         settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
@@ -100,6 +103,7 @@ package struct CallContext: Sendable {
         }
     ) {
         self.account = account
+        self.leader = leader
         self.settings = settings
         self.isStreamed = isStreamed
         self.write = write
@@ -182,12 +186,15 @@ extension Problem {
     package static var upstreamTooSlow: Problem {
         Problem(
             .upstreamTimeout,
-            "Nothing was charged. Call again with a new key, perhaps with a shorter question."
+            "Nothing was charged. Send the call again: with the same key it runs anew."
         )
     }
 
     /// The answer of a call whose upstream failed: nothing of what it said.
     package static var upstreamFailed: Problem {
-        Problem(.upstreamFailed, "Nothing was charged. Call again later, with a new key.")
+        Problem(
+            .upstreamFailed,
+            "Nothing was charged. Send the call again later: with the same key it runs anew."
+        )
     }
 }

@@ -157,11 +157,13 @@ final class RunningCall: Sendable {
             return .failed(problem)
         case (.cut(let problem, let wasSent), .price):
             let progress = flight.log.progress
-            return .cut(
-                charge: wasSent ? cost(progress) : 0,
-                takesQuota: wasSent && progress.parts > 0,
-                problem
-            )
+            let charge = wasSent ? cost(progress) : 0
+            let takesQuota = wasSent && progress.parts > 0
+            // One that cost nothing, and of which nothing was seen, runs again with its key.
+            if charge == 0, progress.parts == 0, problem.code == .interrupted {
+                return .failed(problem)
+            }
+            return .cut(charge: charge, takesQuota: takesQuota, problem)
         case (.cut(let problem, _), .cached):
             return .cut(charge: 0, takesQuota: false, problem)
         case (.withdrawn, _):

@@ -165,8 +165,6 @@ struct ModelCall: Sendable {
     ///   - rules: What the function declares.
     ///   - size: What bounds the prompt's tokens.
     ///   - most: The longest answer that is asked for, in tokens.
-    ///   - isCallersOwn: Whether the caller has written the request: what the upstream does not
-    ///     take of it is the caller's to change, then. Default: no.
     ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
     ///   - request: Makes what is asked.
     ///   - output: Makes the output of the answer.
@@ -176,7 +174,6 @@ struct ModelCall: Sendable {
         _ rules: FunctionRules,
         _ size: PromptSize,
         maxOutputTokens most: Int,
-        isCallersOwn: Bool = false,
         part: @escaping @Sendable (UpstreamEvent) -> String = { $0.text },
         request: @escaping @Sendable (CallContext) async throws(Problem) -> UpstreamRequest,
         output: @escaping @Sendable (UpstreamAnswer) throws(Problem) -> JSONValue
@@ -200,7 +197,6 @@ struct ModelCall: Sendable {
                 try await request(context),
                 within: timeout,
                 context,
-                isCallersOwn: isCallersOwn,
                 part: part
             )
             return PreparedCall.Outcome(
@@ -217,13 +213,12 @@ struct ModelCall: Sendable {
 
     /// Asks, and gives on what comes.
     ///
-    /// - Throws: `upstream_failed`, `upstream_timeout`; `invalid_content` for what the caller has
-    ///   written.
+    /// - Throws: `upstream_failed`, `upstream_timeout`, `overloaded`; `upstream_refused` for what
+    ///   the caller has caused, and `invalid_content` for a video without pictures.
     private func answer(
         _ request: UpstreamRequest,
         within timeout: Duration,
         _ context: CallContext,
-        isCallersOwn: Bool,
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
         let progress = Mutex(CallProgress())
@@ -231,7 +226,7 @@ struct ModelCall: Sendable {
             let answer = try await upstreams.answer(
                 request,
                 among: names,
-                for: context.account,
+                for: context.leader,
                 within: timeout,
                 streamed: context.isStreamed
             ) { event in
@@ -252,21 +247,7 @@ struct ModelCall: Sendable {
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
-            logger.warning("The upstream failed", metadata: ["reason": "\(error)"])
-            if isCallersOwn, case .refused(let status, _) = error,
-                [400, 413, 422].contains(status)
-            {
-                throw Problem(
-                    .invalidContent,
-                    "Change the request, and send it anew: the language model refuses it."
-                )
-            }
-            if case .videoUnreadable = error {
-                throw Problem(
-                    .invalidContent,
-                    "Send another video: no pictures can be taken from this one."
-                )
-            }
+            logger.warning("The upstream failed", metadata: error.logged)
             throw Problem(upstream: error)
         }
     }
@@ -294,17 +275,4 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
 
     /// Bytes of the text, which bound its tokens.
     var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }
-}
-
-extension Problem {
-    /// What a client is told of an upstream that failed: nothing of its answer.
-    fileprivate init(upstream error: UpstreamError) {
-        switch error {
-        case .timeout: self = .upstreamTooSlow
-        case .refused(_, let seconds?), .unavailable(let seconds):
-            self = .upstreamFailed
-            retryAfter = max(1, min(seconds, CallRunner.longestRetryAfter))
-        default: self = .upstreamFailed
-        }
-    }
 }

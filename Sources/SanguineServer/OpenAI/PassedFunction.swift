@@ -76,7 +76,6 @@ struct PassedFunction: MeteredFunction {
             rules,
             PromptSize(bytes: passed.promptBytes),
             maxOutputTokens: passed.maxOutputTokens,
-            isCallersOwn: true,
             part: passed.part,
             request: { _ in passed.request },
             output: { answer throws(Problem) in try answer.passedOn }

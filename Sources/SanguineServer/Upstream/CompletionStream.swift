@@ -21,6 +21,7 @@ struct CompletionStream: Sendable {
     static let bytesPerTextByte = 64
 
     private let textBytes: Int
+    private let filter: RefusalFilter
     private var parser: EventStreamParser
     /// The data of events that have come and were not taken; what stops them comes after them.
     private var waiting: [Data] = []
@@ -37,10 +38,13 @@ struct CompletionStream: Sendable {
 
     /// Creates a stream of which nothing has come.
     ///
-    /// - Parameter textBytes: Bytes of the text, and of each chunk, at most; the whole may take
-    ///   ``bytesPerTextByte`` times as much on the wire.
-    init(textBytes: Int) {
+    /// - Parameters:
+    ///   - textBytes: Bytes of the text, and of each chunk, at most; the whole may take
+    ///     ``bytesPerTextByte`` times as much on the wire.
+    ///   - filter: What must not be told of an error. Default: nothing.
+    init(textBytes: Int, filter: RefusalFilter = RefusalFilter()) {
         self.textBytes = textBytes
+        self.filter = filter
         parser = EventStreamParser(limit: textBytes)
     }
 
@@ -102,7 +106,7 @@ struct CompletionStream: Sendable {
         guard let json = try? JSONParser.parse(data, limits: limits).value, case .object = json
         else { throw .unreadable }
         if let error = json["error"], error != .null {
-            throw .refused(status: Self.status(of: error), retryAfterSeconds: nil)
+            throw .refused(UpstreamRefusal(status: nil, error, filter))
         }
         var piece = ""
         if case .array(let choices) = json["choices"],
@@ -143,16 +147,6 @@ struct CompletionStream: Sendable {
         }
         defer { taken += 1 }
         return Array(waiting[taken])
-    }
-
-    /// The status that an error names in `code` or `status`, as some servers do; otherwise 500.
-    private static func status(of error: JSONValue) -> Int {
-        for name in ["code", "status"] {
-            if let status = error[name]?.integer, (400...599).contains(status) {
-                return Int(status)
-            }
-        }
-        return 500
     }
 
     private var tooLarge: UpstreamError { .tooLarge(limit: textBytes) }

