@@ -146,6 +146,8 @@ package struct PreparedCall: Sendable {
     package var guess: Int64
     /// How long its hold lasts at least: longer than the call can, or its answer would be lost.
     package var life: Duration
+    /// The same for an answer in parts, which may take longer in all; ``life`` if `nil`.
+    package var streamedLife: Duration?
     /// Whether it leaves for an upstream, so that its hold is charged if nobody learns its end.
     package var isSent: Bool
     /// Why it cannot run now, whoever pays; `nil` if it can.

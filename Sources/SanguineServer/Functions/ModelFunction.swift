@@ -127,8 +127,10 @@ struct ModelCall: Sendable {
     let model: String?
     /// The longest answer.
     let maxOutputTokens: Int
-    /// How long a call may take, fall-backs included.
+    /// How long a call in one piece may take, fall-backs included.
     let timeout: Duration
+    /// How long a streamed answer may take, and no pause of it longer than `timeout`.
+    let streamTimeout: Duration
     let logger: Logger
 
     /// What came of a request.
@@ -184,7 +186,7 @@ struct ModelCall: Sendable {
             attachmentTokens: rules.attachments?.tokens ?? 0
         )
         let timeout = rules.limits.timeout ?? timeout
-        return PreparedCall(
+        var call = PreparedCall(
             input: input,
             hold: pricing.most(size),
             guess: pricing.guess(size),
@@ -205,6 +207,8 @@ struct ModelCall: Sendable {
                 finishReason: answered.answer.finishReason
             )
         }
+        call.streamedLife = max(timeout, streamTimeout) + .seconds(60)
+        return call
     }
 
     func request(_ messages: [UpstreamPrompt.Message]) -> UpstreamPrompt {
@@ -227,7 +231,8 @@ struct ModelCall: Sendable {
                 request,
                 among: names,
                 for: context.leader,
-                within: timeout,
+                within: context.isStreamed ? max(timeout, streamTimeout) : timeout,
+                silence: timeout,
                 streamed: context.isStreamed
             ) { event in
                 if let usage = event.usage.map({

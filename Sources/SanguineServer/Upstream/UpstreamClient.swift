@@ -84,6 +84,7 @@ public struct UpstreamClient: Sendable {
     /// - Parameters:
     ///   - request: What is asked.
     ///   - timeout: The longest time to the end of the answer.
+    ///   - silence: The longest time for which the upstream may say nothing. Default: any.
     ///   - streamed: Whether the answer comes in pieces. Embeddings never do.
     ///   - progress: What is told how far the call has come.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
@@ -91,6 +92,7 @@ public struct UpstreamClient: Sendable {
     func attempt(
         _ request: UpstreamRequest,
         within timeout: Duration,
+        silence: Duration? = nil,
         streamed: Bool,
         progress: AttemptProgress,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
@@ -120,6 +122,15 @@ public struct UpstreamClient: Sendable {
             work.cancel()
         }
         defer { deadlines.leave(deadline) }
+        let watch = silence.flatMap { silence in
+            guard silence < timeout else { return SilenceWatch?.none }
+            return SilenceWatch(deadlines, progress, longest: silence) {
+                progress.ranOutOfTime()
+                work.cancel()
+            }
+        }
+        watch?.start()
+        defer { watch?.end() }
         return await withTaskCancellationHandler {
             await work.value
         } onCancel: {
@@ -216,7 +227,9 @@ public struct UpstreamClient: Sendable {
                 try stream.append(part.readableBytesView)
                 while let event = try stream.next() {
                     progress.gave()
+                    progress.beganReading()
                     await onEvent(event)
+                    progress.hasRead()
                     try Task.checkCancellation()
                 }
                 guard !stream.isDone else {

@@ -174,7 +174,9 @@ public struct Upstreams: Sendable {
     ///   - account: Who asks: accounts take turns where pictures are made of videos, and one whose
     ///     calls fail is kept out alone. Default: nobody in particular.
     ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
-    ///     attempt gets what is left, at most its upstream's own timeout.
+    ///     attempt gets what is left; one in one piece, at most its upstream's own timeout.
+    ///   - silence: The longest time for which a streamed answer may pause, at most its upstream's
+    ///     own timeout. Default: that timeout.
     ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
     /// - Returns: The whole answer.
@@ -185,6 +187,7 @@ public struct Upstreams: Sendable {
         among names: [String] = [],
         for account: Identifier? = nil,
         within timeout: Duration,
+        silence: Duration? = nil,
         streamed: Bool = false,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async throws(UpstreamError) -> UpstreamAnswer {
@@ -208,7 +211,8 @@ public struct Upstreams: Sendable {
                     continue
                 }
             }
-            let left = min(end - now(), member.client.configuration.timeout)
+            let own = member.client.configuration.timeout
+            let left = streamed ? end - now() : min(end - now(), own)
             guard left > .zero else {
                 failure = failure ?? .timeout(mayHaveBeenSent: false)
                 break
@@ -218,6 +222,7 @@ public struct Upstreams: Sendable {
             let outcome = await member.client.attempt(
                 asked,
                 within: left,
+                silence: streamed ? min(silence ?? own, own) : nil,
                 streamed: streamed,
                 progress: progress,
                 onEvent: onEvent
