@@ -68,7 +68,7 @@ package struct CallProgress: Hashable, Sendable {
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
     package var account: Identifier?
-    /// Whose call leads the run: what fails is counted for it. No answer may depend on it.
+    /// The account whose call leads the run, for counting failures; no answer may depend on it.
     package var leader: Identifier?
     /// The members of the account's settings on which the answer depends, as of when the call was
     /// found not to be answered yet; see ``FunctionInput/settings``.

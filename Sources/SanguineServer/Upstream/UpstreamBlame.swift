@@ -50,7 +50,9 @@ enum UpstreamBlame: String, Hashable, Sendable, CaseIterable {
 extension UpstreamBlame {
     /// The cause of an error.
     ///
-    /// - Parameter couldNotConnect: Whether no connection was made within the time.
+    /// - Parameters:
+    ///   - error: The error.
+    ///   - couldNotConnect: Whether no connection was made within the time.
     init(_ error: UpstreamError, couldNotConnect: Bool = false) {
         switch error {
         case .refused(let refusal): self.init(refusal)

@@ -122,8 +122,8 @@ public struct UpstreamClient: Sendable {
             work.cancel()
         }
         defer { deadlines.leave(deadline) }
-        let watch = silence.flatMap { silence in
-            guard silence < timeout else { return SilenceWatch?.none }
+        let watch = silence.flatMap { silence -> SilenceWatch? in
+            guard silence < timeout else { return nil }
             return SilenceWatch(deadlines, progress, longest: silence) {
                 progress.ranOutOfTime()
                 work.cancel()

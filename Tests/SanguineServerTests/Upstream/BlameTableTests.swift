@@ -9,8 +9,10 @@ import Testing
 
 @testable import SanguineServer
 
-/// The table of what upstreams do, and what follows for the caller, the ledger, the next upstream,
-/// other accounts and the log. Each row is what real servers did; the rows print.
+/// What follows from each thing that upstreams do: for the caller, the ledger, the next upstream,
+/// other accounts and the log.
+///
+/// The rows print.
 @Suite("Blame", .bounded(.seconds(120)), .serialized)
 struct BlameTableTests {
     /// One thing that an upstream does, and what must follow.
@@ -35,10 +37,8 @@ struct BlameTableTests {
     private static let secret = "sk-operator-0123456789"
     private static let prompt = "my cat is called Schnurrli"
 
-    private static func error(_ body: String, _ status: String, _ headers: String = "")
-        -> ScriptedUpstream.Reply
-    {
-        .bytes(ScriptedUpstream.json(body, status: status, headers: headers))
+    private static func error(_ body: String, _ status: String) -> ScriptedUpstream.Reply {
+        .bytes(ScriptedUpstream.json(body, status: status))
     }
 
     private static func stream(_ events: [String]) -> ScriptedUpstream.Reply {
@@ -205,7 +205,7 @@ struct BlameTableTests {
         let log = notes.text
         #expect(!(end.body + log).contains(Self.secret) && !log.contains("Schnurrli"))
         if !row.logged.isEmpty { #expect(log.contains(row.logged), "\(log)") }
-        let fallsBack = try await fallsBack(row)
+        let fallsBack = try await self.fallsBack(row)
         #expect(fallsBack == row.fallsBack)
         let (kept, others) = try await keepsOut(row)
         #expect(others == row.counts)
@@ -228,7 +228,7 @@ struct BlameTableTests {
 
     /// Makes one call, and examines the ledger.
     private func one(_ row: Row, _ notes: Notes) async throws -> End {
-        var found: End?
+        let found = Mutex<End?>(nil)
         try await serve(row, notes) { server, _ in
             let guest = try await server.guest()
             let before = try await guest.balance().available
@@ -237,21 +237,20 @@ struct BlameTableTests {
             #expect(balance.held == 0)
             let report = try await server.authority.verifyLedger()
             #expect(report.differences.isEmpty, "\(report)")
-            found = End(
-                told: body.told,
-                word: body.word,
-                charged: before - balance.available,
-                body: body.text
-            )
+            let charged = before - balance.available
+            found.withLock {
+                $0 = End(told: body.told, word: body.word, charged: charged, body: body.text)
+            }
         }
-        return try #require(found)
+        return try #require(found.withLock { $0 })
     }
 
     private func call(
         _ row: Row,
-        _ guest: Guest
+        _ guest: Guest,
+        _ number: Int = 0
     ) async throws -> (told: String, word: String?, text: String) {
-        let input = #"{"input":{"question":"\#(Self.prompt)"}}"#
+        let input = #"{"input":{"question":"\#(number): \#(Self.prompt)"}}"#
         let headers = row.isStreamed ? ["Accept": "text/event-stream"] : [:]
         let reply = try await guest.post("/v1/functions/ask", input, headers: headers)
         var json = try? reply.json
@@ -285,11 +284,11 @@ struct BlameTableTests {
         let found = Mutex((account: false, others: false))
         try await serve(row, Notes()) { server, _ in
             let guests = try await (server.guest(), server.guest(), server.guest())
-            for _ in 0..<5 { _ = try await call(row, guests.0) }
-            let sixth = try await call(row, guests.0)
+            for number in 0..<5 { _ = try await call(row, guests.0, number) }
+            let sixth = try await call(row, guests.0, 5)
             let bystander = try await call(row, guests.1)
             #expect(bystander.told == row.told, "one account's calls keep out another")
-            for _ in 0..<4 { _ = try await call(row, guests.1) }
+            for number in 1..<5 { _ = try await call(row, guests.1, number) }
             let third = try await call(row, guests.2)
             found.withLock {
                 $0 = (sixth.told == "503 overloaded", third.told == "503 overloaded")

@@ -14,7 +14,8 @@ struct UpstreamFallbackTests {
 
     @Test(
         arguments: [
-            .refuses(status: 401), .refuses(status: 403), .refuses(status: 404), .refuses(status: 429),
+            .refuses(status: 401), .refuses(status: 403), .refuses(status: 404),
+            .refuses(status: 429),
             .refuses(status: 500), .refuses(status: 503), .garbage, .cut(bytes: 0),
             .reset(bytes: 0),
         ] as [HostileUpstream.Fault],
