@@ -246,7 +246,7 @@ struct BreakerState: Hashable, Sendable {
 /// Failures, with the accounts that saw them; bounded, because a count that is full opens a breaker
 /// or ages.
 private struct FailureCount: Hashable, Sendable {
-    /// Accounts that are told apart; the failures of more count as nobody's.
+    /// Accounts that are told apart; the failures of more count in full.
     private static let accountLimit = 64
 
     private var nobodys = 0

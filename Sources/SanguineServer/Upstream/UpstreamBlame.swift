@@ -4,14 +4,14 @@ import SanguineModel
 /// The cause of a call that an upstream did not answer, and its consequences: the one table by
 /// which calls fail.
 ///
-/// | cause | the caller is told | asks the next upstream | counts against the upstream |
+/// | cause | answer to the caller | asks the next upstream | counts against the upstream |
 /// |---|---|---|---|
 /// | ``caller``: the request is at fault | 422 `upstream_refused`, with the upstream's words | no, it would say the same | no |
 /// | ``settings``: no such model, address or parameter | 502 `upstream_failed` | yes | no: other functions can use it |
 /// | ``credentials``: key, permission, credit | 502 `upstream_failed` | yes | as a failure that this account saw |
 /// | ``upstream``: it failed, is busy, or says what cannot be read | 502 `upstream_failed` | yes | as a failure that this account saw |
 /// | ``silence``: it did not answer in time | 504 `upstream_timeout` | yes | the same, once it was silent for ``Upstreams/fairSilence`` |
-/// | ``connection``: it cannot be reached | 502 `upstream_failed`, or 504 | yes | as a failure of nobody's account |
+/// | ``connection``: it cannot be reached | 502 `upstream_failed`, or 504 | yes | in full, as no account can cause it |
 /// | ``limit``: the answer is too long | 502 `upstream_failed` | no | no |
 /// | ``nobody``: the caller gave up, or no upstream was asked | by the error | no | no |
 ///
@@ -87,7 +87,7 @@ extension UpstreamBlame {
         407: .credentials, 408: .upstream, 421: .upstream, 425: .upstream, 429: .upstream,
     ]
 
-    /// Codes and types of OpenAI, Azure, Anthropic, Google and those who follow them, in lower case
+    /// Codes and types of OpenAI, Azure, Anthropic, Google and servers like theirs, in lower case
     /// and without `_`, `-` and spaces.
     static let words: [String: UpstreamBlame] = {
         var words: [String: UpstreamBlame] = [:]
@@ -114,7 +114,7 @@ extension UpstreamBlame {
         return words
     }()
 
-    /// Codes that speak of a member of the request: the fault of whoever wrote it.
+    /// Codes that speak of a member of the request: the fault of its author.
     private static let parameters: Set = [
         "unsupportedparameter", "unknownparameter", "unsupportedvalue", "missingrequiredparameter",
     ]
@@ -171,7 +171,7 @@ extension UpstreamReports.Outcome {
 }
 
 extension UpstreamError {
-    /// How long the upstream asks all callers to leave it alone: with the statuses of a server that
+    /// The pause that the upstream asks all callers for: with the statuses of a server that
     /// is busy (RFC 6585; RFC 9110; 529 is Anthropic's).
     fileprivate var pause: Duration? {
         guard case .refused(let refusal) = self, [429, 503, 529].contains(refusal.status) else {
@@ -182,7 +182,7 @@ extension UpstreamError {
 }
 
 extension Problem {
-    /// What a client is told of an upstream that gave no answer: the upstream's words only where
+    /// The answer to the caller when an upstream gave none: the upstream's words only where
     /// the client can change the request by them.
     init(upstream error: UpstreamError) {
         switch error {

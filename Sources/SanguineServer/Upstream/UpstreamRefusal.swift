@@ -10,7 +10,7 @@ public struct UpstreamRefusal: Hashable, Sendable {
     /// The status of the answer, or the one that an error within an answer names; 500 if it names
     /// none.
     public var status: Int
-    /// How long the upstream asks to be left alone; `nil` if it does not.
+    /// The pause that the upstream asks for; `nil` if it asks for none.
     public var retryAfter: Duration?
     /// The reason as the caller may read it; a prompt that the caller did not write is cut out.
     public var reason: UpstreamReason

@@ -63,7 +63,7 @@ public struct UpstreamReports: Sendable {
 ///
 /// Each upstream has a circuit breaker. One that takes no calls is passed over; one that fails is
 /// followed by the next, as the table of ``UpstreamBlame`` says. An account whose own calls fail at
-/// an upstream is kept from it alone.
+/// an upstream is kept from it, without the others.
 ///
 /// The `Retry-After` or `retry-after-ms` of a 429, 503 or 529 pauses the upstream, for five minutes
 /// at most.
@@ -172,7 +172,7 @@ public struct Upstreams: Sendable {
     ///   - request: What is asked.
     ///   - names: The upstreams that may be asked, in order. Default: all.
     ///   - account: Who asks: accounts take turns where pictures are made of videos, and one whose
-    ///     calls fail is kept out alone. Default: nobody in particular.
+    ///     calls fail is kept out. Default: no account in particular.
     ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
     ///     attempt gets what is left; one in one piece, at most its upstream's own timeout.
     ///   - silence: The longest time for which a streamed answer may pause, at most its upstream's

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Failures that one account saw, and whom they keep from an upstream.
+/// Failures that one account saw, and the accounts that they keep from an upstream.
 @Suite("Failures of one account", .bounded)
 struct AccountFailureTests {
     private static let fails = BreakerState.Verdict.failure(pause: nil)
@@ -36,7 +36,7 @@ struct AccountFailureTests {
         return count
     }
 
-    @Test func `one account's failures keep that account out, and nobody else`() {
+    @Test func `one account's failures keep out that account and no other`() {
         var breaker = BreakerState()
         #expect(Self.call(&breaker, Self.attacker, Self.fails, times: 100) == 5)
         #expect(breaker.phase == .closed)
@@ -53,7 +53,7 @@ struct AccountFailureTests {
         #expect(breaker.phase == .open)
     }
 
-    @Test func `an upstream that cannot be reached is closed whoever calls`() {
+    @Test func `an upstream that cannot be reached is closed for all, also if one account called`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.attacker, .unreachable, times: 5)
         #expect(breaker.phase == .open)
