@@ -53,7 +53,7 @@ struct AccountFailureTests {
         #expect(breaker.phase == .open)
     }
 
-    @Test func `an upstream that cannot be reached is closed for all, also if one account called`() {
+    @Test func `an upstream that cannot be reached is closed for all accounts`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.attacker, .unreachable, times: 5)
         #expect(breaker.phase == .open)
