@@ -345,16 +345,8 @@ private final class Notes: Sendable {
             set { metadata[key] = newValue }
         }
 
-        func log(
-            level: Logger.Level,
-            message: Logger.Message,
-            metadata: Logger.Metadata?,
-            source: String,
-            file: String,
-            function: String,
-            line: UInt
-        ) {
-            guard let metadata, metadata["upstream"] != nil, metadata["reason"] != nil else {
+        func log(event: LogEvent) {
+            guard let metadata = event.metadata, metadata["upstream"] != nil, metadata["reason"] != nil else {
                 return
             }
             let words = ["status", "code", "message"].compactMap { metadata[$0].map { "\($0)" } }
