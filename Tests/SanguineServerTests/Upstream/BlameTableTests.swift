@@ -346,9 +346,9 @@ private final class Notes: Sendable {
         }
 
         func log(event: LogEvent) {
-            guard let metadata = event.metadata, metadata["upstream"] != nil, metadata["reason"] != nil else {
-                return
-            }
+            guard let metadata = event.metadata, metadata["upstream"] != nil,
+                metadata["reason"] != nil
+            else { return }
             let words = ["status", "code", "message"].compactMap { metadata[$0].map { "\($0)" } }
             let text = words.isEmpty ? "\(metadata["reason"] ?? "")" : words.joined(separator: " ")
             notes.lines.withLock { $0.append(text) }
