@@ -15,6 +15,7 @@ struct ProblemTests {
         (.notFound, 404), (.methodNotAllowed, 405), (.operationInProgress, 409),
         (.holdSettled, 409),
         (.idempotencyMismatch, 422), (.idempotencyExpired, 422), (.invalidContent, 422),
+        (.upstreamRefused, 422),
         (.rateLimited, 429), (.internalFault, 500), (.upstreamFailed, 502),
         (.upstreamMissing, 503), (.overloaded, 503), (.upstreamTimeout, 504),
     ]

@@ -353,6 +353,7 @@ extension WireFingerprintTests {
         var poor = Problem(.insufficientTokens, "Get more.", retryAfter: 9)
         (poor.available, poor.held, poor.required) = (1, 2, 3)
         (poor.resetsAt, poor.lifts, poor.charged) = (at, ["premium"], 4)
+        poor.upstream = UpstreamReason(code: "a", type: "b", param: "c", message: "d")
         return [
             (
                 poor,
@@ -361,7 +362,8 @@ extension WireFingerprintTests {
                 "detail":"Get more.","held":2,\
                 "lifts":["premium"],"required":3,"resetsAt":"2025-11-21T19:18:39.250Z",\
                 "retryAfter":9,"status":402,"title":"The balance is too low.",\
-                "type":"urn:sanguine:problem:insufficient_tokens"}
+                "type":"urn:sanguine:problem:insufficient_tokens",\
+                "upstream":{"code":"a","message":"d","param":"c","type":"b"}}
                 """
             )
         ]

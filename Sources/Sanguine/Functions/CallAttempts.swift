@@ -15,7 +15,7 @@ import SanguineModel
 /// | 429, 503 of the server itself | refused | again, then unknown |
 /// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
-/// | 502 `interrupted`, 409 `call_cancelled` | released | released |
+/// | 422 `upstream_refused`, 502 `interrupted`, 409 `call_cancelled` | released | released |
 /// | one of these with `charged`: some was made, or its hold expired | charged | charged |
 /// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
 /// | any other refusal | refused | unknown |
@@ -83,7 +83,8 @@ struct CallAttempts: Sendable {
             )
             inquired += wait
             return .again(after: wait)
-        case (_, .upstreamFailed), (_, .upstreamTimeout), (_, .interrupted), (_, .callCancelled):
+        case (_, .upstreamFailed), (_, .upstreamTimeout), (_, .upstreamRefused), (_, .interrupted),
+            (_, .callCancelled):
             return problem.charged ?? 0 == 0 ? .released : .charged
         case (_, .idempotencyExpired), (_, .idempotencyMismatch):
             mayHaveHappened = true

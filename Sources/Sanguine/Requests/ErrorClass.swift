@@ -86,6 +86,7 @@ enum ErrorTable {
         .recordExists: .refused,
         .recordTooLarge: .refused,
         .storageFull: .refused,
+        .upstreamRefused: .refused,
         .mutatorUnknown: .defect,
         .collectionUnknown: .defect,
         .mutatorFailed: .refused,

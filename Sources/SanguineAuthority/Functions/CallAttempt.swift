@@ -246,7 +246,7 @@ struct CallAttempt: Sendable {
             operation: Identifier(at: authority.clock.now())
         )
         terms.quota = isFirstPaying ? nil : rules.price.quota
-        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: true))
+        terms.life = life(prepared, mayWait: true, isStreamed: flight.isStreamed)
         terms.unavailable = places.unavailable
         if flight.isStreamed { terms.run = flight.id }
         let expiresAt = services.uptime() + terms.life
@@ -292,7 +292,7 @@ struct CallAttempt: Sendable {
     private func terms(_ prepared: PreparedCall, of flight: Flight, mayWait: Bool) -> CallTerms {
         var terms = terms(hold: prepared.hold, operation: flight.id)
         terms.quota = rules.price.quota
-        terms.life = max(authority.settings.holdLife, life(prepared, mayWait: mayWait))
+        terms.life = life(prepared, mayWait: mayWait, isStreamed: isStreamed)
         terms.isSent = !mayWait && prepared.isSent
         if isStreamed { terms.run = flight.id }
         // How much of an answer in one piece was made is not known.
@@ -303,9 +303,10 @@ struct CallAttempt: Sendable {
         return terms
     }
 
-    /// How long a call takes at most.
-    private func life(_ prepared: PreparedCall, mayWait: Bool) -> Duration {
-        mayWait ? prepared.life + services.queueTime : prepared.life
+    /// How long the hold of a call lasts: longer than the call takes at most.
+    private func life(_ prepared: PreparedCall, mayWait: Bool, isStreamed: Bool) -> Duration {
+        let own = isStreamed ? prepared.streamedLife ?? prepared.life : prepared.life
+        return max(authority.settings.holdLife, mayWait ? own + services.queueTime : own)
     }
 
     /// Takes what a call needs for its time, if it can run.

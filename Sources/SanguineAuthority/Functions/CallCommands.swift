@@ -12,9 +12,10 @@ import SanguineModel
 /// 3. A hold whose call was sent upstream is charged on expiry with what its price says of a lost
 ///    call, see ``IncompleteEnd``; one whose call never was is released, and its key forgotten, so
 ///    that the call can be made again.
-/// 4. What a call takes of a quota counts as used from its acceptance on. It is given back with
+/// 4. A call that failed without a charge tells so under its key, and runs again with it.
+/// 5. What a call takes of a quota counts as used from its acceptance on. It is given back with
 ///    any end that does not charge it, to the day on which it was taken and to no other.
-/// 5. A call takes units of its quota, or the tokens that its price names instead: never both.
+/// 6. A call takes units of its quota, or the tokens that its price names instead: never both.
 struct CallCommands: Sendable {
     let now: Timestamp
     let quotas: QuotaCommands
@@ -45,12 +46,7 @@ struct CallCommands: Sendable {
                 do throws(Problem) {
                     var period = try period(taking: quota, of: account, loaded)
                     period.seq = draft.takeNumber()
-                    call.quota = QuotaHold(
-                        name: quota.name,
-                        day: period.day,
-                        units: quota.units,
-                        isKeptWhenLost: quota.moment.charges(.lost)
-                    )
+                    call.quota = QuotaHold(of: quota, on: period.day)
                     rows.append(.quota(period))
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
@@ -74,20 +70,25 @@ struct CallCommands: Sendable {
                 call.record = submission.mayComeAgain ? .end(submission.fingerprint) : .nothing
                 return Decision(.accepted(call))
             }
-            rows.append(
-                .operation(
-                    OperationRow(
-                        account: account,
-                        key: submission.key,
-                        fingerprint: submission.fingerprint.bytes,
-                        state: .running(hold: call.hold),
-                        at: now,
-                        run: terms.run
-                    )
-                )
-            )
+            rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
             return Decision(.accepted(call), changes: draft.changes + rows.map(Change.put))
         }
+    }
+
+    /// What the storage knows of a call that runs.
+    private func running(
+        _ call: AcceptedCall,
+        _ fingerprint: Fingerprint,
+        run: Identifier?
+    ) -> OperationRow {
+        OperationRow(
+            account: call.account,
+            key: call.key,
+            fingerprint: fingerprint.bytes,
+            state: .running(hold: call.hold),
+            at: now,
+            run: run
+        )
     }
 
     /// Answers a call with what is known already, for the price of the terms.
@@ -236,10 +237,12 @@ struct CallCommands: Sendable {
     ///   another request has got the key meanwhile, of a call that was not stored.
     private func running(_ call: AcceptedCall, _ loaded: Loaded) throws(Problem) -> Stored {
         let row = loaded.operation(call.account, key: call.key)
-        if case .end(let fingerprint) = call.record,
-            let answer = try Idempotency.replay(row, fingerprint: fingerprint)
-        {
-            return .ended(answer)
+        if case .end(let fingerprint) = call.record {
+            if let answer = try Idempotency.replay(row, fingerprint: fingerprint) {
+                return .ended(answer)
+            }
+            // What is stored is a failure from before, after which the key runs again.
+            if let new = call.unstored(at: now) { return .running(new) }
         }
         if case .done(let answer) = row?.state { return .ended(answer) }
         guard let row = row ?? call.unstored(at: now), row.state == .running(hold: call.hold) else {
@@ -423,8 +426,8 @@ extension CallCommands {
         var problem = Problem(
             .upstreamTimeout,
             """
-            The call was sent and never answered. 'charged' says what was charged for it. Use a new \
-            Idempotency-Key to call again.
+            The call was sent and never answered. 'charged' says what was charged for it. Use a \
+            new Idempotency-Key to call again.
             """
         )
         // What was made of a stream is known.

@@ -163,6 +163,7 @@ struct CallRun: Sendable {
     private var context: CallContext {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
+            leader: leader.call.account,
             settings: settings,
             isStreamed: flight.isStreamed,
             write: { [flight, services, name, acceptedAt] text, bytes in
@@ -400,12 +401,14 @@ extension Problem {
     /// was charged.
     fileprivate var afterParts: Problem {
         guard !isOfLength else { return self }
-        return Problem(
+        var problem = Problem(
             code,
             """
             What was made before is kept under this key; 'charged' says what it cost. Call again \
             with a new key.
             """
         )
+        problem.upstream = upstream
+        return problem
     }
 }

@@ -48,6 +48,8 @@ package struct FunctionInput: Sendable {
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
     package var account: Identifier?
+    /// The account whose call leads the run, for counting failures; no answer may depend on it.
+    package var leader: Identifier?
     /// The members of the account's settings on which the answer depends, as of when the call was
     /// found not to be answered yet; see ``FunctionInput/settings``.
     package var settings: [String: JSONValue]
@@ -70,6 +72,7 @@ package struct CallContext: Sendable {
     /// Creates a context; what is not given does nothing.
     package init(
         account: Identifier? = nil,
+        leader: Identifier? = nil,
         settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
@@ -81,6 +84,7 @@ package struct CallContext: Sendable {
         }
     ) {
         self.account = account
+        self.leader = leader
         self.settings = settings
         self.isStreamed = isStreamed
         self.write = write
@@ -137,6 +141,8 @@ package struct PreparedCall: Sendable {
     package var guess: Int64
     /// How long its hold lasts at least: longer than the call can, or its answer would be lost.
     package var life: Duration
+    /// The same for an answer in parts, which may take longer in all; ``life`` if `nil`.
+    package var streamedLife: Duration?
     /// Whether it leaves for an upstream, so that its hold is charged if nobody learns its end.
     package var isSent: Bool
     /// Why it cannot run now, whoever pays; `nil` if it can.
@@ -177,13 +183,16 @@ extension Problem {
     package static var upstreamTooSlow: Problem {
         Problem(
             .upstreamTimeout,
-            "Nothing was charged. Call again with a new key, perhaps with a shorter question."
+            "Nothing was charged. Send the call again: with the same key it runs anew."
         )
     }
 
     /// The answer of a call whose upstream failed: nothing of what it said.
     package static var upstreamFailed: Problem {
-        Problem(.upstreamFailed, "Nothing was charged. Call again later, with a new key.")
+        Problem(
+            .upstreamFailed,
+            "Nothing was charged. Send the call again later: with the same key it runs anew."
+        )
     }
 
     /// The answer of a call whose upstream has said more than is read.

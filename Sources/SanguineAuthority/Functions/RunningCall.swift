@@ -178,7 +178,12 @@ final class RunningCall: Sendable {
                 isByCaller: problem.code == .callCancelled || flight.cutReason != nil
             )
             let takesQuota = price.quota?.moment.charges(end) ?? false
-            return .cut(charge: charge(progress, end), takesQuota: takesQuota, problem)
+            let charge = charge(progress, end)
+            // One that cost nothing, and of which nothing was seen, runs again with its key.
+            if charge == 0, !takesQuota, progress.parts == 0, problem.code == .interrupted {
+                return .failed(problem)
+            }
+            return .cut(charge: charge, takesQuota: takesQuota, problem)
         case (.cut(let problem, _), .cached):
             return .cut(charge: 0, takesQuota: false, problem)
         case (.withdrawn, _):

@@ -74,7 +74,8 @@ public struct Answer: Hashable, Sendable {
 /// Refusals in their order: another request under the same key, then one that still runs, then one
 /// whose answer is no longer kept.
 enum Idempotency {
-    /// Returns the stored answer of an operation that was done before, or `nil` if it is new.
+    /// Returns the stored answer of an operation that was done before, or `nil` if it is new, or
+    /// failed without a charge: it runs again then.
     static func replay(
         _ row: OperationRow?,
         fingerprint: Fingerprint
@@ -85,7 +86,7 @@ enum Idempotency {
         }
         switch row.state {
         case .done(let answer):
-            return answer
+            return answer.isFinal ? answer : nil
         case .running:
             throw .stillRuns
         case .forgotten, .pushed:
@@ -97,6 +98,19 @@ enum Idempotency {
                 """
             )
         }
+    }
+}
+
+extension StoredAnswer {
+    /// Whether the same request is answered with it again.
+    ///
+    /// Not a refusal or a failure that charged and changed nothing: it tells what became of the
+    /// operation until the same key runs again. A failure that was charged says so in `charged`.
+    var isFinal: Bool {
+        guard [402, 429, 502, 503, 504].contains(status),
+            let problem = try? JSONParser.parse(body, limits: .stored).value
+        else { return true }
+        return problem["charged"] != nil
     }
 }
 

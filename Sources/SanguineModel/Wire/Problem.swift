@@ -23,7 +23,8 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var held: Int64?
     /// With `insufficient_tokens`: what the operation needs, in the balance's unit.
     public var required: Int64?
-    /// With `upstream_timeout`, `upstream_failed`, `interrupted` and `call_cancelled`: what the
+    /// With `upstream_timeout`, `upstream_failed`, `upstream_refused`, `interrupted` and
+    /// `call_cancelled`: what the
     /// call was charged all the same, in the balance's unit.
     ///
     /// `nil` if its hold was released.
@@ -34,6 +35,8 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var lifts: [String]?
     /// Whole seconds after which another try makes sense; also the `Retry-After` header.
     public var retryAfter: Int?
+    /// With `upstream_refused`: the reason that the upstream gave.
+    public var upstream: UpstreamReason?
 
     /// What is known of the problem besides its members: it does not travel.
     package var context = Context()
@@ -48,7 +51,7 @@ public struct Problem: Error, Hashable, Codable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case type, title, status, detail, instance, code
-        case available, held, required, charged, resetsAt, lifts, retryAfter
+        case available, held, required, charged, resetsAt, lifts, retryAfter, upstream
     }
 
     /// Creates a problem.
@@ -86,6 +89,7 @@ extension Problem {
         fileprivate let resetsAt: Timestamp?
         fileprivate let lifts: [String]?
         fileprivate let retryAfter: Int?
+        fileprivate let upstream: UpstreamReason?
 
         package init(from decoder: any Decoder) throws {
             let members = try decoder.container(keyedBy: CodingKeys.self)
@@ -105,6 +109,7 @@ extension Problem {
             resetsAt = read(.resetsAt)
             lifts = read(.lifts)
             retryAfter = read(.retryAfter)
+            upstream = read(.upstream)
         }
 
         /// Whether there is none of the members by which a problem is known.
@@ -139,6 +144,7 @@ extension Problem {
         resetsAt = members.resetsAt
         lifts = members.lifts
         retryAfter = members.retryAfter
+        upstream = members.upstream
     }
 
     /// Reads a problem; each of its members may be missing.

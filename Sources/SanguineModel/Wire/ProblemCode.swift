@@ -75,6 +75,8 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let idempotencyExpired = Self(rawValue: "idempotency_expired")
     /// 422: the JSON is well-formed and its content is not valid.
     public static let invalidContent = Self(rawValue: "invalid_content")
+    /// 422: the upstream refuses what the caller sent; ``Problem/upstream`` holds its words.
+    public static let upstreamRefused = Self(rawValue: "upstream_refused")
     /// 422: the account's records and files would take more room than they may; delete some.
     public static let storageFull = Self(rawValue: "storage_full")
     /// 429: too many requests.
@@ -195,6 +197,7 @@ extension ProblemCode {
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
         .idempotencyExpired: (422, "The operation's answer is no longer kept."),
         .invalidContent: (422, "The content is not valid."),
+        .upstreamRefused: (422, "The upstream refused the request."),
         .storageFull: (422, "The account has no room for more."),
         .rateLimited: (429, "There are too many requests."),
         .internalFault: (500, "The server has a fault."),

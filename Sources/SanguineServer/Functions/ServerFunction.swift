@@ -47,6 +47,7 @@ public struct ServerFunction: Sendable {
                 maxOutputTokens: maxOutputTokens,
                 // One that says nothing leaves the next its time.
                 timeout: settings.upstream.timeout * max(1, names.count),
+                streamTimeout: settings.upstream.streamTimeout,
                 logger: logger
             )
         }

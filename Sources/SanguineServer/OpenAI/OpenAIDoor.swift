@@ -197,11 +197,18 @@ extension Problem {
         self.init(ProblemCode(rawValue: code), json?["detail"]?.string ?? "")
         charged = json?["charged"]?.integer
         retryAfter = json?["retryAfter"]?.integer.map { Int($0) }
+        guard let reason = json?["upstream"] else { return }
+        upstream = UpstreamReason(
+            code: reason["code"]?.string,
+            type: reason["type"]?.string,
+            param: reason["param"]?.string,
+            message: reason["message"]?.string
+        )
     }
 
     fileprivate var openAIStatus: Int { code == "model_not_found" ? 404 : status }
 
-    /// The body of a refusal, in OpenAI's shape.
+    /// The body of a refusal, in OpenAI's shape; in the upstream's words, if the refusal is its own.
     fileprivate var openAI: JSONValue {
         let type =
             switch openAIStatus {
@@ -213,8 +220,10 @@ extension Problem {
             default: "invalid_request_error"
             }
         let error: JSONValue = [
-            "message": .string(detail.isEmpty ? title : detail), "type": .string(type),
-            "param": .null, "code": .string(code.rawValue),
+            "message": .string(upstream?.message ?? (detail.isEmpty ? title : detail)),
+            "type": .string(upstream?.type ?? type),
+            "param": upstream?.param.map { .string($0) } ?? .null,
+            "code": .string(upstream?.code ?? code.rawValue),
         ]
         return ["error": error]
     }

@@ -89,7 +89,6 @@ struct PassedFunction: MeteredFunction {
             rules,
             PromptSize(bytes: passed.promptBytes),
             maxOutputTokens: passed.maxOutputTokens,
-            isCallersOwn: true,
             part: passed.part,
             request: { _ in passed.request },
             output: { answer in answer.passedOn },

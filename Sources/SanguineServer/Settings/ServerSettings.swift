@@ -224,10 +224,15 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 5 s.
         public var connectTimeout: Duration = .seconds(5)
-        /// The longest time that a call may take.
+        /// The longest time that an answer in one piece may take, and the longest pause of a
+        /// streamed one.
         ///
         /// Default: 60 s.
         public var timeout: Duration = .seconds(60)
+        /// The longest time that a streamed answer may take in all.
+        ///
+        /// Default: 30 min.
+        public var streamTimeout: Duration = .seconds(1_800)
         /// The longest answer in bytes.
         ///
         /// Default: 1 MiB.

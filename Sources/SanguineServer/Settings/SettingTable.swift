@@ -275,7 +275,12 @@ extension Setting {
         Setting(
             "upstream.timeout",
             .duration(\.upstream.timeout, .milliseconds(10) ... .seconds(3_600)),
-            "The longest time that a call of the upstream may take."
+            "The longest time for an answer in one piece, and the longest pause of a stream."
+        ),
+        Setting(
+            "upstream.streamTimeout",
+            .duration(\.upstream.streamTimeout, .milliseconds(10) ... .seconds(7_200)),
+            "The longest time that a streamed answer may take in all."
         ),
         Setting(
             "upstream.answerBytes",

@@ -9,6 +9,7 @@ final class AttemptProgress: Sendable {
         var hasGiven = false
         var couldNotConnect = false
         var isTimeUp = false
+        var isReading = false
         var firstHeard: Duration?
         var lastHeard: Duration?
         var learned: String?
@@ -51,6 +52,20 @@ final class AttemptProgress: Sendable {
     func sent() { state.withLock { $0.isSent = true } }
     func gave() { state.withLock { $0.hasGiven = true } }
     func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }
+    /// The reader has a piece, and takes its time: that is no silence of the upstream.
+    func beganReading() { state.withLock { $0.isReading = true } }
+
+    /// The reader has taken its piece.
+    func hasRead() {
+        let moment = now()
+        state.withLock { ($0.isReading, $0.lastHeard) = (false, moment) }
+    }
+
+    /// How long the upstream may go on to say nothing; zero or less if that was too long.
+    func patience(_ longest: Duration) -> Duration {
+        state.withLock { $0.isReading } ? longest : longest - silence
+    }
+
     func failedToConnect() { state.withLock { $0.couldNotConnect = true } }
 
     func heard() {

@@ -1,3 +1,4 @@
+import SanguineModel
 import Synchronization
 
 /// The circuit breaker of one upstream: a ``BreakerState`` with a clock.
@@ -25,11 +26,15 @@ final class Breaker: Sendable {
     /// The phase as of the last call.
     var phase: BreakerPhase { state.withLock { $0.phase } }
 
-    /// How long it is until a call may leave; `nil` if one can now.
-    var wait: Duration? { state.withLock { [now] in $0.wait(at: now()) } }
+    /// How long it is until a call of the account may leave; `nil` if one can now.
+    func wait(for account: Identifier? = nil) -> Duration? {
+        state.withLock { [now] in $0.wait(at: now(), for: account) }
+    }
 
-    /// Lets a call leave, which must say how it ended; or returns `nil`.
-    func admit() -> BreakerState.Pass? { change { [now] in $0.admit(at: now()) } }
+    /// Lets a call of the account leave, which must say how it ended; or returns `nil`.
+    func admit(for account: Identifier?) -> BreakerState.Pass? {
+        change { [now] in $0.admit(at: now(), for: account) }
+    }
 
     /// Hears how a call has ended.
     func end(_ pass: BreakerState.Pass, _ verdict: BreakerState.Verdict) {

@@ -1,3 +1,5 @@
+import SanguineModel
+
 /// Whether calls of an upstream can leave, and why not.
 public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
     /// Calls leave.
@@ -19,6 +21,10 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// `max_ejection_time`), give or take a fifth, so that many servers do not probe at once. Then
 /// exactly one call goes through; its success closes the breaker.
 ///
+/// The failures that one account saw may be its own fault, so they do not open it alone: of the
+/// five in a row three count at most, and of the window five (``AccountGates`` keeps the account
+/// itself out). Failures that no account can cause, such as a refused connection, all count.
+///
 /// Beside that, an upstream that says when to come back (`Retry-After`) gets no call until then, at
 /// most five minutes.
 ///
@@ -29,11 +35,16 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// 2. The breaker is never open, and no pause lasts, for longer than its rules allow.
 /// 3. A call that was let through before the breaker last opened or closed changes nothing but the
 ///    pause: an old success does not close it, an old failure does not open it again.
+/// 4. Failures that one account alone saw never open it.
 struct BreakerState: Hashable, Sendable {
     /// When the breaker opens, and for how long.
     struct Rules: Hashable, Sendable {
         /// Failures in a row that open it.
         var consecutiveFailures = 5
+        /// Of the failures in a row, those of one account that count.
+        var consecutiveOfAccount = 3
+        /// Of the failures in the window, those of one account that count.
+        var windowOfAccount = 5
         /// The share of failures in the window that opens it.
         var failureRate = 0.5
         /// Calls in the window below which the share says nothing.
@@ -48,11 +59,22 @@ struct BreakerState: Hashable, Sendable {
         var jitter = 0.2
         /// The longest pause that an upstream can ask for.
         var longestPause = Duration.seconds(300)
+
+        /// How long calls are kept out, the first time and each time that follows.
+        fileprivate func time(ofOpening number: Int, _ jitter: Double) -> Duration {
+            let doubled = firstOpenTime * (1 << min(number - 1, 30))
+            let factor = 1 - self.jitter + 2 * self.jitter * jitter
+            return min(min(doubled, longestOpenTime) * factor, longestOpenTime)
+        }
     }
 
     /// Leave for one call, which says how it ended by ``end(_:_:at:jitter:)``.
     struct Pass: Hashable, Sendable {
         fileprivate let era: UInt64
+        /// Whose call it is; `nil` for nobody's in particular.
+        fileprivate let account: Identifier?
+        /// Whether it probes if its account may come back.
+        fileprivate let isAccountProbe: Bool
         /// Whether the call probes a half-open breaker.
         let isProbe: Bool
     }
@@ -61,8 +83,10 @@ struct BreakerState: Hashable, Sendable {
     enum Verdict: Hashable, Sendable {
         /// It works.
         case success
-        /// It does not, and perhaps asked to be left alone for so long.
+        /// It does not, as this account saw, and perhaps asked to be left alone for so long.
         case failure(pause: Duration?)
+        /// It cannot be reached, which no account can cause.
+        case unreachable
         /// Nothing.
         case nothing
     }
@@ -76,7 +100,8 @@ struct BreakerState: Hashable, Sendable {
     let rules: Rules
     private var state = State.closed
     private var era: UInt64 = 0
-    private var failuresInARow = 0
+    private var failuresInARow = FailureCount()
+    private var accounts = AccountGates()
     private var window: CallWindow
     /// How often it has opened since it was last closed.
     private var openings = 0
@@ -96,18 +121,32 @@ struct BreakerState: Hashable, Sendable {
         }
     }
 
-    /// Lets a call through, or returns `nil`.
-    mutating func admit(at now: Duration) -> Pass? {
-        guard wait(at: now) == nil else { return nil }
-        if state == .closed { return Pass(era: era, isProbe: false) }
-        state = .halfOpen(isProbing: true)
-        return Pass(era: era, isProbe: true)
+    /// How many accounts are remembered for their failures.
+    var rememberedAccounts: Int { accounts.count }
+
+    /// Lets a call of the account through, or returns `nil`.
+    mutating func admit(at now: Duration, for account: Identifier? = nil) -> Pass? {
+        guard wait(at: now, for: account) == nil else { return nil }
+        let isProbe = state != .closed
+        if isProbe { state = .halfOpen(isProbing: true) }
+        return Pass(
+            era: era,
+            account: account,
+            isAccountProbe: account.map { accounts.admit($0) } ?? false,
+            isProbe: isProbe
+        )
     }
 
-    /// How long it is until a call may be let through; `nil` if one would be now.
+    /// How long it is until a call of the account may be let through; `nil` if one would be now.
     ///
     /// While a probe is out, that is not known, and a second is what is said.
-    func wait(at now: Duration) -> Duration? {
+    func wait(at now: Duration, for account: Identifier? = nil) -> Duration? {
+        let own = account.flatMap { accounts.wait($0, at: now) }
+        guard let shared = sharedWait(at: now) else { return own }
+        return max(own ?? .zero, shared)
+    }
+
+    private func sharedWait(at now: Duration) -> Duration? {
         var end = pausedUntil
         switch state {
         case .closed, .halfOpen(isProbing: false): break
@@ -128,35 +167,67 @@ struct BreakerState: Hashable, Sendable {
         if case .failure(let pause?) = verdict {
             pausedUntil = max(pausedUntil, now + min(pause, rules.longestPause))
         }
+        let isNew = endOfAccount(pass, verdict, at: now, jitter: jitter)
         guard pass.era == era else { return }
         switch (state, verdict) {
         case (.closed, .success):
-            failuresInARow = 0
-            window.add(isFailure: false, at: now)
+            failuresInARow = FailureCount()
+            window.addSuccess(at: now)
         case (.closed, .failure):
-            failuresInARow += 1
-            window.add(isFailure: true, at: now)
-            if hasFailedTooOften(at: now) { open(at: now, jitter: jitter) }
+            if isNew { failed(pass.account, at: now, jitter: jitter) }
+        case (.closed, .unreachable): failed(nil, at: now, jitter: jitter)
         case (.halfOpen, .success): close()
-        case (.halfOpen, .failure): open(at: now, jitter: jitter)
+        // The probe of an account that fails by itself says nothing of the upstream.
+        case (.halfOpen, .failure) where pass.isAccountProbe: state = .halfOpen(isProbing: false)
+        case (.halfOpen, .failure), (.halfOpen, .unreachable): open(at: now, jitter: jitter)
         case (.halfOpen, .nothing): state = .halfOpen(isProbing: false)
         case (.closed, .nothing), (.open, _): break
         }
     }
 
+    /// Keeps the account of a call out if its calls fail.
+    ///
+    /// - Returns: Whether a failure of it counts.
+    private mutating func endOfAccount(
+        _ pass: Pass,
+        _ verdict: Verdict,
+        at now: Duration,
+        jitter: Double
+    ) -> Bool {
+        guard let account = pass.account else { return true }
+        let isProbe = pass.isAccountProbe
+        switch verdict {
+        case .success: accounts.succeeded(account, isProbe: isProbe)
+        case .nothing, .unreachable: accounts.ended(account, isProbe: isProbe)
+        case .failure:
+            return accounts.failed(
+                account,
+                isProbe: isProbe,
+                at: now,
+                after: rules.consecutiveFailures,
+                closing: { [rules] in rules.time(ofOpening: $0, jitter) }
+            )
+        }
+        return true
+    }
+
+    private mutating func failed(_ account: Identifier?, at now: Duration, jitter: Double) {
+        failuresInARow.add(account)
+        window.addFailure(of: account, at: now)
+        if hasFailedTooOften(at: now) { open(at: now, jitter: jitter) }
+    }
+
     private mutating func hasFailedTooOften(at now: Duration) -> Bool {
-        if failuresInARow >= rules.consecutiveFailures { return true }
-        let counts = window.counts(at: now)
+        let inARow = failuresInARow.count(atMost: rules.consecutiveOfAccount)
+        if inARow >= rules.consecutiveFailures { return true }
+        let counts = window.counts(at: now, atMost: rules.windowOfAccount)
         return counts.calls >= rules.minimumCalls
             && Double(counts.failures) >= rules.failureRate * Double(counts.calls)
     }
 
     private mutating func open(at now: Duration, jitter: Double) {
         openings += 1
-        let doubled = rules.firstOpenTime * (1 << min(openings - 1, 30))
-        let factor = 1 - rules.jitter + 2 * rules.jitter * jitter
-        let time = min(min(doubled, rules.longestOpenTime) * factor, rules.longestOpenTime)
-        begin(.open(until: now + time))
+        begin(.open(until: now + rules.time(ofOpening: openings, jitter)))
     }
 
     private mutating func close() {
@@ -167,9 +238,38 @@ struct BreakerState: Hashable, Sendable {
     private mutating func begin(_ state: State) {
         self.state = state
         era += 1
-        failuresInARow = 0
+        failuresInARow = FailureCount()
         window.removeAll()
     }
+}
+
+/// Failures, with the accounts that saw them; bounded, because a count that is full opens a breaker
+/// or ages.
+private struct FailureCount: Hashable, Sendable {
+    /// Accounts that are told apart; the failures of more count in full.
+    private static let accountLimit = 64
+
+    private var nobodys = 0
+    private var accounts: [Identifier: Int] = [:]
+
+    mutating func add(_ account: Identifier?) {
+        if let account, accounts[account] != nil || accounts.count < Self.accountLimit {
+            accounts[account, default: 0] += 1
+        } else {
+            nobodys += 1
+        }
+    }
+
+    mutating func add(_ other: FailureCount) {
+        nobodys += other.nobodys
+        accounts.merge(other.accounts, uniquingKeysWith: +)
+    }
+
+    /// All of them.
+    var all: Int { accounts.values.reduce(nobodys, +) }
+
+    /// Those that count if one account gives no more than that.
+    func count(atMost limit: Int) -> Int { accounts.values.reduce(nobodys) { $0 + min($1, limit) } }
 }
 
 /// Calls and failures of the last while, counted in ten slots.
@@ -179,7 +279,7 @@ private struct CallWindow: Hashable, Sendable {
     private struct Slot: Hashable {
         let number: Int64
         var calls = 0
-        var failures = 0
+        var failures = FailureCount()
     }
 
     private let slotNanoseconds: Int64
@@ -188,17 +288,27 @@ private struct CallWindow: Hashable, Sendable {
 
     init(length: Duration) { slotNanoseconds = max(1, length.wholeNanoseconds / Self.slotCount) }
 
-    mutating func add(isFailure: Bool, at now: Duration) {
+    mutating func addSuccess(at now: Duration) { add(at: now) }
+
+    mutating func addFailure(of account: Identifier?, at now: Duration) {
+        add(at: now)
+        slots[slots.count - 1].failures.add(account)
+    }
+
+    /// Calls and failures, without the failures of an account beyond the limit.
+    mutating func counts(at now: Duration, atMost limit: Int) -> (calls: Int, failures: Int) {
+        forget(at: now)
+        let failures = slots.reduce(into: FailureCount()) { $0.add($1.failures) }
+        let calls = slots.reduce(0) { $0 + $1.calls }
+        let counted = failures.count(atMost: limit)
+        return (calls - failures.all + counted, counted)
+    }
+
+    private mutating func add(at now: Duration) {
         forget(at: now)
         let number = now.wholeNanoseconds / slotNanoseconds
         if slots.last?.number != number { slots.append(Slot(number: number)) }
         slots[slots.count - 1].calls += 1
-        if isFailure { slots[slots.count - 1].failures += 1 }
-    }
-
-    mutating func counts(at now: Duration) -> (calls: Int, failures: Int) {
-        forget(at: now)
-        return slots.reduce((0, 0)) { ($0.0 + $1.calls, $0.1 + $1.failures) }
     }
 
     mutating func removeAll() { slots.removeAll() }

@@ -22,6 +22,7 @@ struct CompletionStream: Sendable {
     static let bytesPerTextByte = 64
 
     private let textBytes: Int
+    private let filter: RefusalFilter
     private var parser: EventStreamParser
     /// The data of events that have come and were not taken; what stops them comes after them.
     private var waiting: [(type: String, data: Data)] = []
@@ -39,16 +40,21 @@ struct CompletionStream: Sendable {
 
     /// Creates a stream of which nothing has come.
     ///
-    /// - Parameter textBytes: Bytes of the text, and of each chunk, at most; the whole may take
-    ///   ``bytesPerTextByte`` times as much on the wire.
-    init(textBytes: Int) {
+    /// - Parameters:
+    ///   - textBytes: Bytes of the text, and of each chunk, at most; the whole may take
+    ///     ``bytesPerTextByte`` times as much on the wire.
+    ///   - filter: What must not be told of an error. Default: nothing.
+    init(textBytes: Int, filter: RefusalFilter = RefusalFilter()) {
         self.textBytes = textBytes
+        self.filter = filter
         parser = EventStreamParser(limit: textBytes)
     }
 
     /// The answer as far as it has come.
     var answer: UpstreamAnswer {
-        UpstreamAnswer(text: text, usage: usage, finishReason: finishReason)
+        var answer = UpstreamAnswer(text: text, usage: usage, finishReason: finishReason)
+        answer.output = output
+        return answer
     }
 
     /// Adds bytes of the body.
@@ -105,7 +111,7 @@ struct CompletionStream: Sendable {
         }
         // The bytes are bounded already.
         let parsed = try? JSONParser.parse(data, limits: .tolerant).value
-        if let error = ReportedError(parsed, type: type) { throw error.refusal }
+        if let error = ReportedError(parsed, type: type) { throw error.refusal(filter) }
         guard let json = parsed, case .object = json else { throw .unreadable }
         var piece = ""
         if case .array(let choices) = json["choices"],

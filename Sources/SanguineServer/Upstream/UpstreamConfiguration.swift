@@ -85,6 +85,9 @@ public struct UpstreamConfiguration: Sendable {
         self.streamOptions = streamOptions
     }
 
+    /// The host, in lower case.
+    var host: String? { URLComponents(string: endpoint)?.host?.lowercased() }
+
     /// Where a configured URL asks for completions, or another path, or `nil` if it is no URL to
     /// use.
     static func endpoint(_ name: String = "/chat/completions", of url: String) -> String? {

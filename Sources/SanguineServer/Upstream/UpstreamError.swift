@@ -1,15 +1,15 @@
 /// Why an upstream gave no answer.
 ///
-/// Holds nothing of the prompt, the key or the answer. Where `mayHaveBeenSent` is false, no
+/// Holds nothing of the prompt, the key or the answer, but for the bounded words of a refusal. Where `mayHaveBeenSent` is false, no
 /// upstream has done any work.
 public enum UpstreamError: Error, Hashable, Sendable {
     /// It took longer than the time that the call had.
     case timeout(mayHaveBeenSent: Bool)
-    /// It answered with a status other than 200, and perhaps with seconds to wait.
+    /// It answered with a status other than 200.
     ///
-    /// An error in the middle of a stream is one, too, with the status that the error names, or
-    /// 500.
-    case refused(status: Int, retryAfterSeconds: Int?)
+    /// An error in a body of status 200 or in the middle of a stream is one, too, with the status
+    /// that the error names, or 500.
+    case refused(UpstreamRefusal)
     /// The connection could not be made, or broke.
     case failed(mayHaveBeenSent: Bool)
     /// It ended a stream with `[DONE]` and without a `finish_reason`: the answer may be cut.
@@ -29,6 +29,9 @@ public enum UpstreamError: Error, Hashable, Sendable {
 }
 
 extension UpstreamError {
+    /// Whether an upstream has answered that it does not do it.
+    var isRefusal: Bool { if case .refused = self { true } else { false } }
+
     /// Whether an upstream may have begun to work on the call, and may send a bill for it.
     public var mayHaveBeenSent: Bool {
         switch self {
@@ -45,15 +48,22 @@ extension UpstreamError: CustomStringConvertible {
         switch self {
         case .timeout:
             "The upstream did not answer in time. Try again, or raise 'upstream.timeout'."
-        case .refused(let status, _) where status == 401 || status == 403:
-            "The upstream refused the key (status \(status)). Check 'upstream.key'."
-        case .refused(let status, _) where status == 404:
+        case .refused(let refusal) where UpstreamBlame(refusal) == .credentials:
+            "The upstream refused the key (status \(refusal.status)). Check 'upstream.key'."
+        case .refused(let refusal) where refusal.status == 404:
             """
             The upstream knows no such address or model. Check 'upstream.url' and \
             'upstream.model'.
             """
-        case .refused(let status, _):
-            "The upstream refused with status \(status). Try again later."
+        case .refused(let refusal) where UpstreamBlame(refusal) == .caller:
+            "The upstream refused what the caller sent (status \(refusal.status))."
+        case .refused(let refusal) where UpstreamBlame(refusal) == .settings:
+            """
+            The upstream refused a member that the function set (status \(refusal.status)). \
+            Check the function's settings.
+            """
+        case .refused(let refusal):
+            "The upstream refused with status \(refusal.status). Try again later."
         case .failed(let sent):
             sent
                 ? "The connection to the upstream broke. Try again later."

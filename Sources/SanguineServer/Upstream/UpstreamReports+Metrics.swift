@@ -27,6 +27,11 @@ extension UpstreamReports {
             guard let firstByte else { return }
             firstBytes[upstream].recordNanoseconds(firstByte.wholeNanoseconds)
         }
+        reports.failed = { upstream, error in
+            var metadata = error.logged
+            metadata["upstream"] = "\(upstream)"
+            logger.warning("An upstream gave no answer", metadata: metadata)
+        }
         reports.breakerChanged = { upstream, phase in
             Counter(
                 label: "upstream_breaker_changes",
@@ -48,5 +53,17 @@ extension UpstreamReports {
             )
         }
         return reports
+    }
+}
+
+extension UpstreamError {
+    /// What the log says of it: of a refusal the bounded words, without key, host and prompt.
+    var logged: Logger.Metadata {
+        var metadata: Logger.Metadata = ["reason": "\(self)"]
+        guard case .refused(let refusal) = self else { return metadata }
+        metadata["status"] = "\(refusal.status)"
+        if let code = refusal.reason.code ?? refusal.reason.type { metadata["code"] = "\(code)" }
+        if let message = refusal.loggedMessage { metadata["message"] = "\(message)" }
+        return metadata
     }
 }

@@ -48,6 +48,8 @@ public struct UpstreamReports: Sendable {
     /// An upstream has refused a parameter and taken another one, or none: the upstream's name, and
     /// the settings that say so.
     public var learned: @Sendable (String, String) -> Void = { _, _ in }
+    /// An attempt has failed: the upstream's name, and why.
+    public var failed: @Sendable (String, UpstreamError) -> Void = { _, _ in }
 
     /// Creates reports to nobody.
     public init() {}
@@ -63,19 +65,11 @@ public struct UpstreamReports: Sendable {
 /// ```
 ///
 /// Each upstream has a circuit breaker. One that takes no calls is passed over; one that fails is
-/// followed by the next. What falls back, and what counts against an upstream:
+/// followed by the next, as the table of ``UpstreamBlame`` says. An account whose own calls fail at
+/// an upstream is kept from it, without the others.
 ///
-/// | outcome | falls back | counts |
-/// |---|---|---|
-/// | cannot be reached, connection broken, unreadable | yes | as failure |
-/// | a stream that is done without a finish reason | yes | as failure |
-/// | 401, 402, 403, 407, 408, 425, 429, and all but 4xx | yes | as failure |
-/// | any other 4xx, the request's own fault | no, the next would say the same | as success |
-/// | timeout | yes, if time is left | as failure after a silence of ``fairSilence`` |
-/// | answer too long | no | not at all |
-/// | the caller gave up | no | not at all |
-///
-/// The `Retry-After` of a 429 or 503 pauses the upstream, for five minutes at most.
+/// The `Retry-After` or `retry-after-ms` of a 429, 503 or 529 pauses the upstream, for five minutes
+/// at most.
 ///
 /// A call falls back even where the failed upstream may have done the work and may bill for it: the
 /// caller waits for an answer, and is charged once, for the answer that came. What the operator
@@ -180,10 +174,12 @@ public struct Upstreams: Sendable {
     /// - Parameters:
     ///   - request: What is asked.
     ///   - names: The upstreams that may be asked, in order. Default: all.
-    ///   - account: Who asks: accounts take turns where pictures are made of videos. Default:
-    ///     nobody in particular.
+    ///   - account: Who asks: accounts take turns where pictures are made of videos, and one whose
+    ///     calls fail is kept out. Default: no account in particular.
     ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
-    ///     attempt gets what is left, at most its upstream's own timeout.
+    ///     attempt gets what is left; one in one piece, at most its upstream's own timeout.
+    ///   - silence: The longest time for which a streamed answer may pause, at most its upstream's
+    ///     own timeout. Default: that timeout.
     ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
     ///   - onEvent: Takes each piece; nothing more is read before it returns.
     /// - Returns: The whole answer.
@@ -194,6 +190,7 @@ public struct Upstreams: Sendable {
         among names: [String] = [],
         for account: Identifier? = nil,
         within timeout: Duration,
+        silence: Duration? = nil,
         streamed: Bool = false,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async throws(UpstreamError) -> UpstreamAnswer {
@@ -202,47 +199,44 @@ public struct Upstreams: Sendable {
         var failure: UpstreamError?
         var asFrames: UpstreamRequest?
         for member in chosen {
-            var asked = request
-            if takesFrames(member), member.breaker.wait == nil {
-                do throws(UpstreamError) {
-                    if let asFrames {
-                        asked = asFrames
-                    } else {
-                        asked = try await makeFrames(of: request, account, within: end - now())
-                        asFrames = asked
-                    }
-                } catch {
-                    failure = Self.graver(failure, error)
-                    if case .cancelled = error { break }
-                    continue
-                }
+            let asked: UpstreamRequest
+            do throws(UpstreamError) {
+                asked = try await form(of: request, for: member, account, until: end, &asFrames)
+            } catch {
+                failure = Self.graver(failure, error)
+                if case .cancelled = error { break }
+                continue
             }
-            let left = min(end - now(), member.client.configuration.timeout)
+            let own = member.client.configuration.timeout
+            let left = streamed ? end - now() : min(end - now(), own)
             guard left > .zero else {
                 failure = failure ?? .timeout(mayHaveBeenSent: false)
                 break
             }
-            guard let pass = member.breaker.admit() else { continue }
+            guard let pass = member.breaker.admit(for: account) else { continue }
             let progress = member.client.progress()
             let outcome = await member.client.attempt(
                 asked,
                 within: left,
+                silence: streamed ? min(silence ?? own, own) : nil,
                 streamed: streamed,
                 progress: progress,
                 onEvent: onEvent
             )
-            let judgement = Judgement(outcome, progress, member.client.configuration)
+            let judgement = UpstreamJudgement(outcome, progress, member.client.configuration)
             member.breaker.end(pass, judgement.verdict)
             reports.attempt(member.name, judgement.outcome, progress.timeToFirstByte)
             if let learned = progress.learned { reports.learned(member.name, learned) }
             switch outcome {
             case .success(let answer): return answer
             case .failure(let error):
+                reports.failed(member.name, error)
                 failure = error.mayHaveBeenSent ? error : Self.graver(failure, error)
                 guard judgement.fallsBack, !progress.hasGiven else { throw failure ?? error }
             }
         }
-        throw failure ?? .unavailable(retryAfterSeconds: secondsUntilOneCanLeave(chosen) ?? 1)
+        let seconds = secondsUntilOneCanLeave(chosen, for: account) ?? 1
+        throw failure ?? .unavailable(retryAfterSeconds: seconds)
     }
 
     /// What a video is shown as, at most.
@@ -274,6 +268,21 @@ public struct Upstreams: Sendable {
         frames != nil && member.client.configuration.video == .frames
     }
 
+    /// The request as an upstream takes it: with pictures in place of videos, made once for all.
+    private func form(
+        of request: UpstreamRequest,
+        for member: Member,
+        _ account: Identifier?,
+        until end: Duration,
+        _ asFrames: inout UpstreamRequest?
+    ) async throws(UpstreamError) -> UpstreamRequest {
+        guard takesFrames(member), member.breaker.wait(for: account) == nil else { return request }
+        if let asFrames { return asFrames }
+        let made = try await makeFrames(of: request, account, within: end - now())
+        asFrames = made
+        return made
+    }
+
     private func makeFrames(
         of request: UpstreamRequest,
         _ account: Identifier?,
@@ -302,54 +311,15 @@ public struct Upstreams: Sendable {
         return names.compactMap { name in members.first { $0.name == name } }
     }
 
-    private func secondsUntilOneCanLeave(_ chosen: [Member]) -> Int? {
+    private func secondsUntilOneCanLeave(
+        _ chosen: [Member],
+        for account: Identifier? = nil
+    ) -> Int? {
         var shortest: Duration?
         for member in chosen {
-            guard let wait = member.breaker.wait else { return nil }
+            guard let wait = member.breaker.wait(for: account) else { return nil }
             shortest = min(shortest ?? wait, wait)
         }
         return shortest.map { max(1, $0.secondsRoundedUp) }
-    }
-}
-
-/// What the end of an attempt means: the table of ``Upstreams``.
-private struct Judgement {
-    let outcome: UpstreamReports.Outcome
-    let fallsBack: Bool
-    let verdict: BreakerState.Verdict
-
-    /// Statuses below 500 that are no fault of the request.
-    private static let notTheRequest: Set = [401, 402, 403, 407, 408, 425, 429]
-
-    init(
-        _ result: UpstreamClient.Outcome,
-        _ progress: AttemptProgress,
-        _ configuration: UpstreamConfiguration
-    ) {
-        switch result {
-        case .success:
-            (outcome, fallsBack, verdict) = (.answered, false, .success)
-        case .failure(.refused(let status, let seconds)):
-            outcome = .refused
-            let isRequest = (400...499).contains(status) && !Self.notTheRequest.contains(status)
-            fallsBack = !isRequest
-            let pause = status == 429 || status == 503 ? seconds.map { Duration.seconds($0) } : nil
-            verdict = isRequest ? .success : .failure(pause: pause)
-        case .failure(.timeout):
-            let fair = min(Upstreams.fairSilence, configuration.timeout)
-            let counts = progress.couldNotConnect || progress.isSent && progress.silence >= fair
-            (outcome, fallsBack, verdict) = (
-                .timeout, true, counts ? .failure(pause: nil) : .nothing
-            )
-        case .failure(.failed), .failure(.unfinished):
-            (outcome, fallsBack, verdict) = (.failed, true, .failure(pause: nil))
-        case .failure(.unreadable):
-            (outcome, fallsBack, verdict) = (.unreadable, true, .failure(pause: nil))
-        case .failure(.tooLarge):
-            (outcome, fallsBack, verdict) = (.tooLarge, false, .nothing)
-        case .failure(.cancelled), .failure(.unavailable), .failure(.videoUnreadable),
-            .failure(.noFrames):
-            (outcome, fallsBack, verdict) = (.cancelled, false, .nothing)
-        }
     }
 }

@@ -310,10 +310,36 @@ struct FunctionRouteTests {
         let balance = try await guest.balance()
         #expect((balance.available, balance.held) == (100, 0))
         #expect(reply.head == balance.head)
-        // It was accepted and it ended: the key has its answer.
+        // The key tells what became of it, and runs again.
+        let told = try await guest.get("/v1/calls/k")
+        #expect(told.status == status && told.code == code)
         let again = try await guest.ask("Why?", key: "k")
         #expect(again.code == code)
-        #expect(again["Idempotency-Replayed"] == "true")
+        #expect(again["Idempotency-Replayed"] == nil)
+    }
+
+    @Test func `a call that failed without a charge runs again under its key, and is charged once`()
+        async throws
+    {
+        try await withUpstream { request in
+            let usage = #"{"prompt_tokens":1,"completion_tokens":7}"#
+            return request.number == 1
+                ? .bytes(ScriptedUpstream.json("{}", status: "500 Internal Server Error"))
+                : .bytes(ScriptedUpstream.completion("Because.", usage: usage))
+        } _: { server, guest, _ in
+            #expect(try await guest.ask("Why?", key: "k").code == "upstream_failed")
+            #expect(try await guest.ask("How?", key: "k").code == "idempotency_mismatch")
+            #expect(try await guest.get("/v1/calls/k").code == "upstream_failed")
+            let second = try await guest.ask("Why?", key: "k")
+            #expect(second.status == 200 && second["Idempotency-Replayed"] == nil)
+            for _ in 1...3 {
+                let again = try await guest.ask("Why?", key: "k")
+                #expect(again.body == second.body && again["Idempotency-Replayed"] == "true")
+            }
+            #expect(try await guest.get("/v1/calls/k").body == second.body)
+            #expect(try await guest.balance().available == 93)
+            #expect(try await server.authority.verifyLedger().differences.isEmpty)
+        }
     }
 
     @Test func `an upstream that hangs is 504, and the hold is released`() async throws {

@@ -14,7 +14,8 @@ struct UpstreamFallbackTests {
 
     @Test(
         arguments: [
-            .refuses(status: 401), .refuses(status: 403), .refuses(status: 429),
+            .refuses(status: 401), .refuses(status: 403), .refuses(status: 404),
+            .refuses(status: 429),
             .refuses(status: 500), .refuses(status: 503), .garbage, .cut(bytes: 0),
             .reset(bytes: 0),
         ] as [HostileUpstream.Fault],
@@ -31,10 +32,11 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test(arguments: [400, 404, 413, 422])
+    @Test(arguments: [400, 413, 422])
     func `the request's own fault does not fall back`(status: Int) async throws {
         try await UpstreamWorld.with([{ _ in .refuses(status: status) }, { _ in .none }]) { world in
-            #expect(await world.ask().error == .refused(status: status, retryAfterSeconds: nil))
+            let error = await world.ask().error?.withoutWords
+            #expect(error == .refused(status: status, retryAfterSeconds: nil))
             #expect(world.asked == ["u1"])
         }
     }
@@ -200,7 +202,8 @@ struct UpstreamFallbackTests {
         try await UpstreamWorld.with(.refuses(status: 500)) { world in
             for _ in 0..<5 { _ = await world.ask() }
             world.clock.advance(by: .seconds(5))
-            #expect(await world.ask().error == .refused(status: 500, retryAfterSeconds: nil))
+            let error = await world.ask().error?.withoutWords
+            #expect(error == .refused(status: 500, retryAfterSeconds: nil))
             #expect(world.pool.unavailable()?.retryAfter == 10)
         }
     }

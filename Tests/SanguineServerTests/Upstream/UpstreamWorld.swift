@@ -179,3 +179,18 @@ extension UpstreamWorld {
         func set(_ world: UpstreamWorld) { link.withLock { $0.world = world } }
     }
 }
+
+extension UpstreamError {
+    /// A refusal of which the upstream has said no more.
+    static func refused(status: Int, retryAfterSeconds: Int?) -> UpstreamError {
+        .refused(
+            UpstreamRefusal(status: status, retryAfter: retryAfterSeconds.map { .seconds($0) })
+        )
+    }
+
+    /// The same error without the words of a refusal.
+    var withoutWords: UpstreamError {
+        guard case .refused(let refusal) = self else { return self }
+        return .refused(UpstreamRefusal(status: refusal.status, retryAfter: refusal.retryAfter))
+    }
+}

@@ -45,6 +45,7 @@ struct CallAttemptsTests {
         Row(.upstreamMissing, first: .refused, later: .again),
         Row(.operationInProgress, first: .again, later: .again),
         Row(.upstreamFailed, first: .released, later: .released),
+        Row(.upstreamRefused, first: .released, later: .released),
         Row(.upstreamTimeout, first: .released, later: .released),
         Row(charged(3, .upstreamTimeout), first: .charged, later: .charged),
         Row(charged(3, .interrupted), first: .charged, later: .charged),

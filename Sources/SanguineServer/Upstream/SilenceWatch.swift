@@ -1,0 +1,49 @@
+import SanguineAuthority
+import Synchronization
+
+/// Calls back once an upstream has said nothing for too long.
+///
+/// Mutable state: `state`, by its mutex, because a deadline and the end of the attempt meet there.
+final class SilenceWatch: Sendable {
+    private struct State {
+        var ticket: Deadlines.Ticket?
+        var hasEnded = false
+    }
+
+    private let deadlines: Deadlines
+    private let progress: AttemptProgress
+    private let longest: Duration
+    private let onSilence: @Sendable () -> Void
+    private let state = Mutex(State())
+
+    init(
+        _ deadlines: Deadlines,
+        _ progress: AttemptProgress,
+        longest: Duration,
+        onSilence: @escaping @Sendable () -> Void
+    ) {
+        self.deadlines = deadlines
+        self.progress = progress
+        self.longest = longest
+        self.onSilence = onSilence
+    }
+
+    /// Looks again when the silence could be too long.
+    func start() {
+        let rest = progress.patience(longest)
+        guard rest > .zero else { return onSilence() }
+        state.withLock { state in
+            guard !state.hasEnded else { return }
+            state.ticket = deadlines.add(at: deadlines.moment(after: rest)) { self.start() }
+        }
+    }
+
+    /// Calls back no more.
+    func end() {
+        let ticket = state.withLock { state in
+            state.hasEnded = true
+            return state.ticket.take()
+        }
+        if let ticket { deadlines.leave(ticket) }
+    }
+}
