@@ -3,6 +3,7 @@ import Foundation
 import HostileUpstream
 import NIOCore
 import NIOHTTP1
+import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import SanguineTesting
@@ -36,6 +37,7 @@ extension EndToEnd {
                         try await Self.play(plans, server.api)
                     }
                     var (charged, billed): (Int64, Int64) = (0, 0)
+                    var refused = 0
                     for (plan, charge) in zip(plans, charges) {
                         let bill = upstream.invoice[plan.id] ?? .init()
                         let finding = plan.finding(
@@ -43,10 +45,13 @@ extension EndToEnd {
                             billed: Int64(bill.completionTokens)
                         )
                         #expect(finding == nil, "seed \(seed)")
-                        #expect(bill.requests == 1, "seed \(seed), \(plan)")
+                        // A guest whose calls fail one after the other is kept out for a while.
+                        if bill.requests == 0, charge == 0 { refused += 1 }
+                        #expect(bill.requests == 1 || charge == 0, "seed \(seed), \(plan)")
                         charged += charge
                         billed += Int64(bill.completionTokens)
                     }
+                    #expect(refused <= outputs / 10, "seed \(seed)")
                     print("outputs (seed \(seed)): charged \(charged) of \(billed) invoiced")
                     let verified = try await Tool.run("ledger", "verify", "--data", folder.path)
                     #expect(verified.status == 0, "seed \(seed): \(verified.output)")
@@ -136,7 +141,7 @@ extension EndToEnd {
             var awaited = plan.end == .cancel ? plan.place + 1 : .max
             var chunks = 0
             var last: UInt8 = 0
-            for try await part in response.body {
+            for try await part in response.body {  // tidy: allow unbounded-wait: it has a time-out.
                 for byte in part.readableBytesView {
                     if byte == 0x0A, last == 0x0A { chunks += 1 }
                     last = byte

@@ -49,8 +49,9 @@ enum ImportTable {
             language + systemCalls + collections + [
                 "AsyncHTTPClient", "CoreMetrics", "Crypto", "Dispatch", "HTTPTypes",
                 "Hummingbird", "HummingbirdCore", "HummingbirdHTTP2", "Logging", "Metrics",
-                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
-                "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority", "SanguineModel",
+                "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPCompression", "NIOHTTPTypes",
+                "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority",
+                "SanguineModel",
                 "ServiceLifecycle", "Subprocess", "System", "SystemPackage", "SystemZlib",
                 "UnixSignals",
             ]

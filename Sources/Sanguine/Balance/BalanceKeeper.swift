@@ -127,16 +127,7 @@ final class BalanceKeeper: EntrySource {
 
     /// What the next call of a function will probably cost.
     func prediction(of function: String, _ terms: SpendingState.Terms) -> PredictedCost {
-        guarded.withLock { guarded in
-            let costs = guarded.state.balance.costs
-            let known = costs.prediction(of: function, orElse: terms.expectedCost)
-            let tokensInstead = guarded.state.quotas.tokensInstead(of: terms.quota) ?? 0
-            return PredictedCost(
-                expected: known.expected + tokensInstead,
-                meanError: known.meanError,
-                count: known.count
-            )
-        }
+        guarded.withLock { $0.state.prediction(of: function, terms) }
     }
 
     /// The user's account has become known.

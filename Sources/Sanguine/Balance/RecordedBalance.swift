@@ -21,6 +21,7 @@ struct CallAnswer: Hashable, Sendable {
     let held: Int64
     let head: Int64
     let cached: Bool
-    /// The part of the charge that replaces units of a quota; it is not learned, as it may not recur.
+    /// The part of the charge that replaces units of a quota; it is not learned, as it may not
+    /// recur.
     var tokensInstead: Int64 = 0
 }

@@ -40,6 +40,17 @@ struct SpendingState: Sendable {
         let quota: Price.QuotaPrice?
     }
 
+    /// What the next call of a function will probably cost.
+    func prediction(of function: String, _ terms: Terms) -> PredictedCost {
+        let known = balance.costs.prediction(of: function, orElse: terms.expectedCost)
+        let tokensInstead = quotas.tokensInstead(of: terms.quota) ?? 0
+        return PredictedCost(
+            expected: known.expected + tokensInstead,
+            meanError: known.meanError,
+            count: known.count
+        )
+    }
+
     /// A call begins, before its first request: from now on the user sees what it takes.
     ///
     /// Returns `false`, and changes nothing, if too many are pending.

@@ -10,7 +10,8 @@ extension SanguineClient {
     /// The balance shows what the call will probably cost as held before this suspends, and what it
     /// did cost when the answer is there. So does the quota of which the call takes some, if its
     /// price names one; with too little of that left, what the price says `otherwise`. A call that
-    /// is refused or fails gives both back. One whose answer is lost is sent again with the same key, up to four times, and charged once.
+    /// is refused or fails gives both back. One whose answer is lost is sent again with the same
+    /// key, up to four times, and charged once.
     ///
     /// Without a network a call is refused at once, or waits for one, as
     /// `FunctionCall.whenOffline` says. One that waits is stored: it is sent when there is a

@@ -41,8 +41,8 @@ extension SanguineClient {
     /// let photo = try await client.upload(.file(url, type: "image/jpeg"), for: Describe.self)
     /// ```
     ///
-    /// Before a byte of the file is sent, the server is asked for the rules of the function, and for
-    /// what is left of the quotas and the balance. A file that is one too many, too large, or
+    /// Before a byte of the file is sent, the server is asked for the rules of the function, and
+    /// for what is left of the quotas and the balance. A file that is one too many, too large, or
     /// declared as another type is refused then, and so is one for a call that the user cannot pay.
     /// If answers of the function are kept, the call may cost nothing, and
     /// only the rules of the function are checked.
@@ -53,8 +53,8 @@ extension SanguineClient {
     ///   - others: The files that the call brings already. Default: none.
     ///   - progress: As for ``upload(_:progress:)``.
     /// - Returns: The id by which `FunctionCall.attachments` names it, size and type.
-    /// - Throws: ``SanguineError``: in this order `not_found`, `invalid_content`, `quota_exhausted`,
-    ///   `insufficient_tokens`, and what ``upload(_:progress:)`` throws.
+    /// - Throws: ``SanguineError``: in this order `not_found`, `invalid_content`,
+    ///   `quota_exhausted`, `insufficient_tokens`, and what ``upload(_:progress:)`` throws.
     public nonisolated(nonsending) func upload<Call: FunctionCall>(
         _ file: RequestBody,
         for call: Call.Type,

@@ -29,7 +29,7 @@ struct UploadCheck {
         let rest = others.reduce(rules.bytes) { $0 - $1.size }
         guard bytes ?? 0 <= rest else {
             throw .refused(
-                "Send a smaller file: its \(bytes ?? 0) bytes make it more than \(rules.bytes) in all."
+                "Send a smaller file: its \(bytes ?? 0) bytes exceed \(rules.bytes) in all."
             )
         }
     }

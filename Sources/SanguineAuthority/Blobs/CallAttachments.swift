@@ -24,12 +24,13 @@ struct CallAttachments {
     /// Reads the names of files.
     ///
     /// - Throws: `invalid_content` for fewer files than the function needs, for files of one that
-    ///   takes none, for more than it takes, for a name that none has, and for a file that is named twice.
+    ///   takes none, for more than it takes, for a name that none has, and for a file that is named
+    ///   twice.
     func ids(_ names: [String]) throws(Problem) -> [BlobID] {
         let least = rules?.minimum ?? 0
         guard names.count >= least else {
             throw .refused(
-                "Send at least \(least) attachment\(least == 1 ? "" : "s"): these are \(names.count)."
+                "Send at least \(least) attachment\(least == 1 ? "" : "s"), not \(names.count)."
             )
         }
         guard !names.isEmpty else { return [] }

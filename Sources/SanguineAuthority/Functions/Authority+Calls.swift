@@ -208,8 +208,8 @@ extension Authority {
 
     /// Cleans up after a process that died: releases the calls that were never sent upstream.
     ///
-    /// Their keys are forgotten. Calls that were sent end at once if they cost nothing when they are
-    /// lost; others stay until their hold expires, and are charged.
+    /// Their keys are forgotten. Calls that were sent end at once if they cost nothing when they
+    /// are lost; others stay until their hold expires, and are charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///

@@ -19,7 +19,8 @@ public struct CallTerms: Hashable, Sendable {
     public var isSent: Bool
     /// The run whose parts the answer streams; `nil` if it comes in one piece.
     public var run: Identifier?
-    /// What the call is charged if nothing comes of it after it was sent; `nil` for all of the hold.
+    /// What the call is charged if nothing comes of it after it was sent; `nil` for all of the
+    /// hold.
     public var chargeWhenCut: Int64?
     /// Why the function cannot run now, whoever pays, or `nil` if it can.
     ///
@@ -108,4 +109,16 @@ public enum CallEnd: Sendable {
     /// It was cut short after something was made: charge this, at most the hold, and answer with
     /// the problem, which says so. The units of a quota are given back unless it takes them.
     case cut(charge: Int64, takesQuota: Bool, Problem)
+}
+
+extension QuotaHold {
+    /// What a call takes of a quota on a day.
+    init(of price: Price.QuotaPrice, on day: CalendarDay) {
+        self.init(
+            name: price.name,
+            day: day,
+            units: price.units,
+            isKeptWhenLost: price.moment.charges(.lost)
+        )
+    }
 }

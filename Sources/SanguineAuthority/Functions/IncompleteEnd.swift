@@ -11,8 +11,8 @@ import SanguineModel
 /// | is ended by its caller after the first part | the price | the price |
 /// | is lost: its server died, or its hold expired | nothing | the price |
 ///
-/// A failure before the first part is no such end: ``CallEnd/failed(_:)`` releases the hold. A price
-/// by usage charges what was made, whatever the moment.
+/// A failure before the first part is no such end: ``CallEnd/failed(_:)`` releases the hold. A
+/// price by usage charges what was made, whatever the moment.
 struct IncompleteEnd: Hashable, Sendable {
     /// Whether the call had left for its upstream, or had begun to compute.
     var wasSent: Bool

@@ -200,8 +200,8 @@ extension Problem {
         Problem(
             .upstreamFailed,
             tooLong + """
-                 \(limit) bytes. What was made of it was charged. Call again with a new key, and ask \
-                for a shorter answer, without 'top_logprobs'.
+                 \(limit) bytes. What was made of it was charged. Call again with a new key, and \
+                ask for a shorter answer, without 'top_logprobs'.
                 """
         )
     }

@@ -1,26 +1,28 @@
 /// How much a language model has made of an answer, as far as its words show.
 ///
-/// Measures text of every kind (content, refusals, calls of tools, the transcript of audio), visible
-/// reasoning, and audio. The same words measure the same, whether they come in one piece or in many,
-/// and whether the answer came to its end or was cut.
+/// Measures text of every kind (content, refusals, calls of tools, the transcript of audio),
+/// visible reasoning, and audio. The same words measure the same, whether they come in one piece or
+/// in many, and whether the answer came to its end or was cut.
 ///
 /// Parts are not counted: a provider may send several tokens in a part, and a proxy may send a
 /// token in several. The two counts of tokens come from the words themselves:
 ///
 /// | count | rule | what it is for |
 /// |---|---|---|
-/// | ``estimatedTokens`` | 4 bytes of UTF-8 are a token, begun ones counted | where no usage is reported |
-/// | ``certainTokens`` | 16 characters are a token, a run of one character counted once | a report of fewer is not believed |
+/// | ``estimatedTokens`` | 4 bytes of UTF-8 are a token | where no usage is reported |
+/// | ``certainTokens`` | 16 characters are a token | a report of fewer is not believed |
+///
+/// A token that is begun counts. For the second count, a run of one character is one character.
 ///
 /// *Estimate.* OpenAI gives four characters of English as a token ("What are tokens and how to
 /// count them"). Bytes and not characters are counted, because tokens of most other scripts have
-/// fewer characters. A text whose tokens have `b` bytes on average is charged `b / 4` of its tokens:
-/// half for figures and symbols (2 bytes), everything for English and code (4), up to three times
-/// as much for the scripts whose words are long in UTF-8 (Devanagari, Georgian).
+/// fewer characters. A text whose tokens have `b` bytes on average is charged `b / 4` of its
+/// tokens: half for figures and symbols (2 bytes), everything for English and code (4), up to three
+/// times as much for the scripts whose words are long in UTF-8 (Devanagari, Georgian).
 ///
-/// *Certain.* Of the 100,000 tokens of `cl100k_base` 443 are longer than 16 characters, nearly all of
-/// them identifiers, and no text consists of these: a thousand texts, prose and code in a hundred
-/// languages, had at most five characters for a token. The limit leaves room for larger
+/// *Certain.* Of the 100,000 tokens of `cl100k_base` 443 are longer than 16 characters, nearly all
+/// of them identifiers, and no text consists of these: a thousand texts, prose and code in a
+/// hundred languages, had at most five characters for a token. The limit leaves room for larger
 /// vocabularies. Longer tokens are runs of one character, such as indentation and rulers.
 ///
 /// *Audio.* OpenAI counts a token for each 50 ms of audio that a model makes ("Managing costs",

@@ -47,8 +47,8 @@ public struct Usage: Hashable, Sendable {
 /// | input | as reported | four bytes a token; a file as the function declares |
 /// | output | as reported, and the estimate of what was made after the report | the estimate |
 ///
-/// ``OutputMeasure`` says what is estimated and what is certain. Of the input a token in 64 bytes is
-/// certain: 16 characters, of four bytes at most.
+/// ``OutputMeasure`` says what is estimated and what is certain. Of the input a token in 64 bytes
+/// is certain: 16 characters, of four bytes at most.
 public struct Pricing: Hashable, Sendable {
     /// The price.
     public let price: Price

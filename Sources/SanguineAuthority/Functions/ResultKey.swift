@@ -5,8 +5,8 @@ import SanguineModel
 ///
 /// The key is made of the function with its version, the audience, what the lifetime depends on
 /// (a day, a session, facts of the account), the input in its canonical form, the files of the
-/// call by their contents, and what the function asks: prompt, model, upstreams. The audience is in it by construction: an account's entry can be found
-/// by that account alone.
+/// call by their contents, and what the function asks: prompt, model, upstreams. The audience is in
+/// it by construction: an account's entry can be found by that account alone.
 struct ResultKey: Hashable, Sendable {
     /// SHA-256 of all of it.
     let bytes: [UInt8]

@@ -27,8 +27,8 @@ extension Authority {
 
     /// Gives units of a daily quota back, which counts them as not used.
     ///
-    /// For support. At most the units that are used today can be given back, so that no more is left
-    /// than the day allows.
+    /// For support. At most the units that are used today can be given back, so that no more is
+    /// left than the day allows.
     ///
     /// - Throws: in this order `not_found` for an unknown account or name, `idempotency_mismatch`,
     ///   `idempotency_expired`, `invalid_content`.

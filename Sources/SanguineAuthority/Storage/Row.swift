@@ -269,8 +269,8 @@ public struct HoldRow: Hashable, Sendable {
     public var quota: QuotaHold?
     /// What a call is charged if nothing more comes of it: at most ``amount``.
     ///
-    /// `nil`, which is the whole amount, if what was made is not known: the call is not streamed, or
-    /// it leaves for no upstream and nothing of it is stored yet.
+    /// `nil`, which is the whole amount, if what was made is not known: the call is not streamed,
+    /// or it leaves for no upstream and nothing of it is stored yet.
     public var chargeWhenCut: Int64?
 
     /// Creates an open hold.

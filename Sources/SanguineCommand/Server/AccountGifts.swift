@@ -26,8 +26,8 @@ extension AccountCommand {
         static let configuration = CommandConfiguration(
             abstract: "Give units of a daily quota back to an account.",
             discussion: """
-                At most the units that are used today can be given back. Asks the running server, by \
-                its admin port and the admin token.
+                At most the units that are used today can be given back. Asks the running server, \
+                by its admin port and the admin token.
                 """
         )
 

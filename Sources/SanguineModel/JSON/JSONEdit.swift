@@ -48,8 +48,8 @@ package struct JSONEdit {
     /// - Parameters:
     ///   - name: The name.
     ///   - value: The value, as JSON.
-    ///   - others: Other names that mean the same. The first member of any of the names is replaced,
-    ///     and the rest are removed. Default: none.
+    ///   - others: Other names that mean the same. The first member of any of the names is
+    ///     replaced, and the rest are removed. Default: none.
     package mutating func set(
         _ name: String,
         to value: [UInt8],

@@ -12,9 +12,9 @@
 /// Names are bounded before they are hashed: that normalizes them, in time that grows with the
 /// square of a run of combining marks.
 package struct JSONParser {
-    private let bytes: UnsafeBufferPointer<UInt8>
-    private let limits: Limits
-    private var index = 0
+    let bytes: UnsafeBufferPointer<UInt8>
+    let limits: Limits
+    var index = 0
     private var depth = 0
     private var count = 0
     /// The depth of the unit's element that is being parsed, and whether it has broken a limit.
@@ -22,7 +22,7 @@ package struct JSONParser {
     /// Whether a member was left out.
     private var hasHidden = false
     /// Whether the text says more than the value.
-    private var isApproximate = false
+    var isApproximate = false
 
     /// Parses a text.
     ///
@@ -73,86 +73,6 @@ package struct JSONParser {
         return try result.get()
     }
 
-    /// Finds the members of an object in its text.
-    ///
-    /// - Parameters:
-    ///   - bytes: The text.
-    ///   - place: Where the object stands in it. Default: it is all of it.
-    /// - Returns: The members, in order; `nil` if there is no object.
-    package static func members(
-        in bytes: [UInt8],
-        at place: Range<Int>? = nil
-    ) -> [JSONMember]? {
-        outline(bytes, place) { (parser, offset) throws(Fault) in
-            guard parser.take(UInt8(ascii: "{")) else { throw parser.malformed }
-            var members: [JSONMember] = []
-            parser.skipSpace()
-            if parser.take(UInt8(ascii: "}")) { return members }
-            repeat {
-                parser.skipSpace()
-                let start = parser.index
-                guard parser.peek() == UInt8(ascii: "\"") else { throw parser.malformed }
-                let name = try parser.string()
-                parser.skipSpace()
-                guard parser.take(UInt8(ascii: ":")) else { throw parser.malformed }
-                let value = try parser.place()
-                members.append(
-                    JSONMember(
-                        name: name,
-                        place: offset + start..<offset + value.upperBound,
-                        value: offset + value.lowerBound..<offset + value.upperBound
-                    )
-                )
-            } while parser.take(UInt8(ascii: ","))
-            guard parser.take(UInt8(ascii: "}")) else { throw parser.malformed }
-            return members
-        }
-    }
-
-    /// The places of the elements of an array in its text; `nil` if it is none.
-    package static func elements(
-        in bytes: [UInt8],
-        at place: Range<Int>
-    ) -> [Range<Int>]? {
-        outline(bytes, place) { (parser, offset) throws(Fault) in
-            guard parser.take(UInt8(ascii: "[")) else { throw parser.malformed }
-            var elements: [Range<Int>] = []
-            parser.skipSpace()
-            if parser.take(UInt8(ascii: "]")) { return elements }
-            repeat {
-                let value = try parser.place()
-                elements.append(offset + value.lowerBound..<offset + value.upperBound)
-            } while parser.take(UInt8(ascii: ","))
-            guard parser.take(UInt8(ascii: "]")) else { throw parser.malformed }
-            return elements
-        }
-    }
-
-    private static func outline<Value>(
-        _ bytes: [UInt8],
-        _ place: Range<Int>?,
-        _ read: (inout JSONParser, _ offset: Int) throws(Fault) -> Value
-    ) -> Value? {
-        let place = place ?? bytes.indices
-        return bytes.withUnsafeBufferPointer { bytes in
-            var limits = Limits.tolerant
-            (limits.nesting, limits.longNames) = (.max, .taken)
-            var parser = JSONParser(UnsafeBufferPointer(rebasing: bytes[place]), limits)
-            parser.skipSpace()
-            return try? read(&parser, place.lowerBound)
-        }
-    }
-
-    /// Passes over a value and the space around it, and returns where it stands.
-    private mutating func place() throws(Fault) -> Range<Int> {
-        skipSpace()
-        let start = index
-        try skip()
-        let end = index
-        skipSpace()
-        return start..<end
-    }
-
     private mutating func hiddenMembers() throws(Fault) -> HiddenMembers? {
         var found = HiddenMembers()
         switch peek() {
@@ -193,7 +113,7 @@ package struct JSONParser {
         return nil
     }
 
-    private init(_ bytes: UnsafeBufferPointer<UInt8>, _ limits: Limits) {
+    init(_ bytes: UnsafeBufferPointer<UInt8>, _ limits: Limits) {
         self.bytes = bytes
         self.limits = limits
     }
@@ -334,7 +254,7 @@ package struct JSONParser {
     }
 
     /// Passes over a value, of which containers are looked at as little as can be.
-    private mutating func skip() throws(Fault) {
+    mutating func skip() throws(Fault) {
         switch peek() {
         case UInt8(ascii: "["), UInt8(ascii: "{"): try skipContainer()
         default: _ = try value()
@@ -463,7 +383,7 @@ package struct JSONParser {
         guard index > start else { throw malformed }
     }
 
-    private mutating func string() throws(Fault) -> String {
+    mutating func string() throws(Fault) -> String {
         index += 1
         let start = index
         while let byte = peek() {
@@ -524,84 +444,19 @@ package struct JSONParser {
         }
     }
 
-    private mutating func unicodeEscape(to text: inout [UInt8]) throws(Fault) {
-        var value = UInt32(try codeUnit())
-        if value & 0xFC00 == 0xD800 {
-            if let low = try lowSurrogate() {
-                value = 0x1_0000 + (value & 0x3FF) << 10 + low & 0x3FF
-            } else {
-                value = try replacement()
-            }
-        } else if value & 0xFC00 == 0xDC00 {
-            value = try replacement()  // The second half of a pair, without the first one.
-        }
-        switch value {
-        case 0..<0x80:
-            text.append(UInt8(value))
-        case 0x80..<0x800:
-            text.append(0xC0 | UInt8(value >> 6))
-            text.append(0x80 | UInt8(value & 0x3F))
-        case 0x800..<0x1_0000:
-            text.append(0xE0 | UInt8(value >> 12))
-            text.append(0x80 | UInt8(value >> 6 & 0x3F))
-            text.append(0x80 | UInt8(value & 0x3F))
-        default:
-            text.append(0xF0 | UInt8(value >> 18))
-            text.append(0x80 | UInt8(value >> 12 & 0x3F))
-            text.append(0x80 | UInt8(value >> 6 & 0x3F))
-            text.append(0x80 | UInt8(value & 0x3F))
-        }
-    }
-
-    /// The second half of a pair, or `nil` if something else follows, which is left where it is.
-    private mutating func lowSurrogate() throws(Fault) -> UInt32? {
-        let start = index
-        if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
-            let low = UInt32(try codeUnit())
-            if low & 0xFC00 == 0xDC00 { return low }
-        }
-        if limits.isTolerant { index = start }
-        return nil
-    }
-
-    /// What stands for half of a pair.
-    private mutating func replacement() throws(Fault) -> UInt32 {
-        guard limits.isTolerant else { throw malformed }
-        isApproximate = true
-        return 0xFFFD
-    }
-
-    private mutating func codeUnit() throws(Fault) -> UInt16 {
-        guard index + 4 <= bytes.count else { throw malformed }
-        var unit: UInt16 = 0
-        for _ in 0..<4 {
-            let byte = bytes[index]
-            let digit: UInt8
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = byte - UInt8(ascii: "A") + 10
-            default: throw malformed
-            }
-            unit = unit << 4 | UInt16(digit)
-            index += 1
-        }
-        return unit
-    }
-
     // MARK: - Bytes
 
-    private var malformed: Fault { .malformed(offset: index) }
+    var malformed: Fault { .malformed(offset: index) }
 
-    private func peek() -> UInt8? { index < bytes.count ? bytes[index] : nil }
+    func peek() -> UInt8? { index < bytes.count ? bytes[index] : nil }
 
-    private mutating func take(_ byte: UInt8) -> Bool {
+    mutating func take(_ byte: UInt8) -> Bool {
         guard peek() == byte else { return false }
         index += 1
         return true
     }
 
-    private mutating func skipSpace() {
+    mutating func skipSpace() {
         while let byte = peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
             index += 1
         }

@@ -208,7 +208,8 @@ extension Problem {
 
     fileprivate var openAIStatus: Int { code == "model_not_found" ? 404 : status }
 
-    /// The body of a refusal, in OpenAI's shape; in the upstream's words, if the refusal is its own.
+    /// The body of a refusal, in OpenAI's shape; in the upstream's words, if the refusal is its
+    /// own.
     fileprivate var openAI: JSONValue {
         let type =
             switch openAIStatus {

@@ -2,10 +2,10 @@ import SanguineModel
 
 /// The accounts that are kept from an upstream because their own calls fail there, as a value.
 ///
-/// An account whose calls have failed so often in a row is kept out for a while, twice as long after
-/// each failure that follows; then one call of it goes through at a time until one succeeds. So the
-/// upstream is protected also where one account alone calls it, and what that account sends keeps
-/// nobody else out.
+/// An account whose calls have failed so often in a row is kept out for a while, twice as long
+/// after each failure that follows; then one call of it goes through at a time until one succeeds.
+/// So the upstream is protected also where one account alone calls it, and what that account sends
+/// keeps nobody else out.
 ///
 /// Invariants:
 /// 1. It remembers ``limit`` accounts at most: the one that failed longest ago is forgotten first.

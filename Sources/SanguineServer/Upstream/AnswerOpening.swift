@@ -24,6 +24,9 @@ struct AnswerOpening: Sendable {
     /// What it is; events, if nothing came.
     private(set) var kind = Kind.events
 
+    /// Whether the body is empty.
+    var isEmpty: Bool { bytes.readableBytes == 0 }
+
     /// Reads the beginning of a body.
     init(of body: inout BodyParts, _ progress: AttemptProgress) async throws {
         while bytes.readableBytes < Self.mostBytes, let part = try await body.next() {

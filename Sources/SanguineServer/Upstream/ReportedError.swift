@@ -15,8 +15,13 @@ struct ReportedError: Hashable, Sendable {
     /// The status that it names; 500 if it names none.
     let status: Int
 
+    /// Where it says why.
+    private let source: JSONValue
+
     /// What it means for the call.
-    var refusal: UpstreamError { .refused(status: status, retryAfterSeconds: nil) }
+    func refusal(_ filter: RefusalFilter) -> UpstreamError {
+        .refused(UpstreamRefusal(status: status, source, filter))
+    }
 
     /// Reads an event, or returns `nil` if it reports no error.
     ///
@@ -40,6 +45,7 @@ struct ReportedError: Hashable, Sendable {
         } else {
             return nil
         }
+        source = sources.first.flatMap { $0 } ?? .null
         status = sources.lazy.compactMap { $0?.status }.first ?? 500
     }
 
@@ -72,6 +78,6 @@ extension JSONValue {
 extension UpstreamError {
     /// Whether the refusal may be that of a parameter.
     var mayNameParameter: Bool {
-        if case .refused(let status, _) = self { status == 400 || status == 422 } else { false }
+        if case .refused(let refusal) = self { [400, 422].contains(refusal.status) } else { false }
     }
 }

@@ -4,16 +4,22 @@ import SanguineModel
 /// The cause of a call that an upstream did not answer, and its consequences: the one table by
 /// which calls fail.
 ///
-/// | cause | answer to the caller | asks the next upstream | counts against the upstream |
+/// | cause | answer | asks the next | counts |
 /// |---|---|---|---|
-/// | ``caller``: the request is at fault | 422 `upstream_refused`, with the upstream's words | no, it would say the same | no |
-/// | ``settings``: no such model, address or parameter | 502 `upstream_failed` | yes | no: other functions can use it |
-/// | ``credentials``: key, permission, credit | 502 `upstream_failed` | yes | as a failure that this account saw |
-/// | ``upstream``: it failed, is busy, or says what cannot be read | 502 `upstream_failed` | yes | as a failure that this account saw |
-/// | ``silence``: it did not answer in time | 504 `upstream_timeout` | yes | the same, once it was silent for ``Upstreams/fairSilence`` |
-/// | ``connection``: it cannot be reached | 502 `upstream_failed`, or 504 | yes | in full, as no account can cause it |
-/// | ``limit``: the answer is too long | 502 `upstream_failed` | no | no |
+/// | ``caller``: the request is at fault | 422 `upstream_refused` | no | no |
+/// | ``settings``: no such model, address or parameter | 502 | yes | no |
+/// | ``credentials``: key, permission, credit | 502 | yes | for the account |
+/// | ``upstream``: it failed, is busy, or is unreadable | 502 | yes | for the account |
+/// | ``silence``: it did not answer in time | 504 | yes | for the account |
+/// | ``connection``: it cannot be reached | 502 or 504 | yes | in full |
+/// | ``limit``: the answer is too long | 502 | no | no |
 /// | ``nobody``: the caller gave up, or no upstream was asked | by the error | no | no |
+///
+/// 502 is `upstream_failed`, 504 `upstream_timeout`. What the caller caused has the upstream's
+/// words, and the next upstream would say the same. Other functions may use an upstream that
+/// refuses the settings of one. "For the account" is a failure that this account saw: alone it
+/// keeps only this account from the upstream. Silence counts from ``Upstreams/fairSilence`` on. No
+/// account can cause a connection that cannot be made.
 ///
 /// Nothing is charged unless parts of an answer came first.
 enum UpstreamBlame: String, Hashable, Sendable, CaseIterable {

@@ -1,6 +1,7 @@
 /// Why an upstream gave no answer.
 ///
-/// Holds nothing of the prompt, the key or the answer, but for the bounded words of a refusal. Where `mayHaveBeenSent` is false, no
+/// Holds nothing of the prompt, the key or the answer, but for the bounded words of a refusal.
+/// Where `mayHaveBeenSent` is false, no
 /// upstream has done any work.
 public enum UpstreamError: Error, Hashable, Sendable {
     /// It took longer than the time that the call had.

@@ -217,8 +217,9 @@ extension UpstreamRequest {
                     if case .text(let text) = part { text } else { nil }
                 }
             }
-        case .chat(let body, _), .embeddings(let body, _):
-            return ["messages", "input", "tools"].flatMap { Self.texts(of: body[$0]) }
+        case .chat(let body, _, _), .embeddings(let body, _):
+            let json = try? JSONParser.parse(body, limits: .tolerant).value
+            return ["messages", "input", "tools"].flatMap { Self.texts(of: json?[$0]) }
         }
     }
 

@@ -11,20 +11,21 @@ import SanguineModel
 /// |---|---|---|
 /// | input | `prompt_tokens` | OpenAI chat completions |
 /// | | `input_tokens` | OpenAI responses |
-/// | | `input_tokens` with `cache_read_input_tokens` and `cache_creation_input_tokens` added | Anthropic, which reports them apart |
+/// | | `input_tokens`, `cache_read_input_tokens`, `cache_creation_input_tokens` | Anthropic |
 /// | output | `completion_tokens` | OpenAI chat completions |
 /// | | `output_tokens` | OpenAI responses, Anthropic |
-/// | | `total_tokens` less the input, if that is more | Gemini, xAI: reasoning is in the total only |
+/// | | `total_tokens` less the input, if that is more | Gemini, xAI |
 /// | | with `reasoning_tokens` added, if these are more | the same without a total |
 /// | cached | `cached_tokens` in `prompt_tokens_details` or `input_tokens_details` | OpenAI |
 /// | | `prompt_cache_hit_tokens` | DeepSeek |
 /// | | `cached_tokens` | Moonshot |
 /// | | `cache_read_input_tokens` | Anthropic |
-/// | reasoning | `reasoning_tokens` in `completion_tokens_details` or `output_tokens_details` | OpenAI |
+/// | reasoning | `reasoning_tokens` in `…_tokens_details` | OpenAI |
 /// | | `reasoning_tokens` | others |
 /// | | what the total has beyond input and output, if that is more | Gemini, xAI |
 ///
-/// Cached tokens are at most the input, and those of reasoning at most the output.
+/// Anthropic reports the three apart, and they are added. Gemini and xAI have reasoning only in the
+/// total. Cached tokens are at most the input, and those of reasoning at most the output.
 public struct UpstreamUsage: Hashable, Sendable {
     /// The most of either that is believed: a billion.
     ///

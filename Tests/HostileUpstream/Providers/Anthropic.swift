@@ -7,10 +7,11 @@ extension Provider {
     package static let anthropic = Provider("Anthropic") { request in
         guard request.isStreamed else { return whole(request) }
         if request.fails {
+            let error = #"{"type":"overloaded_error","message":"Overloaded"}"#
             return Reply(
                 type: "text/event-stream; charset=utf-8",
                 "data: \(chunk(#"{"content":"Hello"}"#))\n\nevent: error\ndata: "
-                    + #"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#
+                    + #"{"type":"error","error":\#(error)}"#
                     + "\n\n"
             )
         }

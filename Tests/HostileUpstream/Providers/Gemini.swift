@@ -7,7 +7,11 @@ extension Provider {
     /// no reader of events sees (github.com/googleapis/js-genai/issues/1973).
     package static let gemini = Provider("Gemini") { request in
         let call =
-            #"{"extra_content":{"google":{"thought_signature":"c2ln"}},"function":{"arguments":"{\"city\":\"Oslo\"}","name":"weather"},"id":"c1","type":"function"}"#
+            #"""
+            {"extra_content":{"google":{"thought_signature":"c2ln"}},\#
+            "function":{"arguments":"{\"city\":\"Oslo\"}","name":"weather"},"id":"c1",\#
+            "type":"function"}
+            """#
         guard request.isStreamed else { return whole(request, call: call) }
         if request.fails {
             let first = "data: \(chunk(#"{"content":"Hello"}"#))\n\n"

@@ -1,8 +1,8 @@
 extension Provider {
     /// llama.cpp's server reports an error of a stream in it, after status 200.
     ///
-    /// Source: github.com/ggml-org/llama.cpp/issues/14566. It adds members of its own. A proxy in front
-    /// of it passes the error on as bare JSON, called events
+    /// Source: github.com/ggml-org/llama.cpp/issues/14566. It adds members of its own. A proxy in
+    /// front of it passes the error on as bare JSON, called events
     /// (github.com/lemonade-sdk/lemonade/issues/2826).
     package static let llamaCpp = Provider("llama.cpp") { request in
         let timings = #","timings":{"prompt_n":7,"predicted_per_second":12.5}"#
@@ -10,7 +10,10 @@ extension Provider {
         if request.fails {
             return Reply(
                 type: "text/event-stream",
-                #"{"error":{"code":500,"message":"context shift is disabled","type":"server_error"}}"#
+                #"""
+                {"error":{"code":500,"message":"context shift is disabled",\#
+                "type":"server_error"}}
+                """#
             )
         }
         let last =

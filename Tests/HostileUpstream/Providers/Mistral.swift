@@ -26,7 +26,7 @@ extension Provider {
         if request.fails {
             return .events([
                 chunk(#"{"content":"Hello"}"#),
-                #"{"object":"error","message":"Service unavailable","type":"internal","code":3505}"#,
+                #"{"object":"error","message":"Service unavailable","code":3505}"#,
             ])
         }
         guard request.hasTools else {

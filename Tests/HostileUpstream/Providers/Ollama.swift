@@ -1,8 +1,8 @@
 extension Provider {
     /// Ollama gives calls of tools whole, and knows `max_tokens` alone.
     ///
-    /// Source: github.com/ollama/ollama, `openai/openai.go`. An error after the beginning has a text
-    /// (github.com/ollama/ollama, `docs/api/errors.mdx`).
+    /// Source: github.com/ollama/ollama, `openai/openai.go`. An error after the beginning has a
+    /// text (github.com/ollama/ollama, `docs/api/errors.mdx`).
     package static let ollama = Provider("Ollama") { request in
         guard request.isStreamed else { return whole(request) }
         if request.fails {
@@ -22,7 +22,10 @@ extension Provider {
             )
         }
         let call =
-            #"{"id":"c1","index":0,"type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}"#
+            #"""
+            {"id":"c1","index":0,"type":"function","function":{"name":"weather",\#
+            "arguments":"{\"city\":\"Oslo\"}"}}
+            """#
         return .events(
             [
                 chunk(#"{"role":"assistant","content":"","tool_calls":[\#(call)]}"#),

@@ -20,7 +20,10 @@ extension Provider {
         if request.fails {
             return .events([
                 chunk(#"{"content":"Hello"}"#),
-                #"{"error":{"message":"The server had an error.","type":"server_error","param":null,"code":null}}"#,
+                #"""
+                {"error":{"message":"The server had an error.","type":"server_error",\#
+                "param":null,"code":null}}
+                """#,
             ])
         }
         let more = wantsUsage(request) ? #","usage":null"# : ""
@@ -45,7 +48,10 @@ extension Provider {
             )
         }
         let usage =
-            #""usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"completion_tokens_details":{"reasoning_tokens":1}}"#
+            #"""
+            "usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,\#
+            "completion_tokens_details":{"reasoning_tokens":1}}
+            """#
         guard request.isStreamed else { return whole(request, usage: usage) }
         if request.fails { return openAI.answer(request) }
         return .events(chunks(request) + (wantsUsage(request) ? [usageChunk(usage)] : []))

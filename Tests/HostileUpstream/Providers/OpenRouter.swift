@@ -11,11 +11,11 @@ extension Provider {
         }
         let wait = ": OPENROUTER PROCESSING\n\n"
         if request.fails {
+            let last = chunk(#"{"content":""}"#, finish: #""error""#, more: "," + error)
             return Reply(
                 type: "text/event-stream",
                 wait + "data: \(chunk(#"{"content":"Hello"}"#))\n\n" + wait
-                    + "data: \(chunk(#"{"content":""}"#, finish: #""error""#, more: "," + error))\n\n"
-                    + "data: [DONE]\n\n"
+                    + "data: \(last)\n\ndata: [DONE]\n\n"
             )
         }
         var body = wait + wait

@@ -74,7 +74,10 @@ package struct Provider: Sendable, CustomStringConvertible {
         _ request: Request,
         content: String = #""Hello, world.""#,
         call: String =
-            #"{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}"#,
+            #"""
+        {"id":"c1","type":"function","function":{"name":"weather",\#
+        "arguments":"{\"city\":\"Oslo\"}"}}
+        """#,
         usage: String = Provider.usage
     ) -> Reply {
         let message =
@@ -117,7 +120,10 @@ package struct Provider: Sendable, CustomStringConvertible {
         return [
             role,
             call(
-                #"{"index":0,"id":"c1","type":"function","function":{"name":"weather","arguments":""}}"#
+                #"""
+                {"index":0,"id":"c1","type":"function","function":{"name":"weather",\#
+                "arguments":""}}
+                """#
             ),
             call(#"{"index":0,"function":{"arguments":"{\"city\":"}}"#),
             call(#"{"index":0,"function":{"arguments":"\"Oslo\"}"}}"#),

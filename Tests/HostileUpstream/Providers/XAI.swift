@@ -1,13 +1,14 @@
 extension Provider {
     /// xAI reports what was used so far in each chunk.
     ///
-    /// Source: github.com/zeitlings/ayai-gpt-nexus/issues/23. It does so again in one without choices
-    /// (github.com/BerriAI/litellm/issues/17136). Calls of tools have no `index`
+    /// Source: github.com/zeitlings/ayai-gpt-nexus/issues/23. It does so again in one without
+    /// choices (github.com/BerriAI/litellm/issues/17136). Calls of tools have no `index`
     /// (github.com/chenyme/grok2api/issues/239).
     package static let xAI = Provider("xAI") { request in
         guard request.isStreamed else { return whole(request) }
         func used(_ count: Int) -> String {
-            #","usage":{"prompt_tokens":7,"completion_tokens":\#(count),"total_tokens":\#(7 + count)}"#
+            #","usage":{"prompt_tokens":7,"completion_tokens":\#(count),"#
+                + #""total_tokens":\#(7 + count)}"#
         }
         if request.fails {
             return .events([
@@ -22,7 +23,10 @@ extension Provider {
             ])
         }
         let call =
-            #"{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}"#
+            #"""
+            {"id":"c1","type":"function","function":{"name":"weather",\#
+            "arguments":"{\"city\":\"Oslo\"}"}}
+            """#
         return .events([
             chunk(#"{"role":"assistant","tool_calls":[\#(call)]}"#, more: used(3)),
             chunk("{}", finish: #""tool_calls""#, more: used(3)), usageChunk(),

@@ -34,23 +34,24 @@ struct KeptQuestionTests {
         systemPrompt: "Be short."
     )
 
-    private func verse(
+    private func expect(
         _ setup: LiveServer.Setup,
-        _ device: String = "the-device-of-a-reader"
-    ) async throws -> Bool {
-        var isCached = false
+        isCached: Bool,
+        _ what: Comment? = nil,
+        at location: SourceLocation = #_sourceLocation
+    ) async throws {
         try await LiveServer.with(setup) { server in
-            let guest = try await server.guest(device: device)
+            let guest = try await server.guest(device: "the-device-of-a-reader")
             let reply = try await guest.post("/v1/functions/verse", #"{"input":{"topic":"rain"}}"#)
-            isCached = try reply.decode(FunctionResult<String>.self).cached
+            let result = try reply.decode(FunctionResult<String>.self)
+            #expect(result.cached == isCached, what, sourceLocation: location)
         }
-        return isCached
     }
 
     @Test func `a changed template, model, limit or upstream makes a new answer`() async throws {
-        try await ScriptedUpstream.with({ _ in
+        try await ScriptedUpstream.with { _ in
             .bytes(ScriptedUpstream.completion("It rains."))
-        }) { upstream in
+        } _: { upstream in
             var setup = LiveServer.Setup()
             setup.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
             let changes: [(String, @Sendable (inout FunctionSetting) -> Void)] = [
@@ -60,18 +61,18 @@ struct KeptQuestionTests {
                 ("limit", { $0.maxOutputTokens = 900 }),
             ]
             setup.settings.functions = [Self.setting]
-            #expect(try await verse(setup) == false)
-            #expect(try await verse(setup))
+            try await expect(setup, isCached: false)
+            try await expect(setup, isCached: true)
             for (name, change) in changes {
                 var changed = setup
                 change(&changed.settings.functions[0])
-                #expect(try await verse(changed) == false, "Another \(name) has the old answer.")
-                #expect(try await verse(changed), "The answer to another \(name) is not kept.")
+                try await expect(changed, isCached: false, "another \(name)")
+                try await expect(changed, isCached: true, "another \(name), once more")
             }
             var changed = setup
             changed.settings.upstream.model = "the-next-model"
-            #expect(try await verse(changed) == false, "Another upstream model has the old answer.")
-            #expect(try await verse(setup), "The first answer is gone.")
+            try await expect(changed, isCached: false, "another model of the upstream")
+            try await expect(setup, isCached: true, "the first answer")
         }
     }
 
@@ -85,9 +86,9 @@ struct KeptQuestionTests {
                 return hour
             }
         }
-        try await ScriptedUpstream.with({ _ in
+        try await ScriptedUpstream.with { _ in
             .bytes(ScriptedUpstream.completion("It rains."))
-        }) { upstream in
+        } _: { upstream in
             try await LiveServer.with {
                 $0.settings.upstream.url = "http://127.0.0.1:\(upstream.port)"
                 $0.functions = [

@@ -79,7 +79,11 @@ struct ServerFunctionTests {
             let items = try await guest.get("/v1/functions")
                 .decode(Items<FunctionDescription>.self).items
             let shout = try #require(items.last)
-            #expect((shout.name, shout.price, shout.stream) == ("shout", .fixed(2), false))
+            #expect(
+                (shout.name, shout.price, shout.stream) == (
+                    "shout", .fixed(2).charged(.onStart), false
+                )
+            )
             #expect(shout.inputs == ["text": "string", "times?": "integer"])
         }
     }

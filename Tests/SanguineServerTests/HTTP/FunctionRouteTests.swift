@@ -44,14 +44,14 @@ struct FunctionRouteTests {
             let reply = try await server.guest().get("/v1/functions")
             let items = try reply.decode(Items<FunctionDescription>.self).items
             #expect(items.map(\.name) == ["echo", "ask", "daily"])
-            #expect(items[0].price == .fixed(1))
+            #expect(items[0].price == .fixed(1).charged(.onStart))
             #expect(items[0].inputs == ["text": "string", "delayMs?": "integer"])
             #expect(items[1].price.kind == .usage)
             #expect(items[1].inputs == ["question": "string"])
             #expect(items.map(\.cache) == ["none", "none", "midnight"])
             #expect(items.map(\.audience) == [nil, nil, "account"])
             #expect(items.allSatisfy { $0.stream && $0.attachments == nil })
-            #expect(items[2].price == .fixed(1))
+            #expect(items[2].price == .fixed(1).charged(.onStart))
             #expect(try await server.send("GET", "/v1/functions").code == "unauthenticated")
         }
     }

@@ -24,14 +24,23 @@ struct AnswerOutputTests {
             #"{"content":"\#(words)"}"#,
             #"{"content":[{"type":"text","text":"\#(words)"}]}"#,
             #"{"content":null,"refusal":"\#(words)"}"#,
-            #"{"tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"\#(words.dropFirst())"}}]}"#,
+            #"""
+            {"tool_calls":[{"id":"call_1","function":{"name":"f",\#
+            "arguments":"\#(words.dropFirst())"}}]}
+            """#,
             #"{"tool_calls":[{"custom":{"name":"f","input":"\#(words.dropFirst())"}}]}"#,
-            #"{"tool_calls":[{"function":{"name":"f","arguments":{"k":"\#(words.dropFirst(9))"}}}]}"#,
+            #"""
+            {"tool_calls":[{"function":{"name":"f",\#
+            "arguments":{"k":"\#(words.dropFirst(9))"}}}]}
+            """#,
             #"{"function_call":{"name":"f","arguments":"\#(words.dropFirst())"}}"#,
             #"{"reasoning_content":"\#(words)"}"#,
             #"{"reasoning":"\#(words)"}"#,
             #"{"reasoning":"\#(words)","reasoning_content":"\#(words)"}"#,
-            #"{"reasoning":"\#(words)","reasoning_details":[{"type":"reasoning.text","text":"\#(words)"}]}"#,
+            #"""
+            {"reasoning":"\#(words)","reasoning_details":[{"type":"reasoning.text",\#
+            "text":"\#(words)"}]}
+            """#,
             #"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"\#(words)"}]}]}"#,
             #"{"audio":{"id":"a","transcript":"\#(words)"}}"#,
             #"{"audio":{"data":"\#(String(repeating: "A", count: 32_000))"}}"#,
@@ -70,11 +79,18 @@ struct AnswerOutputTests {
         ),
         (#"{"usage":{"input_tokens":10,"output_tokens":5}}"#, [10, 5, 0, nil]),
         (
-            #"{"usage":{"input_tokens":10,"output_tokens":5,"input_tokens_details":{"cached_tokens":8},"output_tokens_details":{"reasoning_tokens":4}}}"#,
+            #"""
+            {"usage":{"input_tokens":10,"output_tokens":5,\#
+            "input_tokens_details":{"cached_tokens":8},\#
+            "output_tokens_details":{"reasoning_tokens":4}}}
+            """#,
             [10, 5, 8, 4]
         ),
         (
-            #"{"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":90,"cache_creation_input_tokens":7}}"#,
+            #"""
+            {"usage":{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":90,\#
+            "cache_creation_input_tokens":7}}
+            """#,
             [107, 5, 90, nil]
         ),
         (
@@ -86,35 +102,59 @@ struct AnswerOutputTests {
             [10, 5, 0, nil]
         ),
         (
-            #"{"choices":[{"usage":{"prompt_tokens":10,"completion_tokens":5,"cached_tokens":6}}]}"#,
+            #"""
+            {"choices":[{"usage":\#
+            {"prompt_tokens":10,"completion_tokens":5,"cached_tokens":6}}]}
+            """#,
             [10, 5, 6, nil]
         ),
         (
-            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1015,"completion_tokens_details":{"reasoning_tokens":1000}}}"#,
+            #"""
+            {"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":1015,\#
+            "completion_tokens_details":{"reasoning_tokens":1000}}}
+            """#,
             [10, 1_005, 0, 1_000]
         ),
         (
-            #"{"usage":{"prompt_tokens":9,"completion_tokens":664,"total_tokens":1994,"completion_tokens_details":{"reasoning_tokens":0}}}"#,
+            #"""
+            {"usage":{"prompt_tokens":9,"completion_tokens":664,"total_tokens":1994,\#
+            "completion_tokens_details":{"reasoning_tokens":0}}}
+            """#,
             [9, 1_985, 0, 1_321]
         ),
         (
-            #"{"usage":{"prompt_tokens":21,"completion_tokens":0,"completion_tokens_details":{"reasoning_tokens":60}}}"#,
+            #"""
+            {"usage":{"prompt_tokens":21,"completion_tokens":0,\#
+            "completion_tokens_details":{"reasoning_tokens":60}}}
+            """#,
             [21, 60, 0, 60]
         ),
         (
-            #"{"usage":{"prompt_tokens":21,"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":60}}}"#,
+            #"""
+            {"usage":{"prompt_tokens":21,"completion_tokens":100,\#
+            "completion_tokens_details":{"reasoning_tokens":60}}}
+            """#,
             [21, 100, 0, 60]
         ),
         (
-            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":7,"prompt_cache_miss_tokens":3}}"#,
+            #"""
+            {"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":7,\#
+            "prompt_cache_miss_tokens":3}}
+            """#,
             [10, 5, 7, nil]
         ),
         (
-            #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":900}}}"#,
+            #"""
+            {"usage":{"prompt_tokens":10,"completion_tokens":5,\#
+            "prompt_tokens_details":{"cached_tokens":900}}}
+            """#,
             [10, 5, 10, nil]
         ),
         (
-            #"{"usage":{"prompt_tokens":0,"input_tokens":10,"completion_tokens":5,"output_tokens":0}}"#,
+            #"""
+            {"usage":{"prompt_tokens":0,"input_tokens":10,"completion_tokens":5,\#
+            "output_tokens":0}}
+            """#,
             [10, 5, 0, nil]
         ),
         (
@@ -154,10 +194,12 @@ struct AnswerOutputTests {
     @Test func `any beginning of an answer shows the words that it has`() throws {
         let body = Array(
             #"""
-            {"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"wörd \u00fcber \ud83d\ude00 end","refusal":null},"logprobs":{"content":[{"token":"a","logprob":-1.5}]}}],"usage":{}}
+            {"id":"x","choices":[{"index":0,"message":{"role":"assistant",\#
+            "content":"wörd \u00fcber \ud83d\ude00 end","refusal":null},\#
+            "logprobs":{"content":[{"token":"a","logprob":-1.5}]}}],"usage":{}}
             """#.utf8
         )
-        let request = UpstreamRequest.chat(["messages": .array([])], model: nil)
+        let request = UpstreamRequest.chat(Array("{}".utf8), maxOutputTokens: 16)
         let whole = try #require(CutOffAnswer(body, to: request))
         var largest: Int64 = 0
         for count in 1...body.count {

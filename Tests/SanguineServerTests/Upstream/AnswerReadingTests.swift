@@ -40,7 +40,10 @@ struct AnswerReadingTests {
         Provider.chunk(#"{"role":"assistant","content":"Hello"}"#),
         Provider.chunk(#"{"content":", world."}"#),
         Provider.chunk(
-            #"{"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{"}}]}"#
+            #"""
+            {"tool_calls":[{"id":"c1","type":"function","function":{"name":"f",\#
+            "arguments":"{"}}]}
+            """#
         ),
         Provider.chunk(#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#),
         Provider.chunk("{}", finish: #""stop""#), Provider.usageChunk(),
@@ -94,7 +97,8 @@ struct AnswerReadingTests {
     @Test func `an answer in one piece keeps its bytes`() async throws {
         let body = #"""
             {"z":18446744073709551616,"choices":[{"message":{"role":"assistant","b":1,"a":1,
-            "content":"\ud800","a":2},"finish_reason":"stop"}], "usage":{"prompt_tokens":1,"completion_tokens":2}}
+            "content":"\ud800","a":2},"finish_reason":"stop"}],
+            "usage":{"prompt_tokens":1,"completion_tokens":2}}
             """#
         let (reply, charged) = try await ask(.init(body))
         #expect(reply.body == body)
@@ -103,10 +107,16 @@ struct AnswerReadingTests {
 
     @Test func `an answer in one piece keeps its order and numbers as a chunk`() async throws {
         let whole =
-            #"{"z":18446744073709551616,"choices":[{"message":{"content":"a"},"index":0,"finish_reason":"stop"}]}"#
+            #"""
+            {"z":18446744073709551616,"choices":[{"message":{"content":"a"},"index":0,\#
+            "finish_reason":"stop"}]}
+            """#
         let (reply, _) = try await ask(.init(whole), #"{"stream":true,\#(Self.question)}"#)
         let chunk =
-            #"{"z":18446744073709551616,"choices":[{"delta":{"content":"a"},"index":0,"finish_reason":"stop"}],"object":"chat.completion.chunk"}"#
+            #"""
+            {"z":18446744073709551616,"choices":[{"delta":{"content":"a"},"index":0,\#
+            "finish_reason":"stop"}],"object":"chat.completion.chunk"}
+            """#
         #expect(reply.body == "data: \(chunk)\n\ndata: [DONE]\n\n")
     }
 
@@ -116,7 +126,10 @@ struct AnswerReadingTests {
             streamed
             ? .events(Self.events)
             : .init(
-                #"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],\#(Provider.usage)}"#
+                #"""
+                {"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],\#
+                \#(Provider.usage)}
+                """#
             )
         let gzip = try #require(Gzip.compress(plain.body))
         let reply = Provider.Reply(type: plain.type + "\r\nContent-Encoding: gzip", bytes: gzip)

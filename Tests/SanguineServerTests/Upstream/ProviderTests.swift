@@ -12,7 +12,10 @@ import Testing
 @Suite("Providers", .bounded)
 struct ProviderTests {
     private static let tools =
-        #""tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"zone":{"type":"string"},"city":{"type":"string"}}}}}]"#
+        #"""
+        "tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object",\#
+        "properties":{"zone":{"type":"string"},"city":{"type":"string"}}}}}]
+        """#
 
     /// Seven tokens that are read cost 0.7, three that are written 3: together 4.
     private func withProvider(
@@ -101,7 +104,10 @@ struct ProviderTests {
     ) async throws {
         try await withProvider(provider) { guest, upstream in
             let body =
-                #"{"messages":[{"role":"user","content":"hi"}],\#(Self.tools),"stream":\#(streamed)}"#
+                #"""
+                {"messages":[{"role":"user","content":"hi"}],\#(Self.tools),\#
+                "stream":\#(streamed)}
+                """#
             let reply = try await guest.post("/v1/chat/completions", body, key: nil)
             #expect(reply.status == 200, "\(reply.body)")
             var arguments = ""

@@ -118,15 +118,16 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 96 && authority.balance().held == 0)
     }
 
-    @Test func `a call that fails costs nothing, and its problem is its answer`() async throws {
+    @Test func `a call that fails costs nothing, and runs again under its key`() async throws {
         authority.serve(Ask.self) { _ in throw Problem(.upstreamTimeout, "Ask again.") }
         #expect(await authority.answer(try ask("one")).problem?.code == .upstreamTimeout)
         authority.serve(Ask.self) { "You asked: \($0.question)" }
-        #expect(await authority.answer(try ask("one")).problem?.code == .upstreamTimeout)
         #expect(authority.balance().available == 100)
-        let other = await authority.answer(try await ask("two"))
-        #expect(try other.decoded(FunctionResult<String>.self).output == "You asked: why?")
-        #expect(authority.balance().available == 97)
+        for _ in 0..<2 {
+            let again = await authority.answer(try await ask("one"))
+            #expect(try again.decoded(FunctionResult<String>.self).output == "You asked: why?")
+            #expect(authority.balance().available == 97)
+        }
     }
 
     @Test func `a caller who leaves has the answer at the next try, and pays once`() async throws {
