@@ -146,7 +146,7 @@ extension EndToEnd {
                 let found = try await api.send(.GET, "/v1/calls/old-call", token: guest.token)
                 #expect(found.text.contains("Hello"), "\(found.text)")
                 let thought = try await api.daily("a-new-key", as: guest)
-                // What was kept does not say what was asked, so it is asked again: here of nobody.
+                // The kept answer does not say what was asked, so a model is asked: here is none.
                 #expect(thought.code == .upstreamMissing)
                 let balance = try await api.balance(of: guest)
                 #expect(balance.available + balance.held == 94)

@@ -65,8 +65,8 @@ public struct UpstreamReports: Sendable {
 /// ```
 ///
 /// Each upstream has a circuit breaker. One that takes no calls is passed over; one that fails is
-/// followed by the next, as the table of ``UpstreamBlame`` says. An account whose own calls fail at
-/// an upstream is kept from it, without the others.
+/// followed by the next, unless the request is at fault or the answer is too long. An account whose
+/// own calls fail at an upstream is kept out of it, and no other.
 ///
 /// The `Retry-After` or `retry-after-ms` of a 429, 503 or 529 pauses the upstream, for five minutes
 /// at most.
