@@ -241,7 +241,7 @@ struct CallCommands: Sendable {
             if let answer = try Idempotency.replay(row, fingerprint: fingerprint) {
                 return .ended(answer)
             }
-            // What is stored is a failure from before, after which the key runs again.
+            // The row has an earlier failure, after which the key runs again.
             if let new = call.unstored(at: now) { return .running(new) }
         }
         if case .done(let answer) = row?.state { return .ended(answer) }
@@ -281,7 +281,12 @@ struct CallCommands: Sendable {
             {
                 if hold.sent {
                     operation.state = .done(
-                        Self.unanswered(charge, isStreamed: operation.run != nil, draft.balance)
+                        Self.unanswered(
+                            charge,
+                            isFree: charge == 0 && !keepsUnits,
+                            isStreamed: operation.run != nil,
+                            draft.balance
+                        )
                     )
                     operation.at = now
                     changes.append(.put(.operation(operation)))
@@ -418,8 +423,12 @@ extension CallCommands {
         rows.append(.quota(period))
     }
 
+    /// The answer of a call that was lost.
+    ///
+    /// Its key runs again if it has cost nothing, and no part of it can have been seen.
     private static func unanswered(
         _ charge: Int64,
+        isFree: Bool,
         isStreamed: Bool,
         _ balance: BalanceRow
     ) -> StoredAnswer {
@@ -432,7 +441,7 @@ extension CallCommands {
         )
         // What was made of a stream is known.
         if isStreamed { problem = .interrupted }
-        problem.charged = charge
+        if isFree, !isStreamed { problem = .upstreamTooSlow } else { problem.charged = charge }
         return StoredAnswer(
             status: problem.status,
             body: AnswerEncoder.encode(problem),

@@ -150,6 +150,39 @@ struct ChargeMomentTests {
 
     // MARK: - The server dies
 
+    @Test func `a call in one piece that is lost and costs nothing runs again under its key`()
+        async throws
+    {
+        let rules = FunctionRules(price: Self.price(.onCompletion))
+        let function = { [steps] in
+            ScriptedFunction("f", rules) { _, _ async throws(Problem) in
+                try await steps.pass(1)
+                return .init(output: "whole", charge: .max)
+            }
+        }
+        let (storage, first) = (MemoryStorage(), function())
+        let world = CallWorld(first, over: storage)
+        let who = try await world.account()
+        let call = Task { _ = await world.answer(who, "k") }
+        try await first.waitForRuns(1)
+        world.storage.die()
+
+        let next = CallWorld(function(), over: storage)
+        _ = try await next.authority.recover()
+        let row = try await next.authority.operation(.init(account: who.account, key: "k"))
+        guard case .done(let told) = row?.state else {
+            Issue.record("The call has no end.")
+            return
+        }
+        #expect(JSONValue(bytes: told.body)["code"] == "upstream_timeout")
+        #expect(JSONValue(bytes: told.body)["charged"] == nil)
+        steps.allow(1)
+        #expect(await next.answer(who, "k").charged == 7)
+        #expect(await next.answer(who, "k").charged == 7)
+        #expect(try await spent(next, who) == Self.all)
+        call.cancel()
+    }
+
     @Test(arguments: ChargeMoment.allCases, [true, false])
     func `a call that is lost with its server costs what is charged on start`(
         moment: ChargeMoment,
@@ -182,7 +215,8 @@ struct ChargeMomentTests {
         let row = try await next.authority.operation(.init(account: who.account, key: "k"))
         if case .done(let answer) = row?.state {
             let charged = JSONValue(bytes: answer.body)["charged"]?.integer
-            #expect(charged == (moment == .onStart ? 7 : 0))
+            // In one piece and without a charge, it runs again under its key.
+            #expect(charged == (moment == .onStart ? 7 : isStreamed ? 0 : nil))
         } else {
             Issue.record("The call has no end.")
         }
@@ -205,7 +239,7 @@ struct ChargeMomentTests {
         #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
         steps.allow(3)
         let late = try await call.finished()
-        #expect(late.code == "upstream_timeout" && late.charged == (moment == .onStart ? 7 : 0))
+        #expect(late.code == "upstream_timeout" && late.charged == (moment == .onStart ? 7 : nil))
         #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
     }
 }
