@@ -3,12 +3,24 @@ import SanguineModel
 
 /// Puts the chunks of a stream together as the answer in one piece that was asked for.
 ///
-/// Invariant: the chunks were bounded by the stream that has read them.
+/// Each chunk is taken in as it comes: what is kept is about as large as the answer, not as the
+/// stream, whose framing can be many times that.
 struct CompletionAssembly: Sendable {
-    private var chunks: [[UInt8]] = []
+    private var members: [String: JSONValue] = [:]
+    private var choices: [Int64: Choice] = [:]
 
-    /// Adds a chunk.
-    mutating func add(_ event: UpstreamEvent) { chunks.append(event.chunk) }
+    /// Adds a chunk, which the stream has read as JSON.
+    mutating func add(_ event: UpstreamEvent) {
+        let json = try? JSONParser.parse(event.chunk, limits: .tolerant).value
+        guard case .object(let own) = json else { return }
+        for (name, value) in own where name != "choices" && value != .null {
+            members[name] = value
+        }
+        guard case .array(let parts) = own["choices"] else { return }
+        for part in parts {
+            choices[part["index"]?.integer ?? 0, default: Choice()].add(part)
+        }
+    }
 
     /// The answer in one piece.
     ///
@@ -28,19 +40,7 @@ struct CompletionAssembly: Sendable {
 
     /// A body such as an upstream sends that does not stream.
     private var body: [UInt8] {
-        var members: [String: JSONValue] = [:]
-        var choices: [Int64: Choice] = [:]
-        for chunk in chunks {
-            let json = try? JSONParser.parse(chunk, limits: .tolerant).value
-            guard case .object(let own) = json else { continue }
-            for (name, value) in own where name != "choices" && value != .null {
-                members[name] = value
-            }
-            guard case .array(let parts) = own["choices"] else { continue }
-            for part in parts {
-                choices[part["index"]?.integer ?? 0, default: Choice()].add(part)
-            }
-        }
+        var members = members
         members["object"] = "chat.completion"
         members["choices"] = .array(
             choices.sorted { $0.key < $1.key }.map { $0.value.json(index: $0.key) }
