@@ -127,6 +127,10 @@ struct RefusalFilter: Sendable {
     private static let gap = "…"
     /// Bytes of a prompt that are recognized in a message.
     private static let window = 8
+    /// Bytes of the longest prompt that is looked for in a message.
+    ///
+    /// That is done on a thread that connections share. A message about a longer one is left out.
+    private static let longestPrompt = 1 << 16
 
     /// Whether the caller wrote the request, and so knows the prompt.
     let isOfCallersRequest: Bool
@@ -174,6 +178,7 @@ struct RefusalFilter: Sendable {
     }
 
     private func withoutPrompt(_ text: String) -> String {
+        guard request?.promptBytes ?? 0 <= Self.longestPrompt else { return Self.gap }
         let bytes = Array(text.utf8)
         guard bytes.count >= Self.window else { return text }
         var starts: [[UInt8]: [Int]] = [:]
@@ -208,6 +213,14 @@ struct RefusalFilter: Sendable {
 }
 
 extension UpstreamRequest {
+    /// Bytes of the texts that a model reads, at most.
+    fileprivate var promptBytes: Int {
+        switch self {
+        case .prompt(let prompt): prompt.messages.reduce(0) { $0 + $1.textBytes }
+        case .chat(let body, _, _), .embeddings(let body, _): body.count
+        }
+    }
+
     /// The texts that a model reads.
     fileprivate var texts: [String] {
         switch self {
