@@ -237,7 +237,12 @@ struct ModelCall: Sendable {
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
-            logger.warning("The upstream failed", metadata: error.logged)
+            // Attempts are logged with their upstreams.
+            switch error {
+            case .unavailable, .videoUnreadable, .noFrames:
+                logger.warning("No upstream was asked", metadata: error.logged)
+            default: break
+            }
             if case .tooLarge(let limit) = error, progress.withLock({ $0.parts }) > 0 {
                 throw .answerTooLong(limit)
             }
