@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What of the benchmarks is run; an option that is not known is refused.
+/// The options of the benchmarks; unknown ones are refused.
 struct BenchmarkOptions: ParsableArguments {
     enum Part: String, CaseIterable, ExpressibleByArgument {
         case http, client, memory, live, habits, abuse, functions, litellm

@@ -126,7 +126,7 @@ extension EndToEnd {
                         #expect(end.head == nil || end.head == balance.head)
                         // One that failed without a charge runs again under its key.
                         let repeats = end.status >= 500 && end.charged == 0
-                        // But not while the upstream wants to be left alone.
+                        // It does not during a pause that the upstream has asked for.
                         if expected.retryAfter == nil {
                             let again = try await Self.call(isStreamed, server.api, guest)
                             #expect(repeats ? again.code == end.code : again == end)

@@ -124,7 +124,7 @@ struct Story: Sendable {
             }
             try timeline.note("refused: \(problem.detail)")
         }
-        // What is equal is what is shown: a refresh may bring a newer number of the feed meanwhile.
+        // A refresh may bring a newer feed number meanwhile, so only the shown values are compared.
         let after = try balance(client)
         try expect(
             after.available == before.available && after.held == before.held,

@@ -121,7 +121,8 @@ public struct FunctionLimits: Hashable, Sendable {
     ///
     /// Default: 100.
     public var drains: Int
-    /// How long a run may take.
+    /// How long a run may take whose answer comes in one piece, and how long one in parts may
+    /// pause; the server's `upstream.streamTimeout` bounds that in all.
     ///
     /// Default: `nil`, what the server gives its upstreams.
     public var timeout: Duration?

@@ -4,8 +4,8 @@ import SanguineModel
 ///
 /// An account whose calls have failed so often in a row is kept out for a while, twice as long
 /// after each failure that follows; then one call of it goes through at a time until one succeeds.
-/// So the upstream is protected also where one account alone calls it, and what that account sends
-/// keeps nobody else out.
+/// This protects an upstream that only one account calls, and an account's own failures keep no
+/// other account out.
 ///
 /// Invariants:
 /// 1. It remembers ``limit`` accounts at most: the one that failed longest ago is forgotten first.

@@ -21,7 +21,7 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// `max_ejection_time`), give or take a fifth, so that many servers do not probe at once. Then
 /// exactly one call goes through; its success closes the breaker.
 ///
-/// The failures that one account saw may be its own fault, so they do not open it alone: of the
+/// The failures of one account may be its own fault, so they cannot open the breaker: of the
 /// five in a row three count at most, and of the window five (``AccountGates`` keeps the account
 /// itself out). Failures that no account can cause, such as a refused connection, all count.
 ///
@@ -35,7 +35,7 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// 2. The breaker is never open, and no pause lasts, for longer than its rules allow.
 /// 3. A call that was let through before the breaker last opened or closed changes nothing but the
 ///    pause: an old success does not close it, an old failure does not open it again.
-/// 4. Failures that one account alone saw never open it.
+/// 4. Failures of a single account never open it.
 struct BreakerState: Hashable, Sendable {
     /// When the breaker opens, and for how long.
     struct Rules: Hashable, Sendable {
@@ -60,7 +60,7 @@ struct BreakerState: Hashable, Sendable {
         /// The longest pause that an upstream can ask for.
         var longestPause = Duration.seconds(300)
 
-        /// How long calls are kept out, the first time and each time that follows.
+        /// The time for which calls are kept out at the first opening and at each that follows.
         fileprivate func time(ofOpening number: Int, _ jitter: Double) -> Duration {
             let doubled = firstOpenTime * (1 << min(number - 1, 30))
             let factor = 1 - self.jitter + 2 * self.jitter * jitter
@@ -71,7 +71,7 @@ struct BreakerState: Hashable, Sendable {
     /// Leave for one call, which says how it ended by ``end(_:_:at:jitter:)``.
     struct Pass: Hashable, Sendable {
         fileprivate let era: UInt64
-        /// Whose call it is; `nil` for nobody's in particular.
+        /// The account that calls; `nil` for none in particular.
         fileprivate let account: Identifier?
         /// Whether it probes if its account may come back.
         fileprivate let isAccountProbe: Bool
@@ -246,7 +246,7 @@ struct BreakerState: Hashable, Sendable {
 /// Failures, with the accounts that saw them; bounded, because a count that is full opens a breaker
 /// or ages.
 private struct FailureCount: Hashable, Sendable {
-    /// Accounts that are told apart; the failures of more count in full.
+    /// The accounts that are counted one by one; failures of further ones count in full.
     private static let accountLimit = 64
 
     private var nobodys = 0

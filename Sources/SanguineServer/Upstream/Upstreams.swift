@@ -268,7 +268,7 @@ public struct Upstreams: Sendable {
         frames != nil && member.client.configuration.video == .frames
     }
 
-    /// The request as an upstream takes it: with pictures in place of videos, made once for all.
+    /// The request as an upstream takes it: videos as pictures, which are made once.
     private func form(
         of request: UpstreamRequest,
         for member: Member,
