@@ -1,0 +1,159 @@
+import SanguineModel
+import SanguineTesting
+import TestSupport
+import Testing
+
+@testable import SanguineAuthority
+
+/// A shared run that waits for its turn: it starts with the first turn that any of its calls gets.
+@Suite("Turns of shared runs", .bounded(.seconds(60)))
+struct SharedTurnTests {
+    /// Opens for the calls that keep an account busy.
+    private let gate = WatchedState(false)
+
+    /// A function whose answers are shared, and take long for inputs with `slow`.
+    private func function(
+        payer: FunctionRules.Payer = .first,
+        runningPerAccount: Int? = nil
+    ) -> ScriptedFunction {
+        var rules = FunctionRules(
+            price: .fixed(5).cached(1),
+            cache: .forever.public(sharing: "q", "slow"),
+            payer: payer
+        )
+        rules.limits.runningPerAccount = runningPerAccount
+        return ScriptedFunction("f", rules) { [gate] input, _ async throws(Problem) in
+            if input["slow"] != nil { try await gate.pass() }
+            return .init(output: "made", charge: 5)
+        }
+    }
+
+    private static let shared: JSONValue = ["q": "x"]
+
+    /// Starts a call that takes long, of an account that may have one at a time.
+    private func occupy(
+        _ who: Identity,
+        _ runs: Int,
+        _ function: ScriptedFunction,
+        in world: CallWorld
+    ) async throws -> Task<CallAnswer, Never> {
+        let slow: JSONValue = ["slow": .string(who.account.description)]
+        let call = Task { await world.answer(who, "slow", slow) }
+        try await function.waitForRuns(runs)
+        return call
+    }
+
+    /// Starts a call that shares the run, and waits until it is accepted as the given one in all.
+    private func share(
+        _ who: Identity,
+        _ accepted: Int,
+        in world: CallWorld
+    ) async throws -> Task<CallAnswer, Never> {
+        let call = Task { await world.answer(who, "k", Self.shared) }
+        try await world.told.wait(for: "call \(accepted)", found: { "\($0.origins.count)" }) {
+            $0.origins.count == accepted
+        }
+        return call
+    }
+
+    /// How many runs the server has at a time, of which an account gets a quarter, and how many
+    /// calls of the function an account may have running.
+    private static let limits: [(running: Int, perAccount: Int?)] = [(4, nil), (64, 1)]
+
+    @Test(arguments: FunctionRules.Payer.allCases, limits)
+    func `a call that shares a run does not wait for the account of the call that leads it`(
+        payer: FunctionRules.Payer,
+        limits: (running: Int, perAccount: Int?)
+    ) async throws {
+        let function = function(payer: payer, runningPerAccount: limits.perAccount)
+        let world = CallWorld(function, limits: CallRunner.Limits(running: limits.running))
+        let (lead, follow) = (try await world.account(1), try await world.account(2))
+        let slow = try await occupy(lead, 1, function, in: world)
+        let leading = try await share(lead, 2, in: world)
+        try await eventually("the run waits") { world.runner.counts.waiting == 1 }
+        let answer = try await share(follow, 3, in: world).finished()
+        #expect(answer.output == "made" && answer.charged == (payer == .first ? 1 : 5))
+        // The call that leads has the same answer, and pays for it, without a turn of its own.
+        #expect(try await leading.finished().charged == 5)
+        #expect(world.runner.counts == (1, 0) && function.runCount == 2)
+        gate.open()
+        #expect(try await slow.finished().output == "made")
+        #expect(try await world.balance(lead).available == 90)
+        #expect(try await world.balance(follow).available == (payer == .first ? 99 : 95))
+        #expect(try await world.isSound())
+    }
+
+    @Test func `a call that ends while its run waits takes the run from no other call`()
+        async throws
+    {
+        let function = function(payer: .each)
+        let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
+        let (lead, follow) = (try await world.account(1), try await world.account(2))
+        let slow = [
+            try await occupy(lead, 1, function, in: world),
+            try await occupy(follow, 2, function, in: world),
+        ]
+        let leading = try await share(lead, 3, in: world)
+        let following = try await share(follow, 4, in: world)
+        try await eventually("the run waits") { world.runner.counts.waiting == 1 }
+        let ending = try await world.cancel(lead, "k")
+        #expect(ending.state == .cancelled && ending.charged == 0)
+        #expect(try await leading.finished().code == "call_cancelled")
+        gate.open()
+        let answer = try await following.finished()
+        #expect(answer.output == "made" && answer.charged == 5)
+        for call in slow { #expect(try await call.finished().output == "made") }
+        #expect(function.runCount == 3)
+        #expect(try await world.balance(lead).available == 95)
+        #expect(try await world.balance(follow).available == 90)
+        // The answer is kept although the call that led its run has ended before.
+        #expect(await world.answer(lead, "k2", Self.shared).isFromCache)
+        await world.runner.waitUntilIdle()
+        #expect(world.runner.counts == (0, 0))
+        #expect(try await world.isSound())
+    }
+
+    @Test func `a call that leaves gives up its turn in a run that waits on`() async throws {
+        let function = function(payer: .each)
+        let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
+        let (lead, follow) = (try await world.account(1), try await world.account(2))
+        let slow = [
+            try await occupy(lead, 1, function, in: world),
+            try await occupy(follow, 2, function, in: world),
+        ]
+        let leading = try await share(lead, 3, in: world)
+        let following = try await share(follow, 4, in: world)
+        try await eventually("the run waits") { world.runner.counts.waiting == 1 }
+        #expect(try await world.cancel(follow, "k").charged == 0)
+        #expect(try await following.finished().code == "call_cancelled")
+        gate.open()
+        #expect(try await leading.finished().charged == 5)
+        for call in slow { #expect(try await call.finished().charged == 5) }
+        #expect(try await world.balance(follow).available == 95)
+        await world.runner.waitUntilIdle()
+        #expect(world.runner.counts == (0, 0))
+    }
+
+    @Test func `a run that no call gets a turn for in time is made by nobody, and costs nothing`()
+        async throws
+    {
+        let function = function(payer: .each)
+        let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
+        let (lead, follow) = (try await world.account(1), try await world.account(2))
+        let slow = [
+            try await occupy(lead, 1, function, in: world),
+            try await occupy(follow, 2, function, in: world),
+        ]
+        let calls = [
+            try await share(lead, 3, in: world), try await share(follow, 4, in: world),
+        ]
+        try await world.delay.waitForSleepers(1, dueIn: .seconds(60))
+        world.delay.advance(by: .seconds(60))
+        for call in calls { #expect(try await call.finished().code == "overloaded") }
+        #expect(function.runCount == 2 && world.runner.counts == (2, 0))
+        gate.open()
+        for call in slow { #expect(try await call.finished().charged == 5) }
+        #expect(try await world.balance(lead).available == 95)
+        #expect(try await world.balance(follow).available == 95)
+    }
+}
