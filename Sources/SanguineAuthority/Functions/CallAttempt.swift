@@ -94,7 +94,9 @@ struct CallAttempt: Sendable {
         let now = authority.clock.now()
         let id = Identifier(at: now)
         let name = function.name
-        return Flight(id: id, at: now, isStreamed: isStreamed) { [runner, rules, identity] flight in
+        let turn = services.queue.turn(of: name, rules.limits)
+        return Flight(id: id, at: now, isStreamed: isStreamed, turn: turn) {
+            [runner, rules, identity] flight in
             runner.unread(flight, of: name, rules, identity.account)
         }
     }
@@ -171,14 +173,17 @@ struct CallAttempt: Sendable {
         var places = places(prepared.unavailable, prepared)
         let repetition = count(prepared, &places)
         // Whoever can leave at once is accepted as sent: one commit less to wait for.
-        let slot =
-            places.unavailable == nil
-            ? services.queue.tryEnter(caller, function.name, rules.limits) : nil
-        var terms = terms(prepared, of: flight, mayWait: slot == nil)
+        let hasTurn = places.unavailable == nil && flight.turn.tryTake(caller)
+        var terms = terms(prepared, of: flight, mayWait: !hasTurn)
         terms.unavailable = places.unavailable
         let expiresAt = services.uptime() + terms.life
         var isAccepted = false
-        defer { if !isAccepted, let repetition { runner.takeBack(repetition) } }
+        defer {
+            if !isAccepted {
+                flight.turn.leave()
+                if let repetition { runner.takeBack(repetition) }
+            }
+        }
         let call: AcceptedCall
         switch try await start(.success(terms)) {
         case .replayed(let answer, let run): return reply(answer, run: run, .replayed)
@@ -189,6 +194,7 @@ struct CallAttempt: Sendable {
             call,
             flight,
             .price,
+            ticket: flight.turn.join(caller),
             paysForOthers: rules.payer == .first,
             isPlain: !reader.wantsParts,
             expiresAt: expiresAt,
@@ -207,7 +213,6 @@ struct CallAttempt: Sendable {
             settings: question.settings,
             key: question.key,
             leader: running,
-            caller: caller,
             isSent: terms.isSent,
             acceptedAt: services.uptime(),
             // Files are read and written out for the upstream, which takes long.
@@ -215,7 +220,7 @@ struct CallAttempt: Sendable {
         )
         // Unstructured on purpose: the charge must not be cancelled with the request.
         Task(executorPreference: run.executor) {
-            await run.perform(slot)
+            await run.perform()
             places.call?.leave()
             places.files?.leave()
         }
@@ -262,6 +267,7 @@ struct CallAttempt: Sendable {
             call,
             flight,
             isFirstPaying ? .cached(cached) : .price,
+            ticket: flight.turn.join(caller),
             isPlain: !reader.wantsParts,
             expiresAt: expiresAt,
             fingerprint: submission.fingerprint,

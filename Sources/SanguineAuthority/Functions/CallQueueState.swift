@@ -1,7 +1,10 @@
 import SanguineModel
 
-/// Which calls run, and which wait: bounded in all, by account and by function, and fair between
+/// Which runs go on, and which wait: bounded in all, by account and by function, and fair between
 /// accounts.
+///
+/// Each call that wants a run has a ticket. A run that several calls want starts with the first of
+/// their tickets that may; it counts for the account of that one, and the others leave the line.
 ///
 /// Accounts that wait take turns; the calls of one account keep their order, except that one whose
 /// function is at its limit is stepped over. So an account with a thousand calls delays another
@@ -12,10 +15,13 @@ import SanguineModel
 ///    function, and of a function by an account.
 /// 2. A call that may run does not wait: what waits is held back by a limit.
 /// 3. `turns` has each account that waits once.
+/// 4. A ticket that waits is in its account's line and among those of its run.
 struct CallQueueState: Sendable {
-    /// A call that wants to run.
+    /// A call that waits for its run, or that the run counts for.
     struct Ticket: Hashable, Sendable {
         var number: UInt64
+        /// The run that the call wants, perhaps with others.
+        var run: UInt64
         var account: Identifier
         /// Where the request came from, if it came from anywhere.
         var address: String?
@@ -40,6 +46,8 @@ struct CallQueueState: Sendable {
     private var functions: [String: Int] = [:]
     private var pairs: [Pair: Int] = [:]
     private var waiting: [Identifier: [Ticket]] = [:]
+    /// The tickets that wait, by their runs.
+    private var runs: [UInt64: [Ticket]] = [:]
     private var turns: [Identifier] = []
 
     /// Creates a queue.
@@ -57,10 +65,10 @@ struct CallQueueState: Sendable {
     /// How many run.
     var running: Int { count }
 
-    /// How many wait.
-    var waitingCount: Int { waiting.values.reduce(0) { $0 + $1.count } }
+    /// How many runs wait.
+    var waitingCount: Int { runs.count }
 
-    /// Lets a call run, unless a limit holds it back.
+    /// Lets the run of a call start, unless a limit holds it back.
     ///
     /// It overtakes nobody who could run: whoever waits is held back by a limit.
     mutating func tryStart(_ ticket: Ticket) -> Bool {
@@ -69,20 +77,21 @@ struct CallQueueState: Sendable {
         return true
     }
 
-    /// Puts a call behind those of its account.
+    /// Puts a call behind those of its account, unless its run starts at once.
     ///
-    /// - Returns: Whether it runs at once.
+    /// - Returns: Whether it does.
     mutating func enter(_ ticket: Ticket) -> Bool {
         if tryStart(ticket) { return true }
         if waiting[ticket.account] == nil { turns.append(ticket.account) }
         waiting[ticket.account, default: []].append(ticket)
+        runs[ticket.run, default: []].append(ticket)
         checkInvariants()
         return false
     }
 
-    /// A call has ended.
+    /// A run has ended that has started with the ticket.
     ///
-    /// - Returns: Those that run now.
+    /// - Returns: The tickets with which others start now.
     mutating func leave(_ ticket: Ticket) -> [Ticket] {
         count -= 1
         Self.subtract(ticket.account, from: &accounts)
@@ -92,13 +101,23 @@ struct CallQueueState: Sendable {
         return startMore()
     }
 
-    /// A call that waits gives up.
+    /// A call that waits gives up; its run waits on if another call wants it.
     ///
-    /// - Returns: Whether it has waited.
+    /// - Returns: Whether the call has waited.
     mutating func giveUp(_ ticket: Ticket) -> Bool {
-        guard let place = waiting[ticket.account]?.firstIndex(of: ticket) else { return false }
-        remove(at: place, of: ticket.account)
+        guard let place = runs[ticket.run]?.firstIndex(of: ticket) else { return false }
+        runs[ticket.run]?.remove(at: place)
+        if runs[ticket.run]?.isEmpty == true { runs[ticket.run] = nil }
+        removeFromLines([ticket])
+        checkInvariants()
         return true
+    }
+
+    /// A run waits no longer; all of its calls leave the line.
+    mutating func giveUp(run: UInt64) {
+        guard let tickets = runs.removeValue(forKey: run) else { return }
+        removeFromLines(tickets)
+        checkInvariants()
     }
 
     private mutating func startMore() -> [Ticket] {
@@ -111,26 +130,28 @@ struct CallQueueState: Sendable {
         return started
     }
 
-    /// Takes the next call that may run; its account goes to the end of the line.
+    /// The next ticket with which a run may start; its account goes to the end of the line.
     private mutating func nextTicket() -> Ticket? {
         guard count < limit else { return nil }
         for (turn, account) in turns.enumerated() {
-            guard let tickets = waiting[account],
-                let place = tickets.firstIndex(where: { mayRun($0) })
-            else { continue }
+            guard let ticket = waiting[account]?.first(where: { mayRun($0) }) else { continue }
             turns.remove(at: turn)
             turns.append(account)
-            remove(at: place, of: account)
-            return tickets[place]
+            return ticket
         }
         return nil
     }
 
-    private mutating func remove(at place: Int, of account: Identifier) {
-        waiting[account]?.remove(at: place)
-        guard waiting[account]?.isEmpty == true else { return }
-        waiting[account] = nil
-        turns.removeAll { $0 == account }
+    private mutating func removeFromLines(_ tickets: [Ticket]) {
+        let numbers = Set(tickets.map(\.number))
+        var isEmptied = false
+        for account in Set(tickets.map(\.account)) {
+            waiting[account]?.removeAll { numbers.contains($0.number) }
+            guard waiting[account]?.isEmpty == true else { continue }
+            waiting[account] = nil
+            isEmptied = true
+        }
+        if isEmptied { turns.removeAll { waiting[$0] == nil } }
     }
 
     private func mayRun(_ ticket: Ticket) -> Bool {
@@ -143,6 +164,7 @@ struct CallQueueState: Sendable {
     }
 
     private mutating func start(_ ticket: Ticket) {
+        if let tickets = runs.removeValue(forKey: ticket.run) { removeFromLines(tickets) }
         count += 1
         accounts[ticket.account, default: 0] += 1
         if let address = ticket.address { addresses[address, default: 0] += 1 }
@@ -160,5 +182,6 @@ struct CallQueueState: Sendable {
         assert(addresses.values.allSatisfy { $0 <= addressShare })
         assert(accounts.values.reduce(0, +) == count)
         assert(Set(turns) == Set(waiting.keys) && turns.count == waiting.count)
+        assert(Set(waiting.values.joined()) == Set(runs.values.joined()))
     }
 }

@@ -36,8 +36,6 @@ struct CallRun: Sendable {
     /// Where the result is kept; `nil` if it is not.
     let key: ResultKey?
     let leader: RunningCall
-    /// Whose turn it is.
-    let caller: CallQueue.Caller
     /// Whether the leader was accepted as sent.
     let isSent: Bool
     /// When the leader was accepted, by ``RunServices/uptime``.
@@ -49,10 +47,8 @@ struct CallRun: Sendable {
     private var authority: Authority { services.authority }
 
     /// Runs to the end, and settles the leader.
-    ///
-    /// - Parameter slot: The right to run, if the call has it already.
-    func perform(_ slot: CallQueue.Slot?) async {
-        let end = await flight.begin(on: executor) { await run(slot) }
+    func perform() async {
+        let end = await flight.begin(on: executor) { await run() }
         flight.log.end()
         let changes = self.changes(after: end)
         let result = await services.settle(leader, end, with: changes.all)
@@ -69,23 +65,17 @@ struct CallRun: Sendable {
 
     // MARK: - The run
 
-    private func run(_ slot: CallQueue.Slot?) async -> FlightEnd {
-        let turn: CallQueue.Slot
-        if let slot {
-            turn = slot
-        } else {
-            guard let next = await nextTurn() else {
-                return undone ?? flight.cutReason.map { .cut($0, wasSent: false) }
-                    ?? .withdrawn(.noTurn)
-            }
-            turn = next
+    private func run() async -> FlightEnd {
+        guard let caller = await nextTurn() else {
+            return undone ?? flight.cutReason.map { .cut($0, wasSent: false) }
+                ?? .withdrawn(.noTurn)
         }
-        defer { turn.leave() }
+        defer { flight.turn.leave() }
         if let undone { return undone }
         if let end = await leave() { return end }
         let writer =
             flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
-        let end = await made()
+        let end = await made(in: caller)
         // What it is about to store must not come after the end, which may have more of the same.
         writer?.cancel()
         await writer?.value
@@ -102,9 +92,9 @@ struct CallRun: Sendable {
         return .withdrawn(.stopping)
     }
 
-    private func made() async -> FlightEnd {
+    private func made(in caller: CallQueue.Caller) async -> FlightEnd {
         do throws(Problem) {
-            let outcome = try await prepared.run(context)
+            let outcome = try await prepared.run(context(caller))
             let charge = min(max(0, outcome.charge), prepared.hold)
             let output = outcome.output
             let written = outcome.written
@@ -125,34 +115,30 @@ struct CallRun: Sendable {
         }
     }
 
-    /// Waits for a turn, but not for ever.
-    private func nextTurn() async -> CallQueue.Slot? {
-        await withTaskGroup(of: CallQueue.Slot?.self) { group in
-            group.addTask {
-                await services.queue.enter(caller, name, rules.limits)
-            }
-            group.addTask {
-                try? await services.delay.sleep(for: services.queueTime)
-                return nil
-            }
-            let first = await group.next() ?? nil
-            group.cancelAll()
-            // A turn that came at the last moment is given back when it is let go.
-            return first
+    /// Waits for the turn of any call that wants the run, but not for ever.
+    ///
+    /// - Returns: The caller that the run counts for; `nil` if there was no turn in time.
+    private func nextTurn() async -> CallQueue.Caller? {
+        if let holder = flight.turn.holder { return holder }
+        let patience = Task {
+            guard (try? await services.delay.sleep(for: services.queueTime)) != nil else { return }
+            flight.turn.stopWaiting()
         }
+        defer { patience.cancel() }
+        return await flight.turn.wait()
     }
 
     /// Records that the call leaves now, or takes it back if the storage does not.
     ///
     /// - Returns: `nil` if it may leave.
     private func leave() async -> FlightEnd? {
-        if prepared.isSent, !isSent, flight.cutReason == nil {
+        // A leader that has ended its call is settled, and has nothing to mark.
+        if prepared.isSent, !isSent, flight.cutReason == nil, !leader.endsEarly {
             // By elapsed time: a clock that jumps ends no call that runs.
             guard services.uptime() < leader.expiresAt else { return .failed(.expiredUnsent) }
             do throws(Problem) {
-                guard try await authority.markSent(leader.call, evenLate: true) else {
-                    return .failed(.expiredUnsent)
-                }
+                let isMarked = try await authority.markSent(leader.call, evenLate: true)
+                guard isMarked || leader.endsEarly else { return .failed(.expiredUnsent) }
             } catch {
                 return .withdrawn(error)
             }
@@ -160,10 +146,10 @@ struct CallRun: Sendable {
         return flight.send().map { .cut($0, wasSent: false) }
     }
 
-    private var context: CallContext {
+    private func context(_ caller: CallQueue.Caller) -> CallContext {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
-            leader: leader.call.account,
+            caller: caller.account,
             settings: settings,
             isStreamed: flight.isStreamed,
             write: { [flight, services, name, acceptedAt] text, bytes in

@@ -26,7 +26,7 @@ enum FlightEnd: Sendable {
 /// 3. It is cut short only if no call wants it any more, or all of its readers have left and its
 ///    rules say so. Nobody joins a run that is cut short.
 ///
-/// Mutable state: `state`, by its mutex; log, election and ending guard their own.
+/// Mutable state: `state`, by its mutex; turn, log, election and ending guard their own.
 final class Flight: Sendable {
     private struct State {
         /// Calls that want it.
@@ -58,6 +58,8 @@ final class Flight: Sendable {
     let beganAt: Timestamp
     /// Whether the answer comes in parts.
     let isStreamed: Bool
+    /// Its turn, for which each call that wants it stands in line.
+    let turn: CallQueue.Turn
     /// The parts.
     let log = AnswerLog()
     /// Whether the leading call was accepted.
@@ -74,11 +76,13 @@ final class Flight: Sendable {
         id: Identifier,
         at now: Timestamp,
         isStreamed: Bool,
+        turn: CallQueue.Turn,
         onUnread: @escaping @Sendable (Flight) -> Void
     ) {
         self.id = id
         beganAt = now
         self.isStreamed = isStreamed
+        self.turn = turn
         self.onUnread = onUnread
     }
 

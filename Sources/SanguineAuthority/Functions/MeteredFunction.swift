@@ -48,8 +48,8 @@ package struct FunctionInput: Sendable {
 package struct CallContext: Sendable {
     /// Who asks; `nil` where the answer is for everybody.
     package var account: Identifier?
-    /// The account whose call leads the run, for counting failures; no answer may depend on it.
-    package var leader: Identifier?
+    /// The account whose turn the run has, for counting failures; no answer may depend on it.
+    package var caller: Identifier?
     /// The members of the account's settings on which the answer depends, as of when the call was
     /// found not to be answered yet; see ``FunctionInput/settings``.
     package var settings: [String: JSONValue]
@@ -72,7 +72,7 @@ package struct CallContext: Sendable {
     /// Creates a context; what is not given does nothing.
     package init(
         account: Identifier? = nil,
-        leader: Identifier? = nil,
+        caller: Identifier? = nil,
         settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
@@ -84,7 +84,7 @@ package struct CallContext: Sendable {
         }
     ) {
         self.account = account
-        self.leader = leader
+        self.caller = caller
         self.settings = settings
         self.isStreamed = isStreamed
         self.write = write

@@ -4,7 +4,8 @@ import Synchronization
 /// A call that was accepted by this process and is not settled yet: what it waits for, and what is
 /// given to those who wait for it.
 ///
-/// Invariant: it wants its run until it is settled, and leaves it once.
+/// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in line
+/// for the run's turn, if that has not begun.
 ///
 /// Mutable state: `state`, by its mutex; the ending guards its own.
 final class RunningCall: Sendable {
@@ -20,6 +21,8 @@ final class RunningCall: Sendable {
     let call: AcceptedCall
     /// The run that makes its answer.
     let flight: Flight
+    /// Its place in line for the run's turn; `nil` if the run had that already.
+    private let ticket: CallQueue.Ticket?
     /// What a whole answer to it costs, given what the run has cost.
     let terms: Terms
     /// Whether others, who share its run, do not pay for that.
@@ -51,6 +54,7 @@ final class RunningCall: Sendable {
         _ call: AcceptedCall,
         _ flight: Flight,
         _ terms: Terms,
+        ticket: CallQueue.Ticket?,
         paysForOthers: Bool = false,
         isPlain: Bool,
         expiresAt: Duration,
@@ -60,6 +64,7 @@ final class RunningCall: Sendable {
     ) {
         self.call = call
         self.flight = flight
+        self.ticket = ticket
         self.terms = terms
         self.paysForOthers = paysForOthers
         self.isPlain = isPlain || !flight.isStreamed
@@ -72,6 +77,9 @@ final class RunningCall: Sendable {
     /// The run whose parts the answer has; `nil` if it comes in one piece.
     var run: Identifier? { flight.isStreamed ? flight.id : nil }
 
+    /// Whether its owner ends it before its run.
+    var endsEarly: Bool { state.withLock { $0.limit != nil } }
+
     /// Wants its run no more.
     func leave() {
         let isUnread = state.withLock { state -> Bool? in
@@ -79,7 +87,9 @@ final class RunningCall: Sendable {
             state.hasLeft = true
             return state.isUnread
         }
-        if let isUnread { flight.leave(isUnread: isUnread) }
+        guard let isUnread else { return }
+        if let ticket { flight.turn.giveBack(ticket) }
+        flight.leave(isUnread: isUnread)
     }
 
     // MARK: - Readers

@@ -216,7 +216,7 @@ struct ModelCall: Sendable {
             let answer = try await upstreams.answer(
                 request,
                 among: names,
-                for: context.leader,
+                for: context.caller,
                 within: context.isStreamed ? max(timeout, streamTimeout) : timeout,
                 silence: timeout,
                 streamed: context.isStreamed

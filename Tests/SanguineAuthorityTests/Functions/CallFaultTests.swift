@@ -85,11 +85,19 @@ struct CallFaultTests {
         async throws
     {
         let calls = LiveCalls()
+        let queue = CallQueue(limit: 1, accountShare: 1)
         func call(_ number: UInt64) -> RunningCall {
-            RunningCall(
+            let flight = Flight(
+                id: .numbered(number),
+                at: ManualClock.start,
+                isStreamed: false,
+                turn: queue.turn(of: "f", FunctionLimits())
+            ) { _ in }
+            return RunningCall(
                 AcceptedCall(operation: .numbered(number), account: .numbered(1), key: "k"),
-                Flight(id: .numbered(number), at: ManualClock.start, isStreamed: false) { _ in },
+                flight,
                 .price,
+                ticket: nil,
                 isPlain: true,
                 expiresAt: .seconds(600),
                 fingerprint: Fingerprint("k"),

@@ -14,12 +14,14 @@ struct CallQueueTests {
         _ number: UInt64,
         _ account: UInt64 = 1,
         _ function: String = "f",
+        run: UInt64? = nil,
         from address: String? = nil,
         running: Int? = nil,
         runningPerAccount: Int? = nil
     ) -> Ticket {
         Ticket(
             number: number,
+            run: run ?? number,
             account: .numbered(account),
             address: address,
             function: function,
@@ -41,6 +43,7 @@ struct CallQueueTests {
         func tryStart(_ ticket: Ticket) -> Bool { state.tryStart(ticket) }
         func leave(_ ticket: Ticket) -> [Ticket] { state.leave(ticket) }
         func giveUp(_ ticket: Ticket) -> Bool { state.giveUp(ticket) }
+        func giveUp(run: UInt64) { state.giveUp(run: run) }
     }
 
     private func queue(_ limit: Int, account: Int? = nil, address: Int? = nil) -> Line {
@@ -130,6 +133,41 @@ struct CallQueueTests {
         #expect(queue.leave(ticket(3)) == [] && queue.running == 0)
     }
 
+    // MARK: - Runs that several calls want
+
+    @Test func `a run starts with the first ticket that may, and the others leave the line`() {
+        let queue = queue(4, account: 1)
+        #expect(queue.enter(ticket(1, 1)) && queue.enter(ticket(2, 2)))
+        #expect(!queue.enter(ticket(3, 1, run: 50)) && !queue.enter(ticket(4, 2, run: 50)))
+        #expect(!queue.enter(ticket(5, 1)) && queue.waitingCount == 2)
+        #expect(queue.leave(ticket(2, 2)) == [ticket(4, 2, run: 50)])
+        #expect((queue.running, queue.waitingCount) == (2, 1))
+        // It has the turn of the second account, and none of the first.
+        #expect(queue.leave(ticket(1, 1)) == [ticket(5, 1)])
+        #expect(!queue.enter(ticket(6, 2)))
+        #expect(queue.leave(ticket(4, 2, run: 50)) == [ticket(6, 2)])
+    }
+
+    @Test func `a ticket of an account with a free turn starts the run at once`() {
+        let queue = queue(4, account: 1)
+        #expect(queue.enter(ticket(1, 1)))
+        #expect(!queue.enter(ticket(2, 1, run: 50)) && !queue.enter(ticket(3, 1, run: 50)))
+        #expect(queue.enter(ticket(4, 2, run: 50)))
+        #expect((queue.running, queue.waitingCount) == (2, 0))
+        #expect(queue.leave(ticket(1, 1)) == [])
+    }
+
+    @Test func `a run waits on for the tickets that are left when one gives up`() {
+        let queue = queue(1)
+        #expect(queue.enter(ticket(1)))
+        #expect(!queue.enter(ticket(2, 2, run: 50)) && !queue.enter(ticket(3, 3, run: 50)))
+        #expect(queue.giveUp(ticket(2, 2, run: 50)) && queue.waitingCount == 1)
+        #expect(queue.leave(ticket(1)) == [ticket(3, 3, run: 50)])
+        #expect(!queue.enter(ticket(4, 2, run: 60)) && !queue.enter(ticket(5, 3, run: 60)))
+        queue.giveUp(run: 60)
+        #expect(queue.waitingCount == 0 && queue.leave(ticket(3, 3, run: 50)) == [])
+    }
+
     /// The same rules, said as simply as can be.
     private struct Naive {
         var limit: Int
@@ -138,6 +176,12 @@ struct CallQueueTests {
         var running: [Ticket] = []
         /// Those that wait, in the order in which they came.
         var waiting: [Ticket] = []
+
+        /// A run counts for one call, and no other one waits for it.
+        mutating func start(_ ticket: Ticket) {
+            waiting.removeAll { $0.run == ticket.run }
+            running.append(ticket)
+        }
 
         func mayRun(_ ticket: Ticket) -> Bool {
             func count(_ isSame: (Ticket) -> Bool) -> Int { running.count { isSame($0) } }
@@ -150,6 +194,25 @@ struct CallQueueTests {
                     $0.function == ticket.function && $0.account == ticket.account
                 } < ticket.runningPerAccount ?? .max
         }
+    }
+
+    /// A ticket of some account: for a run of its own, or for one that waits already.
+    private func ticket(
+        _ number: UInt64,
+        in naive: Naive,
+        using random: inout SplitMix64
+    ) -> Ticket {
+        let shared = Bool.random(using: &random) ? naive.waiting.randomElement(using: &random) : nil
+        let function = shared?.function ?? ["f", "g", "h"].randomElement(using: &random) ?? ""
+        return ticket(
+            number,
+            .random(in: 1...5, using: &random),
+            function,
+            run: shared?.run,
+            from: ["a", "b", nil].randomElement(using: &random) ?? nil,
+            running: function == "g" ? 2 : nil,
+            runningPerAccount: function == "h" ? 1 : nil
+        )
     }
 
     @Test(arguments: 1...40)
@@ -169,18 +232,10 @@ struct CallQueueTests {
             switch Int.random(in: 0..<5, using: &random) {
             case 0, 1:
                 number += 1
-                let function = ["f", "g", "h"].randomElement(using: &random) ?? ""
-                let new = ticket(
-                    number,
-                    .random(in: 1...5, using: &random),
-                    function,
-                    from: ["a", "b", nil].randomElement(using: &random) ?? nil,
-                    running: function == "g" ? 2 : nil,
-                    runningPerAccount: function == "h" ? 1 : nil
-                )
+                let new = ticket(number, in: naive, using: &random)
                 let mayRun = naive.mayRun(new)
                 if queue.enter(new) != mayRun { faults.append("\(step): enter") }
-                if mayRun { naive.running.append(new) } else { naive.waiting.append(new) }
+                if mayRun { naive.start(new) } else { naive.waiting.append(new) }
             case 2, 3:
                 guard let old = naive.running.randomElement(using: &random) else { continue }
                 naive.running.removeAll { $0 == old }
@@ -190,9 +245,12 @@ struct CallQueueTests {
                         $0.account == next.account && naive.mayRun($0)
                     }
                     if earlier != next { faults.append("\(step): out of order") }
-                    naive.waiting.removeAll { $0 == next }
-                    naive.running.append(next)
+                    naive.start(next)
                 }
+            case 4 where step % 5 == 0:
+                guard let run = naive.waiting.randomElement(using: &random)?.run else { continue }
+                queue.giveUp(run: run)
+                naive.waiting.removeAll { $0.run == run }
             default:
                 guard let old = naive.waiting.randomElement(using: &random) else { continue }
                 if !queue.giveUp(old) { faults.append("\(step): it did not wait") }
@@ -201,8 +259,12 @@ struct CallQueueTests {
             if naive.waiting.contains(where: { naive.mayRun($0) }) {
                 faults.append("\(step): idle")
             }
-            if (queue.running, queue.waitingCount) != (naive.running.count, naive.waiting.count) {
+            let runs = Set(naive.waiting.map(\.run))
+            if (queue.running, queue.waitingCount) != (naive.running.count, runs.count) {
                 faults.append("\(step): counts")
+            }
+            if !runs.isDisjoint(with: naive.running.map(\.run)) {
+                faults.append("\(step): a run waits that goes on")
             }
         }
         #expect(faults.prefix(5) == [])
@@ -216,33 +278,68 @@ struct CallQueueTests {
         CallQueue.Caller(account: .numbered(account))
     }
 
-    @Test func `a slot that nobody holds any more is given back, and twice is once`() async throws {
+    @Test func `a turn is given back when its last reference is gone, and only once`() {
         let queue = CallQueue(limit: 1, accountShare: 1)
-        var slot = queue.tryEnter(caller(1), "f", limits)
-        #expect(slot != nil && queue.tryEnter(caller(2), "f", limits) == nil)
-        slot?.leave()
-        slot?.leave()
+        let first = queue.turn(of: "f", limits)
+        var second: CallQueue.Turn? = queue.turn(of: "f", limits)
+        #expect(first.tryTake(caller(1)) && second?.tryTake(caller(2)) == false)
+        #expect(first.holder == caller(1) && second?.holder == nil)
+        first.leave()
+        first.leave()
         #expect(queue.counts == (0, 0))
-        slot = queue.tryEnter(caller(2), "f", limits)
-        #expect(queue.counts == (1, 0))
-        slot = nil
+        #expect(second?.tryTake(caller(2)) == true && queue.counts == (1, 0))
+        second = nil
         #expect(queue.counts == (0, 0))
     }
 
     @Test func `a call that is cancelled while it waits leaves the line`() async throws {
         let queue = CallQueue(limit: 1, accountShare: 1)
-        let slot = queue.tryEnter(caller(1), "f", limits)
+        let turn = queue.turn(of: "f", limits)
+        #expect(turn.tryTake(caller(1)))
         let waiting = Task { await queue.enter(caller(2), "f", limits) }
         try await eventually("one waits") { queue.counts.waiting == 1 }
         waiting.cancel()
         #expect(try await waiting.finished() == nil)
         #expect(queue.counts == (1, 0))
-        slot?.leave()
+        turn.leave()
         let late = Task {
             withUnsafeCurrentTask { $0?.cancel() }
-            return await queue.enter(caller(3), "f", limits)
+            let turn = queue.turn(of: "f", limits)
+            return await turn.wait()
         }
         #expect(try await late.finished() == nil)
         #expect(queue.counts == (0, 0))
+    }
+
+    @Test func `a turn is that of the first caller who gets it, and the others are given back`()
+        async throws
+    {
+        let queue = CallQueue(limit: 4, accountShare: 1)
+        let (busy, other) = (queue.turn(of: "f", limits), queue.turn(of: "f", limits))
+        #expect(busy.tryTake(caller(1)) && other.tryTake(caller(2)))
+        let shared = queue.turn(of: "f", limits)
+        #expect(shared.join(caller(1)) != nil && shared.join(caller(2)) != nil)
+        let waiting = Task { await shared.wait() }
+        other.leave()
+        #expect(try await waiting.finished() == caller(2))
+        #expect(shared.holder == caller(2) && queue.counts == (2, 0))
+        // A later caller gets no ticket.
+        #expect(shared.join(caller(3)) == nil && queue.counts == (2, 0))
+        busy.leave()
+        #expect(queue.counts == (1, 0))
+        shared.leave()
+        #expect(queue.counts == (0, 0))
+    }
+
+    @Test func `a turn that is waited for no longer takes none that comes later`() async throws {
+        let queue = CallQueue(limit: 1, accountShare: 1)
+        let (busy, late) = (queue.turn(of: "f", limits), queue.turn(of: "f", limits))
+        #expect(busy.tryTake(caller(1)) && late.join(caller(2)) != nil)
+        let waiting = Task { await late.wait() }
+        late.stopWaiting()
+        #expect(try await waiting.finished() == nil)
+        #expect(late.join(caller(3)) == nil && queue.counts == (1, 0))
+        busy.leave()
+        #expect(late.holder == nil && queue.counts == (0, 0))
     }
 }

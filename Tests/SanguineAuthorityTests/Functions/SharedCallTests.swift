@@ -182,8 +182,21 @@ struct SharedCallTests {
         #expect(try await world.isSound())
     }
 
+    private func flight(
+        _ number: UInt64,
+        onUnread: @escaping @Sendable (Flight) -> Void = { _ in }
+    ) -> Flight {
+        Flight(
+            id: .numbered(number),
+            at: ManualClock.start,
+            isStreamed: true,
+            turn: CallQueue(limit: 1, accountShare: 1).turn(of: "f", FunctionLimits()),
+            onUnread: onUnread
+        )
+    }
+
     @Test func `a run that is cut short is joined by nobody`() async throws {
-        let flight = Flight(id: .numbered(1), at: ManualClock.start, isStreamed: true) { _ in }
+        let flight = self.flight(1)
         let table = FlightTable(over: ResultTier(bytes: 1_000))
         var question = FunctionRules(cache: .forever)
         question.version = "1"
@@ -210,7 +223,7 @@ struct SharedCallTests {
             case .known: nil
             }
         }
-        let other = Flight(id: .numbered(2), at: ManualClock.start, isStreamed: true) { _ in }
+        let other = self.flight(2)
         #expect(find(flight) === flight && find(other) === flight)
         // Two want it: what one does is not done to the other.
         #expect(!flight.cancelIfOnesOwn(.callCancelled) && flight.cutReason == nil)
@@ -223,9 +236,7 @@ struct SharedCallTests {
 
     @Test func `a run that all calls have left is stopped`() async throws {
         let unread = WatchedState(0)
-        let flight = Flight(id: .numbered(1), at: ManualClock.start, isStreamed: true) { _ in
-            unread.withLock { $0 += 1 }
-        }
+        let flight = self.flight(1) { _ in unread.withLock { $0 += 1 } }
         #expect(flight.join())
         flight.readerJoined(isFirst: true)
         flight.leave(isUnread: false)

@@ -134,7 +134,7 @@ struct SharedTurnTests {
         #expect(world.runner.counts == (0, 0))
     }
 
-    @Test func `a run that no call gets a turn for in time is made by nobody, and costs nothing`()
+    @Test func `a run for which no call gets a turn in time is not made, and costs nothing`()
         async throws
     {
         let function = function(payer: .each)
