@@ -269,6 +269,9 @@ enum LimitTexts {
             ("CallLimits.unsettled", count(CallLimits.unsettled)),
             ("CallLimits.unsettledBytes", bytes(CallLimits.unsettledBytes)),
             ("CallLimits.unsettledTime", time(CallLimits.unsettledTime)),
+            ("CallLimits.abandonedCalls", count(CallLimits.abandonedCalls)),
+            ("CallLimits.abandonedTime", time(CallLimits.abandonedTime)),
+            ("CallLimits.abandoningAccounts", count(CallLimits.abandoningAccounts)),
             ("AuthoritySettings.publicResults", count(settings.publicResults)),
         ]
     }()

@@ -200,6 +200,7 @@ struct CallAttempt: Sendable {
             expiresAt: expiresAt,
             fingerprint: submission.fingerprint,
             price: rules.price,
+            onAbandoned: countAbandoned(call, prepared),
             cost: prepared.chargeWhenCut
         )
         let origin = CallReply.Origin.run(isKept: question.key != nil)
@@ -230,10 +231,29 @@ struct CallAttempt: Sendable {
     private func count(_ prepared: PreparedCall, _ places: inout Places) -> RepeatGuard.Receipt? {
         guard places.unavailable == nil else { return nil }
         do throws(Problem) {
+            if let limit = abandonedCalls(prepared) {
+                let now = services.uptime()
+                try services.abandoned.check(function.name, identity.account, limit: limit, at: now)
+            }
             return try runner.countRepeat(function.name, rules, identity.account, prepared)
         } catch {
             places.unavailable = error
             return nil
+        }
+    }
+
+    /// How many calls the account may abandon; `nil` for any number.
+    private func abandonedCalls(_ prepared: PreparedCall) -> Int64? {
+        prepared.isSent ? rules.price.abandonedCalls(of: authority.settings.quotas) : nil
+    }
+
+    private func countAbandoned(
+        _ call: AcceptedCall,
+        _ prepared: PreparedCall
+    ) -> @Sendable () -> Void {
+        guard !call.isUnlimited, let limit = abandonedCalls(prepared) else { return {} }
+        return { [services, name = function.name] in
+            services.abandoned.add(name, call.account, limit: limit, at: services.uptime())
         }
     }
 
@@ -272,6 +292,7 @@ struct CallAttempt: Sendable {
             expiresAt: expiresAt,
             fingerprint: submission.fingerprint,
             price: rules.price,
+            onAbandoned: countAbandoned(call, prepared),
             cost: prepared.chargeWhenCut
         )
         let answer = begin(running, places, .shared)

@@ -47,6 +47,7 @@ struct CallCommands: Sendable {
                     var period = try period(taking: quota, of: account, loaded)
                     period.seq = draft.takeNumber()
                     call.quota = QuotaHold(of: quota, on: period.day)
+                    call.isUnlimited = loaded.account(account)?.profile.plan == .premium
                     rows.append(.quota(period))
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {

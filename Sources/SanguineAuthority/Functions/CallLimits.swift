@@ -9,4 +9,12 @@ public enum CallLimits {
     public static let unsettledBytes = 32 << 20
     /// The time that such a call waits for the storage: a day.
     public static let unsettledTime = Duration.seconds(86_400)
+    /// Calls of a function that an account may end at no charge after they have left: 10.
+    ///
+    /// If the function's quota allows more in a day, it is that. The next call is refused with 429.
+    public static let abandonedCalls = 10
+    /// The time in which that many such calls are forgotten, one after the other: a day.
+    public static let abandonedTime = Duration.seconds(86_400)
+    /// Accounts, each with a function, whose such calls are remembered: 10,000.
+    public static let abandoningAccounts = 10_000
 }

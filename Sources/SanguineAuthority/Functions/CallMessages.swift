@@ -67,6 +67,10 @@ public struct AcceptedCall: Hashable, Sendable {
     ///
     /// They are part of the hold. Default: none.
     public var tokensInstead: Int64 = 0
+    /// Whether its account's plan lifts the quota: units are counted, and never run out.
+    ///
+    /// Default: no.
+    public var isUnlimited = false
     /// What is stored of it under its key.
     ///
     /// Default: that it runs, and then how it has ended.

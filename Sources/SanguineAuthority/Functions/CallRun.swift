@@ -10,6 +10,7 @@ struct RunServices: Sendable {
     let flights: FlightTable
     let tier: ResultTier
     let estimates: CostEstimates
+    let abandoned = AbandonedCalls()
     let delay: any Clock<Duration>
     let reports: CallRunner.Reports
     /// How long a call waits for its turn.
@@ -265,6 +266,7 @@ extension RunServices {
         _ end: FlightEnd,
         with changes: [Change] = []
     ) async -> Result<Answer, Problem> {
+        call.countIfAbandoned(end)
         let settlement = call.settlement(end, parts: call.flight.log.count, with: changes)
         return await settle(settlement)
     }

@@ -79,6 +79,7 @@ extension CallRunner {
         case .success(let end): answer = try end.get()
         case .failure(let problem): throw problem.code == .overloaded ? .endUnknown : problem
         }
+        call.countIfAbandoned(end)
         services.end(call, with: .success(answer))
     }
 }

@@ -11,6 +11,8 @@ import SanguineModel
 /// | is ended by its caller after the first part | the price | the price |
 /// | is lost: its server died, or its hold expired | nothing | the price |
 ///
+/// Calls that are ended by their caller at no charge are limited, see ``AbandonedCalls``.
+///
 /// A failure before the first part is no such end: ``CallEnd/failed(_:)`` releases the hold. A
 /// price by usage charges what was made, whatever the moment.
 struct IncompleteEnd: Hashable, Sendable {
@@ -20,6 +22,9 @@ struct IncompleteEnd: Hashable, Sendable {
     var hasParts: Bool
     /// Whether the caller has ended it: by a request, or by closing the connection.
     var isByCaller: Bool
+
+    /// The end of a call that its caller ended after it was sent, before the first part.
+    static let abandoned = IncompleteEnd(wasSent: true, hasParts: false, isByCaller: true)
 
     /// The end of a call that was sent, and of which no answer is known.
     static let lost = IncompleteEnd(wasSent: true, hasParts: true, isByCaller: false)

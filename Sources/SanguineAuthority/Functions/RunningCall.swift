@@ -37,6 +37,8 @@ final class RunningCall: Sendable {
     let price: Price
     /// What is charged for what was made, if the run is cut short.
     let cost: @Sendable (CallProgress) -> Int64
+    /// Counts the call as abandoned, if that is limited.
+    private let onAbandoned: @Sendable () -> Void
     /// Its end: the answer, or why there is none.
     let ending = OneAnswer<Result<Answer, Problem>>()
 
@@ -60,6 +62,7 @@ final class RunningCall: Sendable {
         expiresAt: Duration,
         fingerprint: Fingerprint,
         price: Price,
+        onAbandoned: @escaping @Sendable () -> Void = {},
         cost: @escaping @Sendable (CallProgress) -> Int64
     ) {
         self.call = call
@@ -71,6 +74,7 @@ final class RunningCall: Sendable {
         self.expiresAt = expiresAt
         self.fingerprint = fingerprint
         self.price = price
+        self.onAbandoned = onAbandoned
         self.cost = cost
     }
 
@@ -154,6 +158,26 @@ final class RunningCall: Sendable {
         )
     }
 
+    /// How it ends with a run that is cut short.
+    private func incompleteEnd(_ problem: Problem, _ wasSent: Bool) -> IncompleteEnd {
+        IncompleteEnd(
+            wasSent: wasSent,
+            hasParts: flight.log.progress.parts > 0,
+            // A run that the server stops has no reason of its own.
+            isByCaller: problem.code == .callCancelled || flight.cutReason != nil
+        )
+    }
+
+    /// Counts the call if its caller ends it for nothing after it has left.
+    ///
+    /// - Parameter end: How it ends; nothing is counted of a call that has ended before.
+    func countIfAbandoned(_ end: FlightEnd) {
+        guard case .cut(let problem, let wasSent) = end, case .price = terms,
+            incompleteEnd(problem, wasSent) == .abandoned, !state.withLock({ $0.hasLeft })
+        else { return }
+        onAbandoned()
+    }
+
     /// What is charged if nothing more is learned of the call than this.
     func chargeWhenLost(_ progress: CallProgress) -> Int64 { charge(progress, .lost) }
 
@@ -181,12 +205,7 @@ final class RunningCall: Sendable {
             return .failed(problem)
         case (.cut(let problem, let wasSent), .price):
             let progress = flight.log.progress
-            let end = IncompleteEnd(
-                wasSent: wasSent,
-                hasParts: progress.parts > 0,
-                // A run that the server stops has no reason of its own.
-                isByCaller: problem.code == .callCancelled || flight.cutReason != nil
-            )
+            let end = incompleteEnd(problem, wasSent)
             let takesQuota = price.quota?.moment.charges(end) ?? false
             let charge = charge(progress, end)
             // One that cost nothing, and of which nothing was seen, runs again with its key.
