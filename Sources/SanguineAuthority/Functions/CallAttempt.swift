@@ -170,7 +170,8 @@ struct CallAttempt: Sendable {
         _ flight: Flight
     ) async throws(Problem) -> CallReply {
         let prepared = question.prepared
-        var places = places(prepared.unavailable, prepared)
+        let unavailable = prepared.unavailable ?? prepared.unavailableFor(identity.account)
+        var places = places(unavailable, prepared)
         let repetition = count(prepared, &places)
         // Whoever can leave at once is accepted as sent: one commit less to wait for.
         let hasTurn = places.unavailable == nil && flight.turn.tryTake(caller)

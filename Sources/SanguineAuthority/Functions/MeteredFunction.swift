@@ -147,6 +147,10 @@ package struct PreparedCall: Sendable {
     package var isSent: Bool
     /// Why it cannot run now, whoever pays; `nil` if it can.
     package var unavailable: Problem?
+    /// Why it cannot run now for a call of this account; `nil` if it can.
+    ///
+    /// Such a call leads no run, which would fail for all calls that share it. Default: it can.
+    package var unavailableFor: @Sendable (_ account: Identifier) -> Problem? = { _ in nil }
     /// What is charged if the run is cut short after it was sent: the larger of what was measured
     /// and what is certain.
     package var chargeWhenCut: @Sendable (CallProgress) -> Int64

@@ -193,6 +193,7 @@ struct ModelCall: Sendable {
                 finishReason: answered.answer.finishReason
             )
         }
+        call.unavailableFor = { [upstreams, names] in upstreams.unavailable(names, for: $0) }
         call.streamedLife = max(timeout, streamTimeout) + .seconds(60)
         return call
     }

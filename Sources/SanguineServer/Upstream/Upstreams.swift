@@ -148,11 +148,14 @@ public struct Upstreams: Sendable {
 
     /// Why no call can leave now, or `nil` if one can.
     ///
-    /// - Parameter names: The upstreams in question, in order. Default: all. Names that are not
-    ///   known are passed over.
+    /// - Parameters:
+    ///   - names: The upstreams in question, in order. Default: all. Names that are not known are
+    ///     passed over.
+    ///   - account: Whose call it is: one whose calls fail is kept out. Default: no account in
+    ///     particular.
     /// - Returns: `upstream_missing` if there is none, `overloaded` with the seconds until one may
     ///   take a call.
-    public func unavailable(_ names: [String] = []) -> Problem? {
+    public func unavailable(_ names: [String] = [], for account: Identifier? = nil) -> Problem? {
         let chosen = chosen(names)
         guard !chosen.isEmpty else {
             return Problem(
@@ -161,7 +164,7 @@ public struct Upstreams: Sendable {
                 retryAfter: 60
             )
         }
-        guard let seconds = secondsUntilOneCanLeave(chosen) else { return nil }
+        guard let seconds = secondsUntilOneCanLeave(chosen, for: account) else { return nil }
         return Problem(
             .overloaded,
             "The language model has failed lately. Call again in \(seconds) s.",

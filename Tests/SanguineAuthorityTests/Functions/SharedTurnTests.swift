@@ -134,6 +134,26 @@ struct SharedTurnTests {
         #expect(world.runner.counts == (0, 0))
     }
 
+    @Test func `a call of an account that is kept out leads no run that others would share`()
+        async throws
+    {
+        var function = function()
+        let kept = Identifier.numbered(1)
+        function.unavailableFor = { $0 == kept ? Problem(.overloaded, "Wait.", retryAfter: 5) : nil }
+        let world = CallWorld(function)
+        let (out, other) = (try await world.account(1), try await world.account(2))
+        // The call of the other account waits for the first one to lead, and leads itself then.
+        let refused = Task { await world.answer(out, "k", Self.shared) }
+        let answer = Task { await world.answer(other, "k", Self.shared) }
+        #expect(try await answer.finished().output == "made")
+        _ = try await refused.finished()
+        #expect(await world.answer(out, "l", ["q": "y"]).code == "overloaded")
+        #expect(function.runCount == 1)
+        #expect(try await world.balance(out).held == 0)
+        // It has what others have asked.
+        #expect(await world.answer(out, "m", Self.shared).isFromCache)
+    }
+
     @Test func `a run for which no call gets a turn in time is not made, and costs nothing`()
         async throws
     {

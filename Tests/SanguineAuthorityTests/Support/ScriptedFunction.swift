@@ -23,6 +23,8 @@ struct ScriptedFunction: MeteredFunction {
     var hold: Int64?
     var life = Duration.seconds(60)
     var unavailable: Problem?
+    /// Why it cannot run for an account.
+    var unavailableFor: @Sendable (Identifier) -> Problem? = { _ in nil }
     /// What is charged for what was made.
     var cost: (@Sendable (CallProgress) -> Int64)?
     let runs = WatchedState(Runs())
@@ -43,7 +45,7 @@ struct ScriptedFunction: MeteredFunction {
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
         guard input.value["bad"] == nil else { throw Problem(.invalidContent, "Leave it out.") }
         let most = hold ?? rules.price.amount
-        return PreparedCall(
+        var call = PreparedCall(
             input: input.value,
             hold: most,
             guess: most,
@@ -60,6 +62,8 @@ struct ScriptedFunction: MeteredFunction {
                 return try await body(input.value, context)
             }
         )
+        call.unavailableFor = unavailableFor
+        return call
     }
 
     /// How often it ran.
