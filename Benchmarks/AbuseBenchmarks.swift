@@ -25,11 +25,19 @@ enum AbuseBenchmarks {
         let megabytes: Double
     }
 
-    static func run() async throws -> [Figure] {
+    /// Measures the attacks.
+    ///
+    /// - Parameter text: Only those with the text in their name. Default: all.
+    /// - Returns: The figures.
+    /// - Throws: ``BenchmarkError`` if the victim is not answered.
+    static func run(only text: String?) async throws -> [Figure] {
         LiveServers.raiseDescriptorLimit()
+        if let leftOut = UpstreamAttacks.leftOut { print(leftOut) }
+        let attacks = Attack.all.filter { attack in text.map { attack.name.contains($0) } ?? true }
         var figures: [Figure] = []
         for openFiles in [nil, 1_024] {
-            for attack in Attack.all {
+            // Few open files change nothing of what is asked of a model.
+            for attack in attacks where openFiles == nil || attack.victim == nil {
                 let measured = try await measure(attack, openFiles)
                 let name = attack.name + (openFiles.map { ", \($0) open files" } ?? "")
                 figures += Self.figures(name, measured)
@@ -71,14 +79,29 @@ enum AbuseBenchmarks {
 
     private static func measure(_ attack: Attack, _ openFiles: Int?) async throws -> Measured {
         let log = Pipe()  // Which nobody reads.
-        let child = try LiveServers.Child(serverArgument, openFiles: openFiles, errors: log)
-        defer { child.end() }
+        let model = attack.victim == nil ? nil : try FunctionServers.upstream()
+        defer { model?.end() }
+        let child = try LiveServers.Child(
+            serverArgument + (model.map { "=\($0.port)" } ?? ""),
+            openFiles: openFiles,
+            errors: log
+        )
+        defer {
+            child.end()
+            let folder = folder(of: child.process.processIdentifier)
+            try? FileManager.default.removeItem(at: folder)
+        }
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let target = try await AttackedServer(port: child.port, group: group)
         let victim = try await LiveBenchmarks.signIn(number: 1, port: child.port)
         try await attack.prepare(target)
-        _ = try await probe(victim, child.port, group, .seconds(1))
-        let alone = try await probe(victim, child.port, group, .seconds(3))
+        let requests = (attack.victim ?? spender).requests
+        func probe(for time: Duration) async throws -> LoadGenerator.Outcome {
+            let run = requests(victim, UUID().uuidString)
+            return try await Self.probe(child.port, group, time, run)
+        }
+        _ = try await probe(for: .seconds(1))
+        let alone = try await probe(for: .seconds(3))
         let measured = try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await attack.run(target) }
             try await ContinuousClock().sleep(for: .seconds(1))
@@ -91,7 +114,7 @@ enum AbuseBenchmarks {
                     try await ContinuousClock().sleep(for: .milliseconds(200))
                 }
             }
-            let attacked = try await probe(victim, child.port, group, .seconds(4))
+            let attacked = try await probe(for: .seconds(4))
             tasks.cancelAll()
             while let result = await tasks.nextResult() {
                 if case .failure(let error) = result, !(error is CancellationError) { throw error }
@@ -107,37 +130,48 @@ enum AbuseBenchmarks {
         return measured
     }
 
-    /// What the victim does: reads the balance, and spends.
+    /// Reads the balance, and spends.
+    private static let spender = Attack.Victim { token, run in
+        { connection, number in
+            number.isMultiple(of: 2)
+                ? HTTPBenchmarks.balance(token)
+                : HTTPBenchmarks.spend(token, key: "\(run)-\(connection)-\(number)")
+        }
+    }
+
     private static func probe(
-        _ token: String,
         _ port: Int,
         _ group: any EventLoopGroup,
-        _ time: Duration
+        _ time: Duration,
+        _ request: @escaping LoadGenerator.Request
     ) async throws -> LoadGenerator.Outcome {
-        let run = UUID().uuidString
         let generator = LoadGenerator(
             port: port,
             connections: victims,
             group: group,
             pace: .milliseconds(10)
         )
-        let outcome = try await generator.run(for: time, expecting: "200") { connection, number in
-            number.isMultiple(of: 2)
-                ? HTTPBenchmarks.balance(token)
-                : HTTPBenchmarks.spend(token, key: "\(run)-\(connection)-\(number)")
-        }
+        let outcome = try await generator.run(for: time, expecting: "200", request)
         guard outcome.failed == 0 else { throw BenchmarkError.refused(outcome.failed) }
         return outcome
     }
 
+    private static func folder(of process: Int32) -> URL {
+        FileManager.default.temporaryDirectory.appending(path: "sanguine-abuse-\(process)")
+    }
+
     /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    ///
+    /// The argument may have the port of a language model after it.
     static func serveIfAsked() async throws -> Bool {
-        guard CommandLine.arguments.dropFirst().first == serverArgument else { return false }
-        let folder = FileManager.default.temporaryDirectory
-            .appending(path: "sanguine-abuse-\(ProcessInfo.processInfo.processIdentifier)")
+        let words = CommandLine.arguments.dropFirst().first?.split(separator: "=") ?? []
+        guard words.first.map({ $0 == serverArgument }) ?? false else { return false }
+        let folder = folder(of: ProcessInfo.processInfo.processIdentifier)
         var settings = ServerSettings()
         settings.http.port = 0
         settings.accounts.grant = 1_000_000
+        let model = words.dropFirst().first.flatMap { Int($0) }
+        if let model { UpstreamAttacks.configure(&settings, model: model) }
         let log = LogQueue(sink: StandardStream.error)
         let server = try await SanguineServer(
             storage: try SQLiteStorage(folder: folder),
@@ -146,8 +180,9 @@ enum AbuseBenchmarks {
             log: log,
             logger: BenchmarkedServer.quiet
         ) { ports in
-            // Open files outlive their names: nothing is left when the process is ended.
-            try? FileManager.default.removeItem(at: folder)
+            // Open files outlive their names: nothing is left when the process is ended. Files that
+            // are uploaded need the folder.
+            if model == nil { try? FileManager.default.removeItem(at: folder) }
             try? FileHandle.standardOutput.write(contentsOf: Data("\(ports.http)\n".utf8))
         }
         try await server.run()

@@ -68,6 +68,15 @@ struct AttackedServer: Sendable {
         every pace: Duration,
         _ request: @escaping LoadGenerator.Request
     ) async throws {
+        try await storm(connections, every: pace, bytes: { ByteBuffer(string: request($0, $1)) })
+    }
+
+    /// The same with requests that are no text.
+    func storm(
+        _ connections: Int,
+        every pace: Duration,
+        bytes: @escaping @Sendable (_ connection: Int, _ number: Int) -> ByteBuffer
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             for connection in 0..<connections {
                 tasks.addTask {
@@ -75,7 +84,7 @@ struct AttackedServer: Sendable {
                     var number = 0
                     while !Task.isCancelled {
                         if peer?.channel.isActive != true { peer = try? await connect() }
-                        await peer?.exchange(request(connection, number))
+                        await peer?.exchange(bytes(connection, number))
                         number += 1
                         try await ContinuousClock().sleep(for: pace)
                     }
@@ -100,9 +109,9 @@ struct AttackedServer: Sendable {
         let arrivals: Arrivals
 
         /// Sends, and waits for the first of the answer, or for the end of the connection.
-        func exchange(_ text: String) async {
+        func exchange(_ bytes: ByteBuffer) async {
             let arrival = arrivals.arm()
-            channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+            channel.writeAndFlush(bytes, promise: nil)
             if !channel.isActive { arrivals.arrived() }
             try? await arrival.get()
         }
@@ -152,16 +161,26 @@ struct AttackedServer: Sendable {
 
 /// One way in which a stranger, or ten guests, could stop a server.
 struct Attack: Sendable {
+    /// What a victim sends.
+    struct Victim: Sendable {
+        /// Its requests with its token, in one of several runs.
+        let requests: @Sendable (_ token: String, _ run: String) -> LoadGenerator.Request
+    }
+
     let name: String
+    /// What the victim asks a language model; `nil` if it reads its balance, and spends, of a server
+    /// without one.
+    var victim: Victim?
     /// What is done before anybody is measured.
     var prepare: @Sendable (AttackedServer) async throws -> Void = { _ in }
     /// Goes on until the task is cancelled.
     let run: @Sendable (AttackedServer) async throws -> Void
 
-    static let all = [
-        forgedTokens, deepBodies, unfinishedBodies, unreadAnswers, idleConnections, slots,
-        liveConnections, tombstones, combiningMarks, escapes, largePushes,
-    ]
+    static let all =
+        [
+            forgedTokens, deepBodies, unfinishedBodies, unreadAnswers, idleConnections, slots,
+            liveConnections, tombstones, combiningMarks, escapes, largePushes,
+        ] + UpstreamAttacks.all
 
     /// Bad tokens, each another, in front of a body.
     private static let forgedTokens = Attack(name: "forged tokens") { server in
@@ -339,7 +358,7 @@ struct Attack: Sendable {
         return #"{"device":"an-attacking-device","operations":[\#(list)]}"#
     }
 
-    private static func text(
+    static func text(
         _ method: String,
         _ path: String,
         _ token: String,
@@ -349,19 +368,20 @@ struct Attack: Sendable {
         head(method, path, token, key: key, length: body?.utf8.count) + (body ?? "")
     }
 
-    private static func head(
+    static func head(
         _ method: String,
         _ path: String,
         _ token: String,
         key: String? = nil,
-        length: Int?
+        length: Int?,
+        type: String = "application/json"
     ) -> String {
         var lines = [
             "\(method) \(path) HTTP/1.1", "Host: localhost", "Authorization: Bearer \(token)",
         ]
         if let key { lines.append("Idempotency-Key: \(key)") }
         if let length {
-            lines += ["Content-Type: application/json", "Content-Length: \(length)"]
+            lines += ["Content-Type: \(type)", "Content-Length: \(length)"]
         }
         return lines.joined(separator: "\r\n") + "\r\n\r\n"
     }

@@ -9,6 +9,8 @@ struct BenchmarkOptions: ParsableArguments {
     @Option(help: "Run this part only.") var only: Part?
     @Option(help: "Of the client's figures, only those with the text in their name.")
     var figure: String?
+    @Option(help: "Of the attacks, only those with the text in their name.")
+    var attack: String?
     @Option(help: "Connections at a time.") var connections = 128
     @Flag(help: "Measure for half a second instead of two.") var quick = false
 
@@ -17,7 +19,8 @@ struct BenchmarkOptions: ParsableArguments {
 
     /// Whether a part is to be run.
     func includes(_ part: Part) -> Bool {
-        figure == nil ? only ?? part == part : part == .client
+        if figure != nil { return part == .client }
+        return attack == nil ? only ?? part == part : part == .abuse
     }
 
     func validate() throws {
@@ -26,6 +29,9 @@ struct BenchmarkOptions: ParsableArguments {
         }
         guard figure == nil || only ?? .client == .client else {
             throw ValidationError("Leave '--only' out: '--figure' is about the client's figures.")
+        }
+        guard attack == nil || only ?? .abuse == .abuse && figure == nil else {
+            throw ValidationError("Leave '--only' and '--figure' out: '--attack' is of one part.")
         }
     }
 }

@@ -4,10 +4,22 @@ import NIOPosix
 /// A language model that costs next to nothing: it answers every chat with the same bytes.
 ///
 /// A streamed answer comes whole at once, unless the prompt has ``waiting`` in it: then it is begun
-/// and never ended.
+/// and never ended. An answer in one piece fails, or comes late, if the prompt has a ``Fault`` in it.
 enum CannedUpstream {
     /// What in a prompt makes a stream that does not end.
     static let waiting = "hold-open"
+
+    /// Words in a prompt that make an answer in one piece fail, or come late.
+    enum Fault: String, CaseIterable {
+        /// Status 400: the caller is at fault.
+        case refused = "please-refuse"
+        /// Status 500.
+        case failed = "please-fail"
+        /// No answer.
+        case silent = "please-say-nothing"
+        /// An answer after half a second.
+        case slow = "please-wait"
+    }
 
     /// Starts to serve on a free port of 127.0.0.1, on one thread.
     static func start() async throws -> any Channel {
@@ -34,7 +46,7 @@ enum CannedUpstream {
             while let length = received.messageLength,
                 let request = received.readSlice(length: length)
             {
-                context.writeAndFlush(wrapOutboundOut(answer(to: request)), promise: nil)
+                answer(request, context)
             }
             if received.readableBytes == 0 { received.clear() }
         }
@@ -43,8 +55,26 @@ enum CannedUpstream {
             context.close(promise: nil)
         }
 
-        private func answer(to request: ByteBuffer) -> ByteBuffer {
+        private func answer(_ request: ByteBuffer, _ context: ChannelHandlerContext) {
             let text = String(buffer: request)
+            let fault =
+                text.contains("please-") ? Fault.allCases.first { text.contains($0.rawValue) } : nil
+            switch fault {
+            case nil: context.writeAndFlush(wrapOutboundOut(answer(to: text)), promise: nil)
+            case .refused:
+                context.writeAndFlush(wrapOutboundOut(CannedUpstream.refusal), promise: nil)
+            case .failed:
+                context.writeAndFlush(wrapOutboundOut(CannedUpstream.failure), promise: nil)
+            case .silent: break
+            case .slow:
+                let channel = context.channel
+                context.eventLoop.scheduleTask(in: .milliseconds(500)) {
+                    channel.writeAndFlush(CannedUpstream.whole, promise: nil)
+                }
+            }
+        }
+
+        private func answer(to text: String) -> ByteBuffer {
             guard text.contains(#""stream":true"#) || text.contains(#""stream": true"#) else {
                 return CannedUpstream.whole
             }
@@ -58,22 +88,39 @@ enum CannedUpstream {
         "usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}
         """
 
-    private static let whole: ByteBuffer = {
-        let body = """
-            {"id":"chatcmpl-1","object":"chat.completion","created":0,"model":"stand-in","choices":\
-            [{"index":0,"message":{"role":"assistant","content":"\(words.joined())"},\
-            "finish_reason":"stop"}],\(usage)}
-            """
-        return ByteBuffer(
+    private static let whole = answer(
+        "200 OK",
+        """
+        {"id":"chatcmpl-1","object":"chat.completion","created":0,"model":"stand-in","choices":\
+        [{"index":0,"message":{"role":"assistant","content":"\(words.joined())"},\
+        "finish_reason":"stop"}],\(usage)}
+        """
+    )
+
+    private static let refusal = answer(
+        "400 Bad Request",
+        """
+        {"error":{"message":"The prompt is too long.","type":"invalid_request_error",\
+        "param":"messages","code":"context_length_exceeded"}}
+        """
+    )
+
+    private static let failure = answer(
+        "500 Internal Server Error",
+        #"{"error":{"message":"The server had an error.","type":"server_error"}}"#
+    )
+
+    private static func answer(_ status: String, _ body: String) -> ByteBuffer {
+        ByteBuffer(
             string: """
-                HTTP/1.1 200 OK\r
+                HTTP/1.1 \(status)\r
                 Content-Type: application/json\r
                 Content-Length: \(body.utf8.count)\r
                 \r
                 \(body)
                 """
         )
-    }()
+    }
 
     private static let streamHead = """
         HTTP/1.1 200 OK\r

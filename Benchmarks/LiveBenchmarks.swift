@@ -235,6 +235,7 @@ enum LiveBenchmarks {
         _ path: String,
         _ token: String?,
         _ body: Data,
+        type: String = "application/json",
         port: Int
     ) async throws -> (Data, Int) {
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else {
@@ -242,7 +243,7 @@ enum LiveBenchmarks {
         }
         var request = URLRequest(url: url)
         request.httpMethod = "POST"
-        request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        request.setValue(type, forHTTPHeaderField: "Content-Type")
         if let token { request.setValue("Bearer \(token)", forHTTPHeaderField: "Authorization") }
         request.httpBody = body
         let (data, response) = try await URLSession.shared.data(for: request)

@@ -21,7 +21,9 @@ if !isServer {
         report.figures += try await LiveBenchmarks.run()
     }
     if options.includes(.habits) { report.figures += try await HabitBenchmarks.run() }
-    if options.includes(.abuse) { report.figures += try await AbuseBenchmarks.run() }
+    if options.includes(.abuse) {
+        report.figures += try await AbuseBenchmarks.run(only: options.attack)
+    }
     if options.includes(.functions) {
         report.figures += try await FunctionBenchmarks.run(roundTime: roundTime)
     }

@@ -139,7 +139,8 @@ struct SharedTurnTests {
     {
         var function = function()
         let kept = Identifier.numbered(1)
-        function.unavailableFor = { $0 == kept ? Problem(.overloaded, "Wait.", retryAfter: 5) : nil }
+        let problem = Problem(.overloaded, "Wait.", retryAfter: 5)
+        function.unavailableFor = { $0 == kept ? problem : nil }
         let world = CallWorld(function)
         let (out, other) = (try await world.account(1), try await world.account(2))
         // The call of the other account waits for the first one to lead, and leads itself then.
