@@ -168,8 +168,8 @@ struct Attack: Sendable {
     }
 
     let name: String
-    /// What the victim asks a language model; `nil` if it reads its balance, and spends, of a server
-    /// without one.
+    /// What the victim asks a language model; `nil` if there is none, and the victim reads its
+    /// balance and spends.
     var victim: Victim?
     /// What is done before anybody is measured.
     var prepare: @Sendable (AttackedServer) async throws -> Void = { _ in }

@@ -4,7 +4,8 @@ import NIOPosix
 /// A language model that costs next to nothing: it answers every chat with the same bytes.
 ///
 /// A streamed answer comes whole at once, unless the prompt has ``waiting`` in it: then it is begun
-/// and never ended. An answer in one piece fails, or comes late, if the prompt has a ``Fault`` in it.
+/// and never ended. An answer in one piece fails, or comes late, if the prompt has a ``Fault`` in
+/// it.
 enum CannedUpstream {
     /// What in a prompt makes a stream that does not end.
     static let waiting = "hold-open"

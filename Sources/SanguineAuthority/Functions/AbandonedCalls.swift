@@ -22,8 +22,8 @@ final class AbandonedCalls: Sendable {
         var function: String
     }
 
-    /// When the last abandoned call of each account and function is forgotten, on a clock that never
-    /// jumps: one moment says how many there are, as in a token bucket (GCRA, ITU-T I.371).
+    /// When the last abandoned call of each account and function is forgotten, on a clock that
+    /// never jumps: one moment says how many there are, as in a token bucket (GCRA, ITU-T I.371).
     private let endings = Mutex<[Pair: Duration]>([:])
 
     /// How many accounts and functions are remembered.

@@ -191,18 +191,13 @@ struct CallAttempt: Sendable {
         case .accepted(let accepted): call = accepted
         }
         isAccepted = true
-        let running = RunningCall(
+        let running = running(
             call,
             flight,
             .price,
-            ticket: flight.turn.join(caller),
+            prepared,
             paysForOthers: rules.payer == .first,
-            isPlain: !reader.wantsParts,
-            expiresAt: expiresAt,
-            fingerprint: submission.fingerprint,
-            price: rules.price,
-            onAbandoned: countAbandoned(call, prepared),
-            cost: prepared.chargeWhenCut
+            expiresAt: expiresAt
         )
         let origin = CallReply.Origin.run(isKept: question.key != nil)
         let answer = begin(running, places, origin)
@@ -284,17 +279,12 @@ struct CallAttempt: Sendable {
         case .accepted(let accepted): call = accepted
         }
         isAccepted = true
-        let running = RunningCall(
+        let running = running(
             call,
             flight,
             isFirstPaying ? .cached(cached) : .price,
-            ticket: flight.turn.join(caller),
-            isPlain: !reader.wantsParts,
-            expiresAt: expiresAt,
-            fingerprint: submission.fingerprint,
-            price: rules.price,
-            onAbandoned: countAbandoned(call, prepared),
-            cost: prepared.chargeWhenCut
+            prepared,
+            expiresAt: expiresAt
         )
         let answer = begin(running, places, .shared)
         Task(executorPreference: services.executor()) {
@@ -407,6 +397,30 @@ struct CallAttempt: Sendable {
         }
         let withdrawal = CallSettlement(withdrawing: call, submission.fingerprint, .noTurn)
         _ = await services.settle(withdrawal)
+    }
+
+    /// The accepted call, which stands in line for the turn of its run.
+    private func running(
+        _ call: AcceptedCall,
+        _ flight: Flight,
+        _ terms: RunningCall.Terms,
+        _ prepared: PreparedCall,
+        paysForOthers: Bool = false,
+        expiresAt: Duration
+    ) -> RunningCall {
+        RunningCall(
+            call,
+            flight,
+            terms,
+            ticket: flight.turn.join(caller),
+            paysForOthers: paysForOthers,
+            isPlain: !reader.wantsParts,
+            expiresAt: expiresAt,
+            fingerprint: submission.fingerprint,
+            price: rules.price,
+            onAbandoned: countAbandoned(call, prepared),
+            cost: prepared.chargeWhenCut
+        )
     }
 
     /// An accepted call is found by its key from now on, and read.

@@ -231,9 +231,9 @@ package final class CallRunner: Sendable {
     /// - Returns: The answer, or its parts as they come.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `operation_in_progress`,
     ///   `idempotency_expired`, `invalid_content`, `quota_exhausted`, `insufficient_tokens`,
-    ///   `upstream_missing`, `overloaded`, `rate_limited`. A call that was accepted and failed is an answer, with
-    ///   its problem. One whose end the storage does not take is `operation_in_progress` or
-    ///   `internal_fault`: the same key gets its end.
+    ///   `upstream_missing`, `overloaded`, `rate_limited`. A call that was accepted and failed is
+    ///   an answer, with its problem. One whose end the storage does not take is
+    ///   `operation_in_progress` or `internal_fault`: the same key gets its end.
     package func call(
         _ name: String,
         _ identity: Identity,

@@ -4,8 +4,8 @@ import Synchronization
 /// A call that was accepted by this process and is not settled yet: what it waits for, and what is
 /// given to those who wait for it.
 ///
-/// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in line
-/// for the run's turn, if that has not begun.
+/// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in
+/// line for the run's turn, if the run has had none.
 ///
 /// Mutable state: `state`, by its mutex; the ending guards its own.
 final class RunningCall: Sendable {

@@ -194,6 +194,8 @@ struct AbandonedCallTests {
         let who = try await world.account()
         try await world.change(who.account) { $0.plan = .premium }
         try await abandon(2 * Self.limit, who, in: world, function)
+        steps.allow(2)
+        #expect(await world.answer(who, "k").output == "part")
     }
 
     private static let paid: [Price] = [

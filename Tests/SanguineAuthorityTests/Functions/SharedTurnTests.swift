@@ -8,8 +8,8 @@ import Testing
 /// A shared run that waits for its turn: it starts with the first turn that any of its calls gets.
 @Suite("Turns of shared runs", .bounded(.seconds(60)))
 struct SharedTurnTests {
-    /// Opens for the calls that keep an account busy.
-    private let gate = WatchedState(false)
+    /// The accounts whose slow calls may end.
+    private let finished = WatchedState<Set<String>>([])
 
     /// A function whose answers are shared, and take long for inputs with `slow`.
     private func function(
@@ -22,8 +22,14 @@ struct SharedTurnTests {
             payer: payer
         )
         rules.limits.runningPerAccount = runningPerAccount
-        return ScriptedFunction("f", rules) { [gate] input, _ async throws(Problem) in
-            if input["slow"] != nil { try await gate.pass() }
+        return ScriptedFunction("f", rules) { [finished] input, _ async throws(Problem) in
+            if let account = input["slow"]?.string {
+                do {
+                    try await finished.wait(for: "the end of a slow call") { $0.contains(account) }
+                } catch {
+                    throw Problem(.upstreamFailed, "Cut: \(error)")
+                }
+            }
             return .init(output: "made", charge: 5)
         }
     }
@@ -41,6 +47,11 @@ struct SharedTurnTests {
         let call = Task { await world.answer(who, "slow", slow) }
         try await function.waitForRuns(runs)
         return call
+    }
+
+    /// Lets the slow call of an account end.
+    private func free(_ who: Identity...) {
+        for who in who { _ = finished.withLock { $0.insert(who.account.description) } }
     }
 
     /// Starts a call that shares the run, and waits until it is accepted as the given one in all.
@@ -76,7 +87,7 @@ struct SharedTurnTests {
         // The call that leads has the same answer, and pays for it, without a turn of its own.
         #expect(try await leading.finished().charged == 5)
         #expect(world.runner.counts == (1, 0) && function.runCount == 2)
-        gate.open()
+        free(lead)
         #expect(try await slow.finished().output == "made")
         #expect(try await world.balance(lead).available == 90)
         #expect(try await world.balance(follow).available == (payer == .first ? 99 : 95))
@@ -99,10 +110,14 @@ struct SharedTurnTests {
         let ending = try await world.cancel(lead, "k")
         #expect(ending.state == .cancelled && ending.charged == 0)
         #expect(try await leading.finished().code == "call_cancelled")
-        gate.open()
+        // The account whose call has ended gives the run no turn any more.
+        free(lead)
+        #expect(try await slow[0].finished().output == "made")
+        try await eventually("one runs, and one waits") { world.runner.counts == (1, 1) }
+        free(follow)
         let answer = try await following.finished()
         #expect(answer.output == "made" && answer.charged == 5)
-        for call in slow { #expect(try await call.finished().output == "made") }
+        #expect(try await slow[1].finished().output == "made")
         #expect(function.runCount == 3)
         #expect(try await world.balance(lead).available == 95)
         #expect(try await world.balance(follow).available == 90)
@@ -126,9 +141,12 @@ struct SharedTurnTests {
         try await eventually("the run waits") { world.runner.counts.waiting == 1 }
         #expect(try await world.cancel(follow, "k").charged == 0)
         #expect(try await following.finished().code == "call_cancelled")
-        gate.open()
+        free(follow)
+        #expect(try await slow[1].finished().charged == 5)
+        try await eventually("one runs, and one waits") { world.runner.counts == (1, 1) }
+        free(lead)
         #expect(try await leading.finished().charged == 5)
-        for call in slow { #expect(try await call.finished().charged == 5) }
+        #expect(try await slow[0].finished().charged == 5)
         #expect(try await world.balance(follow).available == 95)
         await world.runner.waitUntilIdle()
         #expect(world.runner.counts == (0, 0))
@@ -172,7 +190,7 @@ struct SharedTurnTests {
         world.delay.advance(by: .seconds(60))
         for call in calls { #expect(try await call.finished().code == "overloaded") }
         #expect(function.runCount == 2 && world.runner.counts == (2, 0))
-        gate.open()
+        free(lead, follow)
         for call in slow { #expect(try await call.finished().charged == 5) }
         #expect(try await world.balance(lead).available == 95)
         #expect(try await world.balance(follow).available == 95)

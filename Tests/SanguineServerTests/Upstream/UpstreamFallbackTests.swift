@@ -165,6 +165,21 @@ struct UpstreamFallbackTests {
         }
     }
 
+    @Test func `an account that is kept out is told so before its call, and no other one`()
+        async throws
+    {
+        try await UpstreamWorld.with(.refuses(status: 500)) { world in
+            let numbers = 1...2 as ClosedRange<Int64>
+            let accounts = numbers.map { Identifier(at: Timestamp(millisecondsSince1970: $0)) }
+            for _ in 0..<7 { _ = await world.ask(for: accounts[0]) }
+            #expect(world.upstreams[0].total.requests == 5)
+            let problem = world.pool.unavailable(for: accounts[0])
+            #expect(problem?.code == .overloaded && problem?.retryAfter == 5)
+            #expect(world.pool.unavailable(for: accounts[1]) == nil)
+            #expect(world.pool.unavailable() == nil)
+        }
+    }
+
     @Test func `a pool without upstreams says so`() {
         let pool = Upstreams([])
         #expect(pool.unavailable()?.code == .upstreamMissing)

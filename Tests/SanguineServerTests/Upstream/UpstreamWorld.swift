@@ -108,6 +108,7 @@ final class UpstreamWorld: Sendable {
     func ask(
         _ prompt: String = "id=a words=5",
         among names: [String] = [],
+        for account: Identifier? = nil,
         within timeout: Duration = .seconds(60),
         streamed: Bool = true,
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
@@ -119,6 +120,7 @@ final class UpstreamWorld: Sendable {
                 try await pool.answer(
                     .prompt(Self.prompt(prompt)),
                     among: names,
+                    for: account,
                     within: timeout,
                     streamed: streamed
                 ) { event in
