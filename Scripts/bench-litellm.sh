@@ -6,19 +6,17 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+source Scripts/tools.sh
 
 readonly work=.build-litellm
+# shellcheck disable=SC2034 # For skip().
+readonly unchecked="The LiteLLM proxy was not measured."
 
-skip() {
-    echo "Skipped: $1. The LiteLLM proxy was not measured." >&2
-    exit 0
-}
-
-command -v python3 >/dev/null || skip "there is no python3 here"
+require_python
 if [ ! -x "$work/python/bin/litellm" ]; then
-    python3 -m venv "$work/python" >&2 || skip "python3 has no module 'venv' (python3-venv)"
+    python3 -m venv "$work/python"
     "$work/python/bin/pip" --quiet install 'litellm[proxy]>=1.60,<2' >&2 ||
-        skip "litellm cannot be installed"
+        skip "litellm cannot be installed" "let pip reach PyPI"
 fi
 
 "${SWIFT:-swift}" build --configuration release --scratch-path .build-release --product Benchmarks

@@ -5,15 +5,14 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 source Scripts/servers.sh
+source Scripts/tools.sh
 
-skip() {
-    echo "Skipped: $1. The guide's module was not tried in a browser." >&2
-    exit 0
-}
+# shellcheck disable=SC2034 # For skip().
+readonly unchecked="The guide's module was not tried in a browser."
 
-command -v python3 >/dev/null || skip "there is no python3 here"
+command -v python3 >/dev/null || skip "there is no python3" "install python3"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
-    skip "there is no Chromium here"
+    skip "there is no Chromium" "install chromium"
 readonly browser
 
 ${SWIFT:-swift} build --product sanguine

@@ -70,13 +70,29 @@ expect "what is missing is installed, and no more" 0 "Installing: libsqlite3-dev
     "install -y --no-install-recommends libsqlite3-dev libcurl4"
 case $calls in *sudo*) echo "install-missing.sh: root needs no sudo" >&2 && exit 1 ;; esac
 
+readonly test_packages="ffmpeg libheif-examples libimage-exiftool-perl"
+
 start
 play tests
-expect "tests need more than a build" 0 "Installing: ffmpeg" "--no-install-recommends ffmpeg"
+expect "tests need more than a build" 0 "Installing: $test_packages" \
+    "--no-install-recommends $test_packages"
+
+start
+play checks
+expect "checks need more than tests" 0 "Installing: $test_packages shellcheck python3 python3-venv" \
+    "--no-install-recommends $test_packages shellcheck python3 python3-venv"
+
+start
+for tool in ffmpeg heif-enc exiftool shellcheck python3; do command_that "$tool" 'exit 0'; done
+play checks
+expect "a system with all tools is left alone" 0 "" ""
+command_that python3 'exit 1'
+play checks
+expect "a Python without 'venv' gets it" 0 "Installing: python3-venv" "python3-venv"
 
 start
 play everything
-expect "a purpose that is none is refused" 2 "or with 'tests'" ""
+expect "a purpose that is none is refused" 2 "or with 'tests' or 'checks'" ""
 
 start
 rm "$work/root/usr/include/zlib.h"

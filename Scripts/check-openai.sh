@@ -7,19 +7,18 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 source Scripts/servers.sh
+source Scripts/tools.sh
 
 readonly work=.build-openai
 
-skip() {
-    echo "Skipped: $1. The openai package was not tried." >&2
-    exit 0
-}
+# shellcheck disable=SC2034 # For skip().
+readonly unchecked="The openai package was not tried."
 
-command -v python3 >/dev/null || skip "there is no python3 here"
+require_python
 if [ ! -d "$work/python/lib" ] || ! "$work/python/bin/python" -c 'import openai' 2>/dev/null; then
-    python3 -m venv "$work/python" >&2 || skip "python3 has no module 'venv' (python3-venv)"
+    python3 -m venv "$work/python"
     "$work/python/bin/pip" --quiet install 'openai>=1,<3' >&2 ||
-        skip "openai cannot be installed"
+        skip "the openai package cannot be installed" "let pip reach PyPI"
 fi
 
 ${SWIFT:-swift} build --product sanguine

@@ -8,6 +8,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 source Scripts/servers.sh
+source Scripts/tools.sh
 
 readonly work=.build-openapi
 readonly seconds=${OPENAPI_SECONDS:-90}
@@ -18,16 +19,14 @@ readonly seed=${OPENAPI_SEED:-$RANDOM}
 readonly checks=not_a_server_error,status_code_conformance,content_type_conformance,\
 response_headers_conformance,response_schema_conformance,unsupported_method
 
-skip() {
-    echo "Skipped: $1. The API was not compared with /openapi.json." >&2
-    exit 0
-}
+# shellcheck disable=SC2034 # For skip().
+readonly unchecked="The API was not compared with /openapi.json."
 
-command -v python3 >/dev/null || skip "there is no python3 here"
+require_python
 if [ ! -x "$work/python/bin/schemathesis" ]; then
-    python3 -m venv "$work/python" >&2 || skip "python3 has no module 'venv' (python3-venv)"
+    python3 -m venv "$work/python"
     "$work/python/bin/pip" --quiet install 'schemathesis>=4,<5' >&2 ||
-        skip "schemathesis cannot be installed"
+        skip "schemathesis cannot be installed" "let pip reach PyPI"
 fi
 
 ${SWIFT:-swift} build --product sanguine

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that a build needs and that are not there; with `tests`, also those
-# that tests run against.
+# that tests run; with `checks`, also those that `make check` runs.
 #
 # Does nothing, says nothing and asks no network when all of them are there. Never installs Swift:
 # says what to do when it is missing or too old.
@@ -13,8 +13,8 @@ readonly root=${INSTALL_MISSING_ROOT:-}
 
 readonly purpose=${1:-build}
 
-# One line each: Debian package | Homebrew formula, or - where the SDK has it | what shows that it
-# is there: a command, or files of which one must exist.
+# One line each: Debian package | Homebrew formula, or - where it has another part | what shows that
+# it is there: a command, a module of Python, or files of which one must exist.
 packages() {
     cat <<'TABLE'
 git             | git  | command git
@@ -29,15 +29,25 @@ libncurses6     | -    | /usr/lib/*/libncurses.so.6 /usr/lib*/libncurses.so.6 /l
 libuuid1        | -    | /usr/lib/*/libuuid.so.1 /usr/lib*/libuuid.so.1 /lib/*/libuuid.so.1
 libxml2         | -    | /usr/lib/*/libxml2.so.* /usr/lib*/libxml2.so.*
 TABLE
-    if [ "$purpose" = tests ]; then
-        echo 'ffmpeg | ffmpeg | command ffmpeg'
-    fi
+    if [ "$purpose" = build ]; then return; fi
+    # What Tests/TestSupport/SystemTool.swift names.
+    cat <<'TABLE'
+ffmpeg                 | ffmpeg   | command ffmpeg
+libheif-examples       | libheif  | command heif-enc
+libimage-exiftool-perl | exiftool | command exiftool
+TABLE
+    if [ "$purpose" = tests ]; then return; fi
+    cat <<'TABLE'
+shellcheck             | shellcheck | command shellcheck
+python3                | python     | command python3
+python3-venv           | -          | module ensurepip
+TABLE
 }
 
 case $purpose in
-build | tests) ;;
+build | tests | checks) ;;
 *)
-    echo "install-missing.sh: call it alone, or with 'tests': not with '$purpose'." >&2
+    echo "install-missing.sh: call it alone, or with 'tests' or 'checks': not with '$purpose'." >&2
     exit 2
     ;;
 esac
@@ -64,6 +74,7 @@ any_file() {
 is_there() {
     case $1 in
     command\ *) command -v "${1#command }" >/dev/null 2>&1 ;;
+    module\ *) python3 -c "import ${1#module }" >/dev/null 2>&1 ;;
     *)
         set -f # Split into patterns, and leave each as it is.
         # shellcheck disable=SC2086

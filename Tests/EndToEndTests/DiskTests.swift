@@ -9,7 +9,7 @@ extension EndToEnd {
     /// Disks that are full, or that can only be read.
     @Suite("Disks", .bounded(.seconds(120)))
     struct DiskTests {
-        @Test(.enabled(if: Mounts.areAvailable, Mounts.reason))
+        @Test(Mounts.areNeeded)
         func `a full disk makes the server unready, and room on it ready again`() async throws {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(
@@ -78,7 +78,7 @@ extension EndToEnd {
         }
 
         @Test(
-            .enabled(if: Mounts.areAvailable, Mounts.reason),
+            Mounts.areNeeded,
             arguments: [
                 "after a clean end", "after a death", "after a death, without shared memory",
             ]
@@ -120,7 +120,7 @@ extension EndToEnd {
             }
         }
 
-        @Test(.enabled(if: Mounts.areAvailable, Mounts.reason))
+        @Test(Mounts.areNeeded)
         func `a backup is not restored to a mount point, and the message says where to`()
             async throws
         {

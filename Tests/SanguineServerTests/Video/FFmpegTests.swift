@@ -11,8 +11,6 @@ struct FFmpegTests {
     /// The program of this machine, if it has one.
     private static let installed = FFmpeg("ffmpeg")
 
-    private static var isMissing: Comment { "FFmpeg is not installed: this was not tried." }
-
     /// A video that grows brighter from its beginning to its end, with its index at the end, as
     /// phones write it.
     private func video(seconds: Int, in folder: URL) async throws -> [UInt8] {
@@ -46,7 +44,7 @@ struct FFmpegTests {
         #expect(process.terminationStatus == 0)
     }
 
-    @Test(.enabled(if: installed != nil, isMissing))
+    @Test(.requires(.ffmpeg, .ffprobe))
     func `pictures come from the middles of equal stretches, in order`() async throws {
         let ffmpeg = try #require(Self.installed)
         try await TemporaryFolder.with { folder in
@@ -63,7 +61,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test(.enabled(if: installed != nil, isMissing))
+    @Test(.requires(.ffmpeg, .ffprobe))
     func `a video with many faults is shown as far as it can be seen`() async throws {
         let ffmpeg = try #require(Self.installed)
         try await TemporaryFolder.with { folder in
@@ -76,7 +74,7 @@ struct FFmpegTests {
     }
 
     @Test(
-        .enabled(if: installed != nil, isMissing),
+        .requires(.ffmpeg, .ffprobe),
         arguments: [("4096x2160", true), ("7680x4320", false)]
     )
     func `a film of 4K is read, and one of 8K is refused`(size: String, isRead: Bool) async throws {
@@ -91,7 +89,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test(.enabled(if: installed != nil, isMissing))
+    @Test(.requires(.ffmpeg, .ffprobe))
     func `what is no video is said to be none`() async throws {
         let ffmpeg = try #require(Self.installed)
         for bytes in [[], Array("#EXTM3U\nfile:///etc/hostname\n".utf8), SampleFile.mp4.bytes()] {
@@ -107,7 +105,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test(.enabled(if: installed != nil, isMissing))
+    @Test(.requires(.ffmpeg, .ffprobe))
     func `a playlist that calls itself a video leads nowhere`() async throws {
         let ffmpeg = try #require(Self.installed)
         let asked = WatchedState(0)

@@ -9,13 +9,7 @@ import Testing
 /// Files as FFmpeg and libheif write them, as they are stored.
 @Suite("Stored films and pictures", .bounded(.seconds(120)))
 struct StoredFilmTests {
-    private static let isInstalled = FFmpeg("ffmpeg") != nil
-    private static let hasHEIC = isProgram("heif-enc") && isProgram("exiftool")
     private static let place = "+52.5200+013.4050/"
-
-    private static func isProgram(_ name: String) -> Bool {
-        FileManager.default.isExecutableFile(atPath: "/usr/bin/\(name)")
-    }
 
     @discardableResult
     private func run(_ program: String, _ arguments: [String]) async throws -> String {
@@ -32,7 +26,7 @@ struct StoredFilmTests {
     }
 
     @Test(
-        .enabled(if: isInstalled, "FFmpeg is not installed: this was not tried."),
+        .requires(.ffmpeg),
         arguments: [
             ["a.mp4", "-c:v", "mpeg4"], ["b.mp4", "-c:v", "mpeg4", "-movflags", "+faststart"],
             ["c.mp4", "-c:v", "mpeg4", "-movflags", "frag_keyframe+empty_moov"],
@@ -69,7 +63,7 @@ struct StoredFilmTests {
         }
     }
 
-    @Test(.enabled(if: isInstalled && hasHEIC, "heif-enc and exiftool are not installed."))
+    @Test(.requires(.ffmpeg, .heifEnc, .heifConvert, .exiftool))
     func `a stored HEIC is decoded as before, and does not say where it was taken`() async throws {
         try await TemporaryFolder.with { folder in
             let jpeg = folder.appending(path: "a.jpg").path

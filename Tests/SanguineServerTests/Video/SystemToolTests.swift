@@ -1,0 +1,46 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The tests here need programs that a machine may lack.
+@Suite("Programs that tests need", .bounded)
+struct SystemToolTests {
+    private static let none = SystemTool("no-such-program", in: "no-such-package")
+    private static let shell = SystemTool("sh", in: "dash")
+
+    private func check(_ tools: [SystemTool], required: String?) -> ToolCheck {
+        var environment = ["PATH": "/nowhere:/bin:/usr/bin"]
+        environment["REQUIRE_TOOLS"] = required
+        return ToolCheck(tools, environment: environment)
+    }
+
+    @Test(arguments: [nil, "", "0", "1"])
+    func `a test whose programs are there runs`(required: String?) throws {
+        let check = check([Self.shell], required: required)
+        #expect(try check.mayRun())
+        #expect(check.advice.isEmpty)
+    }
+
+    @Test(arguments: [nil, "", "0"])
+    func `a test without its program is skipped, and says what to install`(
+        required: String?
+    ) throws {
+        let check = check([Self.shell, Self.none], required: required)
+        #expect(try !check.mayRun())
+        let advice = "Not installed: no-such-program. On Debian, run: apt-get install no-such-package"
+        #expect(check.advice == advice)
+    }
+
+    @Test func `the script that prepares a machine installs every program that tests need`() throws {
+        let script = URL(filePath: #filePath).appending(path: "../../../../Scripts/install-missing.sh")
+        let lines = try String(contentsOf: script.standardized, encoding: .utf8).split(separator: "\n")
+        let packages = Set(lines.map { $0.prefix { $0 != " " && $0 != "|" } }.map(String.init))
+        #expect(Set(SystemTool.all.map(\.package)).subtracting(packages).isEmpty)
+    }
+
+    @Test func `a test without its program fails where all programs are required`() {
+        let check = check([Self.shell, Self.none], required: "1")
+        let error = #expect(throws: MissingTool.self) { try check.mayRun() }
+        #expect(error?.description == check.advice)
+    }
+}
