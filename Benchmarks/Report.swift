@@ -1,15 +1,15 @@
 import Foundation
 
-/// One figure and another one that it is measured against: in the same process and run, or, without
-/// an aim, in an earlier one.
+/// One figure and another one that it is measured against in the same run; or one that was recorded
+/// in another run, which is printed with neither a ratio nor an aim.
 struct Figure: Codable {
     var name: String
     var value: Double
     var unit: String
     var baseline: String
     var baselineValue: Double
-    /// `value` divided by `baselineValue`.
-    var ratio: Double
+    /// `value` divided by `baselineValue`; `nil` where that was recorded on another machine.
+    var ratio: Double?
     /// What the ratio should be, as text: `≥ 0.40`, `≤ 3`, or `–` if it is only watched.
     var aim: String
     var met: Bool
@@ -54,7 +54,7 @@ struct Figure: Codable {
         met = aim.map { ratio <= $0 } ?? true
     }
 
-    /// A cost next to one that was recorded in another run, and so has no aim.
+    /// A cost next to one that was recorded in another run, and so has no ratio and no aim.
     ///
     /// - Parameters:
     ///   - name: What is measured.
@@ -71,6 +71,7 @@ struct Figure: Codable {
             recorded,
             atMost: nil
         )
+        ratio = nil
     }
 
     static func short(_ number: Double) -> String {
@@ -94,7 +95,7 @@ struct Figure: Codable {
 /// The figures as a table for people and as JSON for programs.
 struct Report {
     var figures: [Figure] = []
-    /// What others measured on like machines, printed beside ours and never compared by a program.
+    /// What others measured elsewhere, printed below ours and never compared by a program.
     var peers: [String] = []
 
     func printTable() {
@@ -102,7 +103,7 @@ struct Report {
         let rows = figures.map { figure in
             [
                 figure.name, Figure.short(figure.value), figure.unit, figure.baseline,
-                Figure.short(figure.baselineValue), Figure.short(figure.ratio), figure.aim,
+                Figure.short(figure.baselineValue), figure.ratio.map(Figure.short) ?? "–", figure.aim,
                 figure.aim == "–" ? "" : figure.met ? "yes" : "no",
             ]
         }

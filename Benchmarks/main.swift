@@ -31,6 +31,7 @@ if !isServer {
         report.figures += try await LiteLLMBenchmarks.run(roundTime: roundTime)
     }
     report.peers = [
+        "Recorded before 2026-11-22 on other machines, and not measured in this run:",
         "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",
         "Proxies before language models, on four Graviton3 cores, passed through: Busbar and",

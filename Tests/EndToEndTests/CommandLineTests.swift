@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import NIOHTTP1
 import SanguineModel
 import TestSupport
 import Testing
@@ -172,7 +173,7 @@ extension EndToEnd {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(data: data, arguments: []) { server in
                     let guest = try await server.api.guest()
-                    func give(_ command: String...) async throws -> Tool.Ended {
+                    func give(_ command: [String]) async throws -> Tool.Ended {
                         let options = [
                             "--id", guest.account.description, "--reason", "an outage", "--data",
                             data.path, "--admin-port", "\(server.adminPort)",
@@ -181,13 +182,34 @@ extension EndToEnd {
                             try await $0.ended()
                         }
                     }
-                    let granted = try await give("grant", "--amount", "5", "--key", "k")
+                    let granted = try await give(["grant", "--amount", "5", "--key", "k"])
                     #expect(granted.output == "balance   105 tokens\n", "\(granted.errors)")
-                    let again = try await give("grant", "--amount", "5", "--key", "k")
+                    let again = try await give(["grant", "--amount", "5", "--key", "k"])
                     #expect(again.output == granted.output)
-                    let unused = try await give("give-back", "--quota", "readings", "--amount", "1")
+                    let giveBack = ["give-back", "--quota", "readings", "--amount"]
+                    let unused = try await give(giveBack + ["1"])
                     #expect(unused.status == 1 && unused.errors.contains("Give back at most 0"))
-                    let unknown = try await give("give-back", "--quota", "a/b", "--amount", "1")
+                    for key in ["q1", "q2"] {
+                        let path = "/v1/quotas/readings/consume"
+                        let used = try await server.api.send(
+                            .POST,
+                            path,
+                            token: guest.token,
+                            key: key,
+                            json: ConsumeRequest()
+                        )
+                        #expect(used.status == 200, "\(used.text)")
+                    }
+                    let returned = try await give(giveBack + ["1", "--key", "g"])
+                    #expect(returned.output == "quota     readings: 2 of 3 left\n")
+                    let repeated = try await give(giveBack + ["1", "--key", "g"])
+                    #expect(repeated.output == returned.output)
+                    let quotas = try await server.api.send(.GET, "/v1/quotas", token: guest.token)
+                    let left = try quotas.decode(Items<Quota>.self).items.map(\.remaining)
+                    #expect(left == [2])
+                    let tooMany = try await give(giveBack + ["2"])
+                    #expect(tooMany.status == 1 && tooMany.errors.contains("Give back at most 1"))
+                    let unknown = try await give(["give-back", "--quota", "a/b", "--amount", "1"])
                     #expect(unknown.status == 1 && unknown.errors.contains("not_found"))
                 }
             }

@@ -24,7 +24,8 @@ import Synchronization
 /// What is under way is known if the prompt says `ahead=8`: then a stream is at most 8 words ahead
 /// of those that ``acknowledge(_:of:)`` says were read, and goes on when that says more.
 ///
-/// Mutable state: `state`, by its mutex, which tests can wait for; `acknowledged`, by its own.
+/// Mutable state: `state`, by its mutex, which tests can wait for; `server`, `channels` and
+/// `acknowledged`, each by its own.
 package final class HostileUpstream: Sendable {
     /// A request as it came.
     package struct Request: Sendable {
@@ -82,6 +83,8 @@ package final class HostileUpstream: Sendable {
 
     private let faults: @Sendable (Request) -> Fault
     private let server = Mutex<(any Channel)?>(nil)
+    /// The connections since the last ``hangUp()``.
+    private let channels = Mutex<[any Channel]>([])
     private let acknowledged = Mutex(Acknowledged())
 
     private init(_ faults: @escaping @Sendable (Request) -> Fault) { self.faults = faults }
@@ -102,7 +105,8 @@ package final class HostileUpstream: Sendable {
             .serverChannelOption(.backlog, value: 1_024)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
+                upstream.channels.withLock { $0.append(channel) }
+                return channel.eventLoop.makeCompletedFuture {
                     let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)
                     try channel.pipeline.syncOperations.addHandler(ByteToMessageHandler(decoder))
                     try channel.pipeline.syncOperations.addHandler(HostileConnection(upstream))
@@ -133,6 +137,16 @@ package final class HostileUpstream: Sendable {
     package func close() async throws {
         let channel = server.withLock { $0.take() }
         try await channel?.close().get()
+    }
+
+    /// Closes all connections, as servers close those that are idle; new ones are taken.
+    package func hangUp() async {
+        let open = channels.withLock { channels in
+            defer { channels = [] }
+            return channels
+        }
+        // One that its client has closed fails to close again.
+        for channel in open { try? await channel.close().get() }
     }
 
     /// The port, or 0 once it is closed.

@@ -55,10 +55,11 @@ struct NoteCommandTests {
     @Test(arguments: [
         ["rm", "two words"], ["retry", "no-operation"], ["list", "--identity-from", ""],
     ])
-    func `what names nothing is wrong usage`(arguments: [String]) {
-        #expect(throws: (any Error).self) {
+    func `what names nothing is wrong usage`(arguments: [String]) throws {
+        let error = try #require(throws: (any Error).self) {
             try SanguineTool.parseAsRoot(["note"] + arguments)
         }
+        #expect(SanguineTool.exitCode(for: error) == .validationFailure)
     }
 
     @Test func `a note's change travels as its mutator, in the note's lane`() throws {

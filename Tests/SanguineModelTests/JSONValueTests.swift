@@ -62,9 +62,10 @@ struct JSONValueTests {
 
     @Test func `a merge patch with a name that only looks like a member's is refused`() {
         let value = JSONValue.object(["a": .object(["\u{E9}": 1])])
-        #expect(throws: Refusal.self) {
+        let refusal = #expect(throws: Refusal.self) {
             try value.merging(.object(["a": .object(["e\u{301}": 2])]))
         }
+        #expect(refusal?.code == .invalidContent)
     }
 
     @Test(arguments: [

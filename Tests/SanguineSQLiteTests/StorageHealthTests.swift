@@ -198,16 +198,17 @@ extension TestFolder {
     fileprivate func fill() async throws {
         let storage = try SQLiteStorage(folder: url)
         let reason = String(repeating: "x", count: 200)
-        await withTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 1...1_000 {
                 group.addTask {
-                    _ = try? await storage.spend(
+                    _ = try await storage.spend(
                         from: .numbered(UInt64(number)),
                         key: "\(number)",
                         reason: reason
                     )
                 }
             }
+            try await group.waitForAll()
         }
         await storage.close()
     }

@@ -51,9 +51,10 @@ struct QueryCacheTests {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         test.network.script(.status(404))
-        await #expect(throws: SanguineError.self) {
+        let refusal = await #expect(throws: SanguineError.self) {
             try await test.client.refresh(.profile("ada"))
         }
+        #expect(refusal?.code == "http_404")
 
         let state = test.client.snapshot(of: .profile("ada"))
         #expect(state.value == Profile(name: "ada 1"))

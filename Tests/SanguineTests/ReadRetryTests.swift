@@ -163,7 +163,8 @@ struct ReadRetryTests {
             try await test.delay.waitForSleepers(1)
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
-        await #expect(throws: SanguineError.self) { try await caller.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await caller.finished() }
+        #expect(refusal?.code == "http_503")
 
         #expect(test.network.requests.count == 3)
         #expect(test.retriesLeft() == ClientLimits.retryReserve - 2)

@@ -105,7 +105,8 @@ struct RegistrationTests {
             func apply(to records: inout Records) throws {}
         }
 
-        #expect(throws: SanguineError.self) { _ = try client(Own.self) }
+        let refusal = #expect(throws: SanguineError.self) { _ = try client(Own.self) }
+        #expect(refusal?.code == "invalid_declaration")
     }
 
     @Test func `a collection with a name that the server refuses is an error`() throws {

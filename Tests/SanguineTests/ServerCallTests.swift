@@ -63,9 +63,10 @@ struct ServerCallTests {
 
     @Test func `a token goes to its own server alone`() async throws {
         let network = ScriptedTransport()
-        await #expect(throws: SanguineError.self) {
+        let refusal = await #expect(throws: SanguineError.self) {
             try await call(network, TestUser()).get("http://other.test/x", as: [Int].self)
         }
+        #expect(refusal?.code == "not_configured")
         #expect(network.requests.isEmpty)
     }
 

@@ -93,7 +93,8 @@ struct PreviewTests {
 
         #expect(text.hasPrefix("The client for a preview could not be made."))
         #expect(text.contains("No mutation 'unregistered' is registered."))
-        #expect(throws: SanguineError.self) { try client.perform(Unregistered()) }
+        let refusal = #expect(throws: SanguineError.self) { try client.perform(Unregistered()) }
+        #expect(refusal?.code == "invalid_declaration")
     }
 }
 

@@ -266,9 +266,10 @@ struct PropertyTests {
 
         #expect(text.contains("Add '.sanguineClient(client)'"))
         #expect(host.draw(ProfileView("1")).texts == ["…"])
-        #expect(throws: SanguineError.self) {
+        let refusal = #expect(throws: SanguineError.self) {
             try client.perform(try CreateRecord(Note(id: .new(), text: "Walk the dog")))
         }
+        #expect(refusal?.code == "not_configured")
         #expect(throws: try #require(model.error)) { try client.signIn(as: "ada") }
         await #expect(throws: try #require(model.error)) { try await client.value(of: .balance) }
         await #expect(throws: try #require(model.error)) {

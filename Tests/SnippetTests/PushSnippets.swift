@@ -116,7 +116,7 @@ struct PushSnippets {
         }
         try await shown.wait(for: "what was missed") { $0.last == "Dora" }
         task.cancel()
-        await #expect(throws: (any Error).self) { try await task.finished() }
+        await #expect(throws: CancellationError.self) { try await task.finished() }
         #expect(shown.value.first == "Ada")
         withExtendedLifetime(following) {}
     }

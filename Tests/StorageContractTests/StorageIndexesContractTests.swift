@@ -108,7 +108,8 @@ struct StorageIndexesContractTests {
             try await fill(storage, 450)
             #expect(try await authority(storage, Self.everyone).buildIndexes().count == 1)
             let second = await authority(storage, Self.everyone)
-            await #expect(throws: Problem.self) { try await ids(second) }
+            let refusal = await #expect(throws: Problem.self) { try await ids(second) }
+            #expect(refusal?.code == .overloaded)
             #expect(try await build(second) == 2)
             let third = await authority(storage, Self.everyone)
             #expect(try await ids(third).prefix(2) == ["0449", "0448"])
@@ -128,7 +129,8 @@ struct StorageIndexesContractTests {
             let second = await authority(storage, without)
             let changed = RecordRow.sample("0002", seq: 9, value: #"{"size":9}"#)
             try await storage.store(.put(.record(changed)))
-            await #expect(throws: Problem.self) { try await ids(second) }
+            let refusal = await #expect(throws: Problem.self) { try await ids(second) }
+            #expect(refusal?.code == .invalidContent)
             _ = try await build(second)
             _ = try await build(await authority(storage, Self.everyone))
             let last = await authority(storage, Self.everyone)
@@ -190,9 +192,10 @@ struct StorageIndexesContractTests {
             let authority = await authority(storage, Self.everyone)
             _ = try await build(authority)
             #expect(try await ids(authority) == ["r0", "r1", "r2"])
-            await #expect(throws: Problem.self) {
+            let refusal = await #expect(throws: Problem.self) {
                 try await ids(authority, where: ["size": .string(texts[1])])
             }
+            #expect(refusal?.code == .invalidContent)
         }
     }
 

@@ -84,6 +84,12 @@ struct Scope: Sendable {
         path.hasPrefix("Tests/") && path.hasSuffix(".swift")
             && !path.hasPrefix("Tests/ConsumerPackage/")
     }
+    /// The tests of the examples.
+    static let exampleTests = Scope { path in
+        path.hasPrefix("Examples/") && path.contains("/Tests/") && path.hasSuffix(".swift")
+    }
+    /// All tests.
+    static let testsAndExamples = Scope { tests.contains($0) || exampleTests.contains($0) }
     /// The tests but for the documentation's samples, which are an app's code.
     static let testsButSamples = Scope {
         tests.contains($0) && !$0.hasPrefix("Tests/SnippetTests/")

@@ -45,6 +45,7 @@ struct AssistantKillTests {
             let charged = try #require(amount.flatMap { Int64($0) })
             let balance = try await world.balance()
             #expect(charged > 0 && balance.available == 100 - charged && balance.held == 0)
+            #expect(try await world.charges() == [charged])
 
             // Nothing is on its way any more.
             let again = try await resume()

@@ -23,7 +23,7 @@ struct AssistantNetworkTests {
             _ = try await delay.advancing { try await client.value(of: .balance) }
             network.faults = .rough
 
-            var charged: Int64 = 0
+            var charged: [String: Int64?] = [:]
             for round in 0..<4 {
                 let answers = try await MainActor.run {
                     try (0..<5).map { try screen.ask("Question \(seed), \(round), \($0)?") }
@@ -36,21 +36,29 @@ struct AssistantNetworkTests {
                         }
                         return await answer.result
                     }
-                    charged += end?.charged ?? 0
+                    charged[await answer.key] = .some(end?.charged)
                 }
             }
             network.faults = .none
             try await delay.advancing(within: .seconds(30)) {
                 try await eventually("the server's balance, \(network)", within: .seconds(30)) {
-                    let server = try? await world.balance()
+                    let server = try await world.balance()
+                    // Calls may be in flight, so that it is not known yet.
                     let shown = try? await client.refresh(.balance)
-                    return server?.held == 0 && shown?.held == 0
-                        && shown?.available == server?.available
+                    return server.held == 0 && shown?.held == 0
+                        && shown?.available == server.available
                 }
             }
-            let server = try await world.balance()
-            // A call whose answer never came was made all the same.
-            #expect(100 - server.available >= charged && 100 - server.available <= 20, "\(network)")
+            #expect(charged.count == 20)
+            #expect(network.count(of: .answerLost) + network.count(of: .doubled) > 0)
+            var all: [Int64] = []
+            for (key, shown) in charged {
+                // A call whose answer never came may have been made all the same.
+                let charge = try await world.charge(ofCall: key)
+                if let shown { #expect(shown == charge && charge > 0, "\(key), \(network)") }
+                all.append(charge)
+            }
+            #expect(try await world.charges().sorted() == all.filter { $0 > 0 }.sorted())
             client.close()
         }
     }
@@ -80,6 +88,7 @@ struct AssistantNetworkTests {
             #expect(await answer.text == result.output)
             #expect(await answer.key == stream.key)
             #expect(try await world.balance().available == 100 - result.charged)
+            #expect(try await world.charges() == [result.charged])
             client.close()
         }
     }

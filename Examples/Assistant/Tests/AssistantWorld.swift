@@ -1,4 +1,5 @@
 import AssistantApp
+import AssistantModel
 import AssistantServer
 import Foundation
 import Sanguine
@@ -70,11 +71,41 @@ struct AssistantWorld: Sendable {
         return try SanguineClient(configuration)
     }
 
-    /// What the server has, asked by itself.
+    /// What the server has, asked by a device of its own.
     func balance() async throws -> Balance {
         let auditor = try client("auditor-\(UUID())")
         defer { auditor.close() }
         return try await auditor.refresh(.balance)
+    }
+
+    /// What the ledger says was charged, an amount for each charge, once nothing is held any more.
+    ///
+    /// Expects the ledger to agree with the balance, and each hold to be given back once.
+    func charges() async throws -> [Int64] {
+        let auditor = try client("auditor-\(UUID())")
+        defer { auditor.close() }
+        let query = ValueQuery<ListPage<LedgerEntry>>("ledger", policy: .alwaysStale) { request in
+            try await request.get("/v1/ledger", query: [URLQueryItem(name: "limit", value: "100")])
+        }
+        let page = try await auditor.refresh(query)
+        let balance = try await auditor.refresh(.balance)
+        #expect(!page.hasMore && balance.held == 0)
+        let entries = Dictionary(grouping: page.items, by: \.kind).mapValues { $0.map(\.amount) }
+        #expect(page.items.map(\.amount).reduce(0, +) == balance.available)
+        let givenBack = (entries[.release] ?? []) + (entries[.expire] ?? [])
+        #expect((entries[.hold] ?? []).map { -$0 }.sorted() == givenBack.sorted())
+        return (entries[.capture] ?? []).map { -$0 }
+    }
+
+    /// What the server says that a call of a question was charged: nothing if it never arrived.
+    func charge(ofCall key: String) async throws -> Int64 {
+        let auditor = try client("auditor-\(UUID())")
+        defer { auditor.close() }
+        do throws(SanguineError) {
+            return try await auditor.result(of: AskText.self, key: key).charged
+        } catch .problem(let problem) where problem.code == .notFound {
+            return 0
+        }
     }
 }
 

@@ -6,7 +6,8 @@ import SanguineTesting
 final class RecordedNetwork: StreamingTransport, UploadingTransport {
     private struct State {
         var requests: [TransportRequest] = []
-        var holding: (any Clock<Duration>)?
+        /// The path whose requests are not answered, and what measures their time.
+        var holding: (path: String, clock: any Clock<Duration>)?
         var watch: (@Sendable (TransportRequest) -> Void)?
     }
 
@@ -16,11 +17,16 @@ final class RecordedNetwork: StreamingTransport, UploadingTransport {
     /// All requests, in the order in which they were sent.
     var requests: [TransportRequest] { state.withLock { $0.requests } }
 
-    /// The paths of those that are about the balance.
-    var balanceRequests: Int { requests.count { $0.url.path() == "/v1/balance" } }
+    /// How many of them were about the balance.
+    var balanceRequests: Int { count(of: "/v1/balance") }
 
-    /// From now on no request of the balance is answered: each ends when its time is up.
-    func hold(on clock: any Clock<Duration>) { state.withLock { $0.holding = clock } }
+    /// How many of them went to a path.
+    func count(of path: String) -> Int { requests.count { $0.url.path() == path } }
+
+    /// Leaves requests to a path without an answer: each ends when its time is up.
+    func hold(_ path: String, on clock: any Clock<Duration>) {
+        state.withLock { $0.holding = (path, clock) }
+    }
 
     /// Has each request told of before it leaves.
     func watch(_ body: @escaping @Sendable (TransportRequest) -> Void) {
@@ -48,7 +54,8 @@ final class RecordedNetwork: StreamingTransport, UploadingTransport {
     private func note(_ request: TransportRequest) async throws(TransportError) {
         let (watch, holding) = state.withLock { state in
             state.requests.append(request)
-            return (state.watch, request.url.path() == "/v1/balance" ? state.holding : nil)
+            let isHeld = request.url.path() == state.holding?.path
+            return (state.watch, isHeld ? state.holding?.clock : nil)
         }
         watch?(request)
         guard let holding else { return }

@@ -23,7 +23,8 @@ struct CostTests {
 
             network.disconnect()
             var most = 0
-            for number in 0..<100 {
+            let taps = 100
+            for number in 0..<taps {
                 let habit = habits[number % habits.count]
                 try client.perform(LogHabit(habit.id, on: Self.today, value: number + 1))
                 most = max(most, client.outbox.pending.count)
@@ -39,7 +40,10 @@ struct CostTests {
             #expect(shown == Array(81...100))
             printFigure(
                 "O9",
-                ours: "\(most) operations held of 100 taps, 0 once settled",
+                ours: """
+                    \(most) operations held of \(taps) taps, \(client.outbox.pending.count) once \
+                    settled
+                    """,
                 theirs: "at most +10 MB"
             )
             client.close()
@@ -82,7 +86,7 @@ struct CostTests {
             printFigure(
                 "O10",
                 ours: """
-                    1 row and \(update.bytes) bytes in \(tapTime.milliseconds), against \
+                    \(update.operations) row and \(update.bytes) bytes in \(tapTime.milliseconds), against \
                     \(load.rows) rows and \(load.bytes) bytes in \(loadTime.milliseconds)
                     """,
                 theirs: "100 times faster"

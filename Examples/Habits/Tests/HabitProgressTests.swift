@@ -18,13 +18,14 @@ struct HabitProgressTests {
             let phone = try world.client { $0.connectivity = network }
             try await phone.synchronize()
             let tablet = try world.client("tablet")
-            let watcher = Task { await Self.watch(phone, seed) }
+            let watcher = Task { await Self.watch(phone) }
             var play = Play(phone: phone, tablet: tablet, network: network, seed: seed)
 
             try await play.begin()
+            var seen = Checked()
             for _ in 0..<80 {
                 try await play.step()
-                Self.check(phone.cached(.seen), seed)
+                seen.check(phone.cached(.seen))
             }
             network.connect()
             try await phone.synchronize()
@@ -35,26 +36,45 @@ struct HabitProgressTests {
             #expect(phone.cached(.seen) == tablet.cached(.seen), "seed \(seed)")
             phone.close()
             tablet.close()
-            let states = try await watcher.finished()
+            let told = try await watcher.finished()
+            let contradictions = seen.contradictions + told.contradictions
+            #expect(contradictions.isEmpty, "seed \(seed)")
             if seed == 1 {
-                let ours = "0 contradictions in \(80 + states) states, with \(refused) refusals"
-                printFigure("O4", ours: ours)
+                printFigure(
+                    "O4",
+                    ours: """
+                        \(contradictions.count) contradictions in \(seen.states + told.states) \
+                        states, with \(refused) refusals
+                        """
+                )
             }
         }
     }
 
-    /// Checks all that an observer is told; returns how much that was.
-    private static func watch(_ client: SanguineClient, _ seed: UInt64) async -> Int {
-        var states = 0
-        for await seen in client.updates(of: .seen) {
-            check(seen, seed)
-            states += 1
-        }
-        return states
+    /// Checks every update that an observer gets.
+    private static func watch(_ client: SanguineClient) async -> Checked {
+        var told = Checked()
+        for await seen in client.updates(of: .seen) { told.check(seen) }
+        return told
+    }
+}
+
+/// States of which each number was counted again from the logs as they are visible.
+private struct Checked {
+    private(set) var states = 0
+    /// The numbers that are others.
+    private(set) var contradictions: [String] = []
+
+    private mutating func expect<Value: Equatable>(
+        _ name: String,
+        _ shown: Value,
+        _ counted: Value
+    ) {
+        if shown != counted { contradictions.append("\(name): \(shown), counted \(counted)") }
     }
 
-    /// Each number, counted again from the logs as they are visible.
-    private static func check(_ seen: Seen, _ seed: UInt64) {
+    mutating func check(_ seen: Seen) {
+        states += 1
         let (progress, first, last) = (seen.progress, Play.days.lowerBound, Play.days.upperBound)
         var (complete, today) = (0, 0)
         var streaks: [Int] = []
@@ -70,15 +90,15 @@ struct HabitProgressTests {
             streaks.append(counted.reversed().prefix { $0 }.count)
         }
         let found = progress.habits.map { progress.insights.streak(of: $0) }
-        #expect(found == streaks, "seed \(seed)")
-        #expect(progress.completeToday == today, "seed \(seed)")
+        expect("streaks", found, streaks)
+        expect("today", progress.completeToday, today)
         let whole = progress.habits.count * (last - first + 1)
         let share = whole == 0 ? 0 : Double(complete) / Double(whole)
         let days = CalendarDay(daysSince1970: first)...CalendarDay(daysSince1970: last)
-        #expect(progress.completion(in: days) == share, "seed \(seed)")
+        expect("completion", progress.completion(in: days), share)
         let longest = streaks.max() ?? 0
         let best = longest == 0 ? nil : streaks.firstIndex(of: longest)
-        #expect(progress.insights.best == best.map { progress.habits[$0] }, "seed \(seed)")
+        expect("best", progress.insights.best, best.map { progress.habits[$0] })
     }
 }
 
@@ -111,6 +131,8 @@ private struct Play {
     let network: ManualConnectivity
     private let habits = (0..<3).map { Habit(title: "\($0)", goal: $0 + 1) }
     private var random: SplitMix64
+    /// The habits that were deleted at some time.
+    private var deleted: Set<RecordID> = []
 
     init(
         phone: SanguineClient,
@@ -136,25 +158,39 @@ private struct Play {
         let value = Int.random(in: 1...habit.goal, using: &random)
         let log = LogHabit(habit.id, on: day, value: max(value, habit.goal - 1))
         switch Int.random(in: 0..<14, using: &random) {
-        // A habit that the tablet has deleted cannot be logged.
-        case 0...3: _ = try? phone.perform(log)
+        case 0...3: try perform(log, on: phone)
         case 4: try phone.perform(DeleteLog(habit.id, on: day))
         case 5:
             let other = HabitLog(id: .new(), habit: habit.id, day: day, value: value)
             try phone.perform(ImportLog(other))
         case 6: try phone.perform(ConsolidateLogs(habit.id, on: day))  // Will be refused.
         case 7, 8:
-            _ = try? tablet.perform(log)
+            try perform(log, on: tablet)
             try await tablet.synchronize()
         case 9:
             try tablet.perform(DeleteRecord(Habit.self, habit.id))
+            deleted.insert(habit.id)
             try await tablet.synchronize()
         case 10:
             try tablet.perform(AddHabit(habit))
             try await tablet.synchronize()
         case 11: network.disconnect()
         case 12: network.connect()
-        default: try? await phone.synchronize()
+        default:
+            do throws(SanguineError) {
+                try await phone.synchronize()
+            } catch {
+                #expect(error.code == "offline" && !network.isOnline.value)
+            }
+        }
+    }
+
+    /// Logs; a habit that was deleted before refuses that, and no other.
+    private func perform(_ log: LogHabit, on device: SanguineClient) throws {
+        do throws(SanguineError) {
+            try device.perform(log)
+        } catch {
+            #expect(error.code == "not_found" && deleted.contains { $0.text == log.lane })
         }
     }
 }

@@ -55,7 +55,8 @@ struct UnsettledCallTests {
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
         try await endUnstored(world, function, who, streams: streams, error)
-        await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
+        let refusal = await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
+        #expect(refusal?.code == (error == .full("no") ? .overloaded : .internalFault))
         // Its hold's time is over, and the expiry would charge what a cut costs.
         world.wall.advance(by: .seconds(700))
         #expect(try await world.runner.expireHolds() == 0)

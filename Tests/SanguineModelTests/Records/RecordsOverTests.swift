@@ -375,7 +375,8 @@ struct RecordsOverTests {
             ["settings": ["e\u{301}": 2]],
             from: ["settings": ["e\u{301}": 1]]
         )
-        #expect(throws: Refusal.self) { try records.run(change) }
+        let refusal = #expect(throws: Refusal.self) { try records.run(change) }
+        #expect(refusal?.code == .invalidContent)
     }
 
     @Test func `a number that is missing counts as its default when it is incremented`() throws {

@@ -180,7 +180,7 @@ struct TLSTests {
             #expect(edge.places.count == 1)
             await loop.advanceTime(by: .seconds(1))
             #expect(edge.places.count == 0)
-            await #expect(throws: (any Error).self) { try await value.agreed.get() }
+            await #expect(throws: ChannelError.outputClosed) { try await value.agreed.get() }
             await loop.shutdownGracefully()
         }
     }

@@ -201,7 +201,10 @@ struct LiveHubTests {
             #expect(text.isFinished)
         }
         #expect(Set(streams.map { $0.1.text }).count > 1)
-        #expect(throws: Problem.self) { try admit(to: hub, account: Identifier.new()) }
+        let refusal = #expect(throws: Problem.self) {
+            try admit(to: hub, account: Identifier.new())
+        }
+        #expect(refusal?.code == .overloaded)
     }
 
     @Test func `a storage that cannot be read is asked again after a while`() async throws {

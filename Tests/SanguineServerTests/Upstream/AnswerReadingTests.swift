@@ -175,6 +175,7 @@ struct AnswerReadingTests {
         let body = try WireBody.passedOn(
             Array(#"{"messages":[{"role":"user","content":[\#(part)]}]}"#.utf8)
         )
-        #expect(throws: Problem.self) { try ChatRequest(body, maxOutputTokens: 20) }
+        let refusal = #expect(throws: Problem.self) { try ChatRequest(body, maxOutputTokens: 20) }
+        #expect(refusal?.code == .invalidContent)
     }
 }

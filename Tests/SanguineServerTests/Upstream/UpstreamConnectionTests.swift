@@ -34,6 +34,33 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
+    func `an upstream that closes its idle connections keeps no caller out`(
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with(.none) { world in
+            let hostile = world.upstreams[0]
+            for round in 1...4 {
+                let answered = await withTaskGroup(of: Bool.self) { tasks in
+                    for caller in 1...8 {
+                        let prompt = "id=c\(round)-\(caller)"
+                        tasks.addTask {
+                            await world.ask(prompt, streamed: streamed).answer != nil
+                        }
+                    }
+                    return await tasks.reduce(0) { $0 + ($1 ? 1 : 0) }
+                }
+                #expect(answered == 8, "round \(round): \(world.outcomes.suffix(8))")
+                await hostile.hangUp()
+                try await hostile.state.wait(for: "closed connections") {
+                    $0.closed == $0.connections
+                }
+            }
+            #expect(hostile.state.value.connections >= 4)
+            #expect(world.pool.unavailable() == nil)
+        }
+    }
+
+    @Test(arguments: [true, false])
     func `a connection of a cancelled call is closed and never used again`(
         streamed: Bool
     ) async throws {

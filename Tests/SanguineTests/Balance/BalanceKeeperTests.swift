@@ -117,7 +117,8 @@ struct BalanceKeeperTests {
         try await authority.reached(path, at: .work)
         #expect(try await client.refresh(.balance).available == 97)
         try await authority.release(path, at: .work)
-        await #expect(throws: SanguineError.self) { try await call.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
+        #expect(refusal?.code == "upstream_failed")
         #expect(client.cached(.balance)?.available == 100)
         // The release is nowhere but in a newer balance, which is fetched without being asked for.
         try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
@@ -428,7 +429,8 @@ struct BalanceKeeperTests {
             try await authority.reached(path, at: .request)
             try await authority.release(path, at: .request, losing: .timedOut)
         }
-        await #expect(throws: SanguineError.self) { try await call.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
+        #expect(refusal?.code == "outcome_unknown")
     }
 
     @Test func `a hold that a fetch cannot settle is asked about again and again, ever later`()
@@ -457,7 +459,10 @@ struct BalanceKeeperTests {
         _ = try await client.value(of: .balance)
         authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now."))
         authority.refuse(path, Problem(.idempotencyExpired, "Too late."))
-        await #expect(throws: SanguineError.self) { try await client.call(Ask(question: "why?")) }
+        let refusal = await #expect(throws: SanguineError.self) {
+            try await client.call(Ask(question: "why?"))
+        }
+        #expect(refusal?.code == "idempotency_expired")
         try await delay.waitForSleepers(1)
         if closes { client.close() } else { await client.signOut() }
         try await delay.waitForNoSleepers()

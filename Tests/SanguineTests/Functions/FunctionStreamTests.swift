@@ -169,7 +169,8 @@ struct FunctionStreamTests {
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1, isWaiting: true))
         #expect(try await stream.cancel() == 0)
-        await #expect(throws: SanguineError.self) { try await stream.whole() }
+        let refusal = await #expect(throws: SanguineError.self) { try await stream.whole() }
+        #expect(refusal?.code == "call_cancelled")
         #expect(try await stage.isSettled(client, available: 100))
     }
 
@@ -264,7 +265,8 @@ struct FunctionStreamTests {
         try await eventually("it is held") { stage.authority.balance().held == 3 }
         let key = try #require(client.openCalls.first?.key)
         try stage.device.kill()
-        await #expect(throws: SanguineError.self) { try await waiting.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await waiting.finished() }
+        #expect(refusal == .closed)
         let second = try await stage.launch()
         #expect(second.openCalls.map(\.key) == [key])
         stage.allow(2)

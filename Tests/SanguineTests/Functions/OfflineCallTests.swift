@@ -46,7 +46,8 @@ struct OfflineCallTests {
             try await client.call(Tell(parts: 1))
         }
         #expect(error?.code == "offline")
-        #expect(throws: SanguineError.self) { try client.stream(Tell(parts: 1)) }
+        let refusal = #expect(throws: SanguineError.self) { try client.stream(Tell(parts: 1)) }
+        #expect(refusal?.code == "offline")
         #expect(client.cached(.balance)?.available == 100 && client.openCalls.isEmpty)
     }
 
@@ -131,7 +132,8 @@ struct OfflineCallTests {
         let lost = Task { [client] in try await client.result(of: call) }
         try await eventually("it is charged") { stage.authority.balance().available == 97 }
         try stage.device.kill()
-        await #expect(throws: SanguineError.self) { try await lost.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await lost.finished() }
+        #expect(refusal == .closed)
         stage.network.faults = .none
         client = try stage.device.launch()
         try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
@@ -242,7 +244,8 @@ struct OfflineCallTests {
         goOffline()
         let stream = try client.stream(TellLater(parts: 1))
         await client.signOut()
-        await #expect(throws: SanguineError.self) { try await stream.whole() }
+        let refusal = await #expect(throws: SanguineError.self) { try await stream.whole() }
+        #expect(refusal == .userChanged)
         #expect(client.openCalls.isEmpty)
         goOnline()
         try await client.waitUntilIdle()

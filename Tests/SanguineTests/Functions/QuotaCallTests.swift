@@ -107,7 +107,8 @@ struct QuotaCallTests {
         try await authority.reached(path, at: .answer)
         #expect(left(client) == 2)
         try await authority.release(path, at: .answer)
-        await #expect(throws: SanguineError.self) { try await call.finished() }
+        let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
+        #expect(refusal?.code == "upstream_failed")
         #expect(left(client) == 3)
         try await eventually("nothing is pending") { client.balance.pendingCalls.isEmpty }
         #expect(try await client.refresh(.quotas).first?.remaining == 3)
@@ -170,7 +171,8 @@ struct QuotaCallTests {
             try await authority.reached(path, at: .answer)
             first.close()
             authority.clear(path, at: .answer)
-            await #expect(throws: SanguineError.self) { try await call.finished() }
+            let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
+            #expect(refusal == .closed)
             let second = try fixture.client(folder: folder)
             #expect(left(second) == 2)
             _ = try await second.refresh(.balance)

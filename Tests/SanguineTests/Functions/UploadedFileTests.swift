@@ -154,9 +154,10 @@ struct UploadedFileTests {
 
     @Test func `a form is refused before anything is sent`() async throws {
         let client = try await fixture.clientWithBalance()
-        await #expect(throws: SanguineError.self) {
+        let refusal = await #expect(throws: SanguineError.self) {
             try await client.upload(.multipart([.field("a", "b")]))
         }
+        #expect(refusal?.code == "unsupported_media_type")
         #expect(authority.count(path) == 0)
     }
 

@@ -180,7 +180,10 @@ struct ListSourceTests {
         let updates = test.client.updates(of: .feed("a"))
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
         test.network.script(.status(404))
-        await #expect(throws: SanguineError.self) { try await test.client.loadNext(.feed("a")) }
+        let refusal = await #expect(throws: SanguineError.self) {
+            try await test.client.loadNext(.feed("a"))
+        }
+        #expect(refusal?.code == "http_404")
         let failed = test.client.snapshot(of: .feed("a"))
         #expect(failed.items.count == 40)
         #expect(failed.nextError?.code == "http_404")

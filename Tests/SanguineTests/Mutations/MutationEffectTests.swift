@@ -69,7 +69,8 @@ struct MutationEffectTests {
         _ = try await client.value(of: .song("a"))
         fixture.server.fail(.status(401))
         try client.perform(LikeSong(song: "a"))
-        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(refusal?.code == "http_401")
         fixture.server.set(Song(id: "a", likes: 50))
         #expect(try await client.refresh(.song("a")).likes == 51)
     }

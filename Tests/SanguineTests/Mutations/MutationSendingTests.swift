@@ -126,7 +126,8 @@ struct MutationSendingTests {
         let client = try fixture.client()
         fixture.server.fail(.status(401))
         let receipt = try client.perform(LikeSong(song: "a"))
-        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(refusal?.code == "http_401")
         try client.perform(LikeSong(song: "b"))
         #expect(client.outbox.summary.unsent == 2)
         client.outbox.resume()

@@ -259,9 +259,10 @@ struct SupersedingMutatorTests {
         fixture.connectivity.disconnect()
         let client = try Self.client(fixture)
         let first = try client.perform(SetCount(id: .of("a"), to: 5))
-        #expect(throws: SanguineError.self) {
+        let refusal = #expect(throws: SanguineError.self) {
             try client.perform(SetCount(id: .of("a"), to: 4))
         }
+        #expect(refusal?.code == "invalid_content")
 
         #expect(client.count("a") == 5)
         #expect(client.outbox.pending.map(\.id) == [first.id])

@@ -119,7 +119,8 @@ import Testing
         try client.add("a")
         let other = try lockOutbox(of: fixture)
         fixture.connectivity.connect()
-        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(refusal?.code == "store")
         #expect(client.outbox.pending.count == 1 && fixture.pushes.isEmpty)
         try execute("COMMIT", on: other)
         client.close()
@@ -249,6 +250,7 @@ import Testing
     }
 
     @Test func `a companion needs the app's folder`() {
-        #expect(throws: SanguineError.self) { try SanguineCompanion(.inMemory()) }
+        let refusal = #expect(throws: SanguineError.self) { try SanguineCompanion(.inMemory()) }
+        #expect(refusal?.code == "not_configured")
     }
 }

@@ -185,7 +185,8 @@ struct DeploymentTests {
         try await eventually("it waits") { isWaiting(client) }
         #expect(client.outbox.pending.map(\.phase) == [.sending])
         #expect(try !client.outbox.withdraw(receipt.id))
-        #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
+        let refusal = #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
+        #expect(refusal?.code == "operation_in_progress")
         #expect(client.count("a") == 1)
     }
 

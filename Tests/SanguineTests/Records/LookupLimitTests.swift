@@ -83,9 +83,10 @@ struct LookupLimitTests {
     @Test func `a record that the operation itself adds counts`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_000, at: authority)
-        #expect(throws: SanguineError.self) {
+        let refusal = #expect(throws: SanguineError.self) {
             try client.perform(JoinAndCount(id: .of("new"), group: "many"))
         }
+        #expect(refusal?.code == "invalid_content")
         #expect(client.count("new") == nil)
     }
 

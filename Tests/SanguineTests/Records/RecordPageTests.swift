@@ -131,7 +131,8 @@ import Testing
             #"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{\#(names)}}"#
         )
         let response = TransportResponse(status: 200, body: Data(body.utf8))
-        #expect(throws: SanguineError.self) { try PullAnswer.decoded(from: response) }
+        let refusal = #expect(throws: SanguineError.self) { try PullAnswer.decoded(from: response) }
+        #expect(refusal?.code == "decoding")
     }
 
     @Test func `an id among the members is not the record's`() throws {

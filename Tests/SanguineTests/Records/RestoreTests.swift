@@ -128,7 +128,8 @@ import Testing
             )
         }
         fixture.network.release()
-        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(refusal?.code == "store")
         try await client.synchronize()
         #expect(client.records(Counter.self).count == 1_500)
     }

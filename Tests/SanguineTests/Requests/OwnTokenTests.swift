@@ -92,7 +92,10 @@ struct OwnTokenTests {
         let elsewhere = ValueQuery<Profile>("elsewhere", policy: .alwaysStale.retry(.never)) {
             try await $0.get("http://cdn.test/x")
         }
-        await #expect(throws: SanguineError.self) { try await test.client.value(of: elsewhere) }
+        let refusal = await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: elsewhere)
+        }
+        #expect(refusal?.code == "http_503")
 
         #expect(test.network.requests.map { $0.headers["Authorization"] } == [nil])
     }
@@ -443,7 +446,8 @@ struct OwnTokenTests {
         }
         defer { client.close() }
         let receipt = try client.perform(LikeSong(song: "a"))
-        await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
+        #expect(refusal?.code == "query_failed")
         #expect(client.outbox.refused.isEmpty)
         isSignedIn.withLock { $0 = true }
         client.outbox.resume()

@@ -76,9 +76,10 @@ struct RetryStormTests {
     {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "40"]))
-        await #expect(throws: SanguineError.self) {
+        let refusal = await #expect(throws: SanguineError.self) {
             try await test.client.value(of: Self.flaky(1))
         }
+        #expect(refusal?.code == "http_429")
         #expect(try await test.client.value(of: Self.flaky(2)) == Profile(name: "2 1"))
     }
 

@@ -40,7 +40,10 @@ struct FaultyNetworkTests {
 
     @Test func `what a lost answer was asked for is done`() async throws {
         let network = network { $0.answerLoss = 1 }
-        await #expect(throws: TransportError.self) { try await network.send(request()) }
+        let refusal = await #expect(throws: TransportError.self) {
+            try await network.send(request())
+        }
+        #expect(refusal == .interrupted("the connection broke"))
         #expect(server.requests.count == 1 && network.count(of: .answerLost) == 1)
     }
 
@@ -128,7 +131,8 @@ struct FaultyNetworkTests {
         clock.advance(by: .seconds(1))
         try await clock.waitForSleepers(2)
         network.partition()
-        await #expect(throws: TransportError.self) { try await sending.finished() }
+        let refusal = await #expect(throws: TransportError.self) { try await sending.finished() }
+        #expect(refusal == .interrupted("the network was partitioned"))
         try await clock.waitForNoSleepers()
         #expect(server.requests.count == 1 && network.count(of: .doubled) == 0)
     }

@@ -70,12 +70,13 @@ struct InMemoryAuthorityTests {
         let page = try await pull("since=\(head)&limit=1")
         #expect(page.changes.map(\.through) == [head + 3, head + 3, nil])
         #expect(page.next == head + 3 && !page.hasMore)
-        #expect(throws: Refusal.self) {
+        let refusal = #expect(throws: Refusal.self) {
             try authority.change { records in
                 records.set(Counter(id: .of("d"), count: 1))
                 throw Refusal(.invalidContent, "No.")
             }
         }
+        #expect(refusal?.detail == "No.")
         #expect(authority.head() == head + 3 && authority.records(Counter.self).count == 3)
     }
 

@@ -67,7 +67,8 @@ struct InMemoryRulesTests {
         let page = try await caller.pull("since=\(before)")
         #expect(page.changes.map(\.collection) == ["$balance"])
         #expect(page.changes[0].value?["available"] == 130 && page.head == before + 2)
-        #expect(throws: Problem.self) { try authority.spend(131) }
+        let refusal = #expect(throws: Problem.self) { try authority.spend(131) }
+        #expect(refusal?.code == .insufficientTokens)
     }
 
     @Test func `a hold ends when its time is over`() async throws {

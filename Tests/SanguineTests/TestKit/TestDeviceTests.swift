@@ -48,7 +48,8 @@ struct TestDeviceTests {
         try device.kill()
         try await network.waitForCancelled(1)
         await #expect(throws: SanguineError.closed) { try await receipt.outcome }
-        #expect(throws: SanguineError.self) { try first.add("b") }
+        let refusal = #expect(throws: SanguineError.self) { try first.add("b") }
+        #expect(refusal == .closed)
         network.release()
         #expect(network.requests.count == before)
         // It was done, and its answer died: it is sent again, and done once.

@@ -110,6 +110,71 @@ extension Rule {
             )
         ),
         Rule(
+            "skipped-test",
+            remedy: """
+                Let a test that needs a program say so by .requires(_:), so that `make check` fails \
+                without it; for another condition, say why the test may be skipped everywhere.
+                """,
+            scope: .tests,
+            part: \.code,
+            pattern: #"\.(?:enabled|disabled)\(|\bwithKnownIssue\b|\bXCTSkip"#,
+            broken: samples(
+                in: "Tests/A/A.swift",
+                "@Test(.enabled(if: isInstalled)) func `it runs now`() { check() }",
+                "@Test(.disabled(\"later\")) func `it runs now`() { check() }",
+                "let trait: ConditionTrait = .enabled(\"a\") { false }",
+                "withKnownIssue { check() }"
+            ),
+            clean: samples(
+                in: "Tests/A/A.swift",
+                "@Test(.requires(.ffmpeg)) func `it runs now`() { check() }",
+                "let isEnabled = view.enabled",
+                "// .enabled(if: a)"
+            )
+        ),
+        Rule(
+            "dropped-refusal",
+            remedy: """
+                Let the error end the test with `try`, or expect the one that is meant. `try?` as a \
+                statement passes whatever happens.
+                """,
+            scope: .exampleTests,
+            part: \.code,
+            pattern: #"(?:^[ \t]*|[{;:][ \t]*)(?:_ = )?try\?(?![^\n]*\bremoveItem\b)"#,
+            broken: samples(
+                in: "Examples/A/Tests/A.swift",
+                "_ = try? client.perform(Tap())",
+                "try? await client.synchronize()",
+                "case 0: _ = try? client.perform(Tap())",
+                "tasks.addTask { try? await client.synchronize() }"
+            ),
+            clean: samples(
+                in: "Examples/A/Tests/A.swift",
+                "defer { try? FileManager.default.removeItem(at: folder) }",
+                "try await client.synchronize()",
+                "let widget = try? SanguineCompanion(configuration)"
+            )
+        ),
+        Rule(
+            "any-error",
+            remedy: "Expect the error that is meant: its type, and its code where it has one.",
+            scope: .testsAndExamples,
+            part: \.code,
+            pattern:
+                #"^[ \t]*(?:try )?(?:await )?#(?:expect|require)\(\s*throws:\s*\(any Error\)\.self"#,
+            broken: samples(
+                in: "Tests/A/A.swift",
+                "#expect(throws: (any Error).self) { try a() }",
+                "await #expect(\n    throws: (any Error).self\n) { try a() }"
+            ),
+            clean: samples(
+                in: "Tests/A/A.swift",
+                "#expect(throws: Refusal.self) { try a() }",
+                "let error = #expect(throws: (any Error).self) { try a() }\n#expect(error is B)",
+                "let error: (any Error).Type = Refusal.self"
+            )
+        ),
+        Rule(
             "asserts-nothing",
             remedy: "Expect something that could be otherwise, in each test.",
             scope: .tests,
