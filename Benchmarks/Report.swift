@@ -103,7 +103,8 @@ struct Report {
         let rows = figures.map { figure in
             [
                 figure.name, Figure.short(figure.value), figure.unit, figure.baseline,
-                Figure.short(figure.baselineValue), figure.ratio.map(Figure.short) ?? "–", figure.aim,
+                Figure.short(figure.baselineValue), figure.ratio.map(Figure.short) ?? "–",
+                figure.aim,
                 figure.aim == "–" ? "" : figure.met ? "yes" : "no",
             ]
         }

@@ -31,7 +31,8 @@ struct AssistantTests {
             for question in questions {
                 _ = try await question()
                 await screen.refresh()
-                compared.append((await screen.balance?.available, try await world.balance().available))
+                let known = try await world.balance().available
+                compared.append((await screen.balance?.available, known))
             }
             let mismatches = compared.count { $0.shown != $0.known }
             #expect(mismatches == 0, "\(compared)")
@@ -44,7 +45,7 @@ struct AssistantTests {
             #expect(paths.isSuperset(of: functions.map { "POST /v1/\($0)" } + ["GET /v1/balance"]))
             let refused = try await Self.refused(kinds.values.compactMap(\.first))
             #expect(refused == kinds.count, "\(kinds.keys.sorted())")
-            let counted = Self.counter("http_server_problems_total{code=\"identity_mismatch\"}", world)
+            let counted = Self.problems("identity_mismatch", world)
             #expect(counted == kinds.count)
             // Nothing was charged to either, and the user's own identity may be said.
             #expect(try await world.balance().available == compared.last?.known)
@@ -78,8 +79,9 @@ struct AssistantTests {
         return refused
     }
 
-    /// The value of one of the server's metrics.
-    private nonisolated static func counter(_ name: String, _ world: AssistantWorld) -> Int? {
+    /// How many problems of a code the server has counted.
+    private nonisolated static func problems(_ code: String, _ world: AssistantWorld) -> Int? {
+        let name = "http_server_problems_total{code=\"\(code)\"}"
         let line = world.registry.render().split(separator: "\n").first { $0.hasPrefix(name) }
         return line?.split(separator: " ").last.flatMap { Int($0) }
     }

@@ -27,14 +27,19 @@ struct SystemToolTests {
     ) throws {
         let check = check([Self.shell, Self.none], required: required)
         #expect(try !check.mayRun())
-        let advice = "Not installed: no-such-program. On Debian, run: apt-get install no-such-package"
-        #expect(check.advice == advice)
+        #expect(
+            check.advice
+                == "Not installed: no-such-program. On Debian, run: apt-get install no-such-package"
+        )
     }
 
-    @Test func `the script that prepares a machine installs every program that tests need`() throws {
-        let script = URL(filePath: #filePath).appending(path: "../../../../Scripts/install-missing.sh")
-        let lines = try String(contentsOf: script.standardized, encoding: .utf8).split(separator: "\n")
-        let packages = Set(lines.map { $0.prefix { $0 != " " && $0 != "|" } }.map(String.init))
+    @Test func `the script that prepares a machine installs every program that tests need`()
+        throws
+    {
+        let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
+        let script = root.appending(path: "Scripts/install-missing.sh")
+        let lines = try String(contentsOf: script, encoding: .utf8).split(separator: "\n")
+        let packages = Set(lines.map { String($0.prefix { $0 != " " && $0 != "|" }) })
         #expect(Set(SystemTool.all.map(\.package)).subtracting(packages).isEmpty)
     }
 
