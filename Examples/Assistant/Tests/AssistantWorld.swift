@@ -101,11 +101,13 @@ struct AssistantWorld: Sendable {
     func charge(ofCall key: String) async throws -> Int64 {
         let auditor = try client("auditor-\(UUID())")
         defer { auditor.close() }
+        var charge: Int64 = 0
         do throws(SanguineError) {
-            return try await auditor.result(of: AskText.self, key: key).charged
-        } catch .problem(let problem) where problem.code == .notFound {
-            return 0
+            charge = try await auditor.result(of: AskText.self, key: key).charged
+        } catch {
+            if error.code != "not_found" { throw error }
         }
+        return charge
     }
 }
 
