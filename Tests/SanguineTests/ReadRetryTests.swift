@@ -164,7 +164,7 @@ struct ReadRetryTests {
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
         let refusal = await #expect(throws: SanguineError.self) { try await caller.finished() }
-        #expect(refusal?.code == "http_503")
+        #expect(refusal?.code == "offline")
 
         #expect(test.network.requests.count == 3)
         #expect(test.retriesLeft() == ClientLimits.retryReserve - 2)

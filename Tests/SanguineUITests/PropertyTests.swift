@@ -269,7 +269,7 @@ struct PropertyTests {
         let refusal = #expect(throws: SanguineError.self) {
             try client.perform(try CreateRecord(Note(id: .new(), text: "Walk the dog")))
         }
-        #expect(refusal?.code == "not_configured")
+        #expect(refusal?.code == "invalid_declaration")
         #expect(throws: try #require(model.error)) { try client.signIn(as: "ada") }
         await #expect(throws: try #require(model.error)) { try await client.value(of: .balance) }
         await #expect(throws: try #require(model.error)) {

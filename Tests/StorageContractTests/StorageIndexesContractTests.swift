@@ -130,7 +130,7 @@ struct StorageIndexesContractTests {
             let changed = RecordRow.sample("0002", seq: 9, value: #"{"size":9}"#)
             try await storage.store(.put(.record(changed)))
             let refusal = await #expect(throws: Problem.self) { try await ids(second) }
-            #expect(refusal?.code == .invalidContent)
+            #expect(refusal?.code == .malformedRequest)
             _ = try await build(second)
             _ = try await build(await authority(storage, Self.everyone))
             let last = await authority(storage, Self.everyone)
@@ -195,7 +195,7 @@ struct StorageIndexesContractTests {
             let refusal = await #expect(throws: Problem.self) {
                 try await ids(authority, where: ["size": .string(texts[1])])
             }
-            #expect(refusal?.code == .invalidContent)
+            #expect(refusal?.code == .malformedRequest)
         }
     }
 

@@ -1,7 +1,7 @@
 /// Prints the figure of a row of what an example must do, beside the one to beat.
 ///
-/// All rows print in this form, and each once. What is ours was counted or measured in this run; what
-/// is theirs was recorded elsewhere, and is not compared.
+/// All rows print in this form, and each once. What is ours was counted or measured in this run;
+/// what is theirs was recorded elsewhere, and is not compared.
 package func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
     print("\(row): ours \(ours); theirs, as recorded: \(theirs)")
 }

@@ -70,8 +70,8 @@ struct ConsolidationTests {
             printFigure(
                 "O8",
                 ours: """
-                    \(before.count) logs became \(merged.count), and \(same) of \(before.count) again \
-                    when it was refused
+                    \(before.count) logs became \(merged.count), and \(same) of \(before.count) \
+                    again when it was refused
                     """
             )
             #expect(await screen.refused.first?.problem.code == .invalidContent)

@@ -86,7 +86,8 @@ struct CostTests {
             printFigure(
                 "O10",
                 ours: """
-                    \(update.operations) row and \(update.bytes) bytes in \(tapTime.milliseconds), against \
+                    \(update.operations) row and \(update.bytes) bytes in \
+                    \(tapTime.milliseconds), against \
                     \(load.rows) rows and \(load.bytes) bytes in \(loadTime.milliseconds)
                     """,
                 theirs: "100 times faster"

@@ -32,9 +32,12 @@ struct ReadmeTests {
             let source = try #require(sources.first { $0.contains("func `\(test)`(") }, "\(test)")
             let after = source.components(separatedBy: "func `\(test)`(")[1]
             let body = after.components(separatedBy: "@Test")[0]
-            let prints = body.contains("printFigure(\"\(row)\"")
-            let printsBelow = body.contains("printFigure(\n                \"\(row)\"")
-            #expect(prints || printsBelow, "\(row)")
+            let prints = Regex {
+                "printFigure("
+                ZeroOrMore(.whitespace)
+                "\"\(row)\""
+            }
+            #expect(body.contains(prints), "\(row)")
         }
     }
 }

@@ -26,9 +26,9 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         public var name: String
         /// Reads that got a value at once: from `cached` whatever its age, else a fresh one.
         public var hits: Int
-        /// Reads that got a value at once which was asked for again.
+        /// Reads that found a value that was no longer fresh, and waited for a newer one.
         public var staleHits: Int
-        /// Reads that had to wait, or got nothing.
+        /// Reads that found no value: they waited for one, or got nothing.
         public var misses: Int
         /// Fetches that took off; or operations that began.
         public var flights: Int
@@ -94,10 +94,9 @@ extension MetricsSummary.Row {
     /// All reads.
     public var reads: Int { hits + staleHits + misses }
 
-    /// The part of reads that got a value at once, fresh or not, from 0 to 1; `nil` without reads.
-    public var hitRate: Double? {
-        reads == 0 ? nil : Double(hits + staleHits) / Double(reads)
-    }
+    /// The part of reads that got a value at once and waited for no fetch, from 0 to 1; `nil`
+    /// without reads.
+    public var hitRate: Double? { reads == 0 ? nil : Double(hits) / Double(reads) }
 
     var hasNumbers: Bool {
         reads + flights + inFlight + retries + failures + cancellations > 0 || durations != nil

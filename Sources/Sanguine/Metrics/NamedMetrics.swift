@@ -38,10 +38,10 @@ final class NamedMetrics: Sendable {
     /// A reader got a value at once: from `cached` whatever its age, else a fresh one.
     func hit() { hits.wrappingAdd(1, ordering: .relaxed) }
 
-    /// A reader got a value at once that is being asked for again.
+    /// A reader found a value that is not fresh, and waits for a newer one.
     func staleHit() { staleHits.wrappingAdd(1, ordering: .relaxed) }
 
-    /// A reader had to wait, or got nothing.
+    /// A reader found no value, and waits for one or gets nothing.
     func miss() { misses.wrappingAdd(1, ordering: .relaxed) }
 
     // MARK: - Flights

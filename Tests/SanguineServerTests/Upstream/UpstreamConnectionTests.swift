@@ -34,28 +34,21 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `an upstream that closes its idle connections keeps no caller out`(
+    func `an idle connection that the upstream has closed keeps nobody out`(
         streamed: Bool
     ) async throws {
         try await UpstreamWorld.with(.none) { world in
             let hostile = world.upstreams[0]
-            for round in 1...4 {
-                let answered = await withTaskGroup(of: Bool.self) { tasks in
-                    for caller in 1...8 {
-                        let prompt = "id=c\(round)-\(caller)"
-                        tasks.addTask {
-                            await world.ask(prompt, streamed: streamed).answer != nil
-                        }
-                    }
-                    return await tasks.reduce(0) { $0 + ($1 ? 1 : 0) }
-                }
-                #expect(answered == 8, "round \(round): \(world.outcomes.suffix(8))")
+            for round in 1...10 {
+                let before = await world.ask("id=a\(round)", streamed: streamed)
+                #expect(before.answer != nil, "round \(round)")
                 await hostile.hangUp()
-                try await hostile.state.wait(for: "closed connections") {
-                    $0.closed == $0.connections
-                }
+                // It may be sent before its sender learns of the end.
+                _ = await world.ask("id=b\(round)", streamed: streamed)
+                let after = await world.ask("id=c\(round)", streamed: streamed)
+                #expect(after.answer != nil, "round \(round): \(world.outcomes.suffix(3))")
             }
-            #expect(hostile.state.value.connections >= 4)
+            #expect(hostile.state.value.connections > 10)
             #expect(world.pool.unavailable() == nil)
         }
     }

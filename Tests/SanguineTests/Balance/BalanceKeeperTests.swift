@@ -462,7 +462,7 @@ struct BalanceKeeperTests {
         let refusal = await #expect(throws: SanguineError.self) {
             try await client.call(Ask(question: "why?"))
         }
-        #expect(refusal?.code == "idempotency_expired")
+        #expect(refusal?.code == "outcome_unknown")
         try await delay.waitForSleepers(1)
         if closes { client.close() } else { await client.signOut() }
         try await delay.waitForNoSleepers()

@@ -266,7 +266,7 @@ struct FunctionStreamTests {
         let key = try #require(client.openCalls.first?.key)
         try stage.device.kill()
         let refusal = await #expect(throws: SanguineError.self) { try await waiting.finished() }
-        #expect(refusal == .closed)
+        #expect(refusal == .cancelled)
         let second = try await stage.launch()
         #expect(second.openCalls.map(\.key) == [key])
         stage.allow(2)

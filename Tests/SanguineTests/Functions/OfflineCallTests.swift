@@ -133,7 +133,7 @@ struct OfflineCallTests {
         try await eventually("it is charged") { stage.authority.balance().available == 97 }
         try stage.device.kill()
         let refusal = await #expect(throws: SanguineError.self) { try await lost.finished() }
-        #expect(refusal == .closed)
+        #expect(refusal == .cancelled)
         stage.network.faults = .none
         client = try stage.device.launch()
         try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }

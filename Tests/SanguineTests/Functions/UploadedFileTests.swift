@@ -157,7 +157,7 @@ struct UploadedFileTests {
         let refusal = await #expect(throws: SanguineError.self) {
             try await client.upload(.multipart([.field("a", "b")]))
         }
-        #expect(refusal?.code == "unsupported_media_type")
+        #expect(refusal?.code == "invalid_declaration")
         #expect(authority.count(path) == 0)
     }
 

@@ -37,7 +37,22 @@ struct ClientMetricsTests {
 
         #expect((row.hits, row.staleHits, row.misses) == (6, 2, 2))
         #expect(row.reads == 10)
-        #expect(row.hitRate == 0.8)
+        #expect(row.hitRate == 0.6)
+    }
+
+    @Test func `a read that waits for a newer value is no hit`() async throws {
+        let test = try TestClient(network: .profiles())
+        for _ in 1...3 { _ = try await test.client.value(of: .profile("ada")) }
+        test.wall.advance(by: .hours(1))
+        test.network.hold()
+        let read = Task { try await test.client.value(of: .profile("ada")) }
+        try await test.network.waitForHeld(1)
+        test.network.release()
+        #expect(try await read.finished().name == "ada 2")
+
+        let row = try #require(test.client.metrics.summary()[query: "profile"])
+        #expect((row.hits, row.staleHits, row.misses) == (2, 1, 1))
+        #expect(row.hitRate == 0.5 && row.flights == 2)
     }
 
     @Test func `flights are counted by how they end`() throws {

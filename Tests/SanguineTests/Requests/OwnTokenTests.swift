@@ -95,7 +95,7 @@ struct OwnTokenTests {
         let refusal = await #expect(throws: SanguineError.self) {
             try await test.client.value(of: elsewhere)
         }
-        #expect(refusal?.code == "http_503")
+        #expect(refusal?.code == "http_401")
 
         #expect(test.network.requests.map { $0.headers["Authorization"] } == [nil])
     }
@@ -447,7 +447,7 @@ struct OwnTokenTests {
         defer { client.close() }
         let receipt = try client.perform(LikeSong(song: "a"))
         let refusal = await #expect(throws: SanguineError.self) { try await client.synchronize() }
-        #expect(refusal?.code == "query_failed")
+        #expect(refusal?.code == "unauthenticated")
         #expect(client.outbox.refused.isEmpty)
         isSignedIn.withLock { $0 = true }
         client.outbox.resume()

@@ -112,8 +112,8 @@ extension Rule {
         Rule(
             "skipped-test",
             remedy: """
-                Let a test that needs a program say so by .requires(_:), so that `make check` fails \
-                without it; for another condition, say why the test may be skipped everywhere.
+                Let a test that needs a program say so by .requires(_:), so that `make check` \
+                fails without it; for another condition, say why it may be skipped everywhere.
                 """,
             scope: .tests,
             part: \.code,
@@ -135,8 +135,8 @@ extension Rule {
         Rule(
             "dropped-refusal",
             remedy: """
-                Let the error end the test with `try`, or expect the one that is meant. `try?` as a \
-                statement passes whatever happens.
+                Let the error end the test with `try`, or expect the one that is meant. `try?` \
+                as a statement passes whatever happens.
                 """,
             scope: .exampleTests,
             part: \.code,
@@ -160,8 +160,10 @@ extension Rule {
             remedy: "Expect the error that is meant: its type, and its code where it has one.",
             scope: .testsAndExamples,
             part: \.code,
-            pattern:
-                #"^[ \t]*(?:try )?(?:await )?#(?:expect|require)\(\s*throws:\s*\(any Error\)\.self"#,
+            pattern: #"""
+                ^[ \t]*(?:try )?(?:await )?\#
+                #(?:expect|require)\(\s*throws:\s*\(any Error\)\.self
+                """#,
             broken: samples(
                 in: "Tests/A/A.swift",
                 "#expect(throws: (any Error).self) { try a() }",
