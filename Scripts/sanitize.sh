@@ -27,6 +27,7 @@ if [[ $parts == *threads* ]]; then
   # A report does not end the process, so that one run shows all of them.
   TSAN_OPTIONS="halt_on_error=0 exitcode=0 log_path=$reports/thread suppressions=$PWD/Tests/Sanitizers/thread-suppressions.txt" \
     SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000} STOP_CALLS=${STOP_CALLS:-100} \
+    SANGUINE_TEST_PATIENCE=${SANGUINE_TEST_PATIENCE:-10} \
     "$swift" test --skip-build "${build[@]}" --disable-xctest --filter "$suites" || status=1
   unset SANGUINE_THREAD_SANITIZER
 fi

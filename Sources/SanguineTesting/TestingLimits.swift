@@ -17,6 +17,9 @@ public enum TestingLimits {
     /// How often the files of a ``TestDevice`` are read until no write came between: 1,000 times.
     public static let readings = 1_000
     /// How long a wait of the kit goes on, where the test does not say: 20 seconds of real time.
+    ///
+    /// The environment's `SANGUINE_TEST_PATIENCE` multiplies all waits, as in
+    /// `SANGUINE_TEST_PATIENCE=10 swift test`: for slow machines, and for sanitizers.
     public static let wait = Duration.seconds(20)
     /// How long it goes on at most, whatever the test says: 30 seconds.
     public static let longestWait = Duration.seconds(30)

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A wait that was in vain: the error says what was waited for, for how long, and where.
 ///
 /// ```text
@@ -35,6 +37,11 @@ public struct VainWait: Error, Hashable, CustomStringConvertible {
 /// Real time, but a pause counts at most four times what it was to take: on a machine that gives
 /// the process no time, a wait that is about to succeed does not fail.
 package struct Patience {
+    /// How many times longer all waits go on than they say; see ``TestingLimits/wait``.
+    private static let factor =
+        ProcessInfo.processInfo.environment["SANGUINE_TEST_PATIENCE"]
+        .flatMap { Int($0) }.map { max(1, $0) } ?? 1
+
     private let longestPause: Duration
     private var left: Duration
     private var pause: Duration
@@ -46,7 +53,7 @@ package struct Patience {
     ///   - isPolling: Whether there is a look at something after each pause: pauses are short then,
     ///     and the first ones shortest.
     package init(_ bound: Duration, isPolling: Bool) {
-        left = bound
+        left = bound * Self.factor
         longestPause = .milliseconds(isPolling ? 10 : 50)
         pause = isPolling ? .milliseconds(1) : longestPause
     }
