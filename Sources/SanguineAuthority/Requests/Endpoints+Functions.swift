@@ -43,7 +43,8 @@ extension Endpoints {
                 from: request.address,
                 admitted.submission,
                 as: reader
-            )
+            ),
+            to: admitted.submission.key
         )
     }
 
@@ -56,7 +57,10 @@ extension Endpoints {
     private func findCall(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let reader = try CallReader(request)
         let position = try await position(request)
-        return .reply(try await calls.find(position, from: request.address, as: reader))
+        return .reply(
+            try await calls.find(position, from: request.address, as: reader),
+            to: position.key
+        )
     }
 
     @Sendable
@@ -101,17 +105,18 @@ extension CallReader {
 }
 
 extension WireAnswer {
-    /// What a call is answered with.
-    static func reply(_ reply: CallReply) -> WireAnswer {
+    /// What the call with that key is answered with.
+    static func reply(_ reply: CallReply, to key: String) -> WireAnswer {
         switch reply {
         case .answer(let answer, let origin):
             var wire = WireAnswer.answer(answer)
+            wire.fields.append((.sanguineCall, key))
             if answer.stored.status == 200 { wire.fields += origin.fields }
             return wire
         case .events(let events, let origin):
             var fields = [
                 (field: WireField.contentType, value: eventStream),
-                (.cacheControl, "no-store"), (.accelBuffering, "no"),
+                (.cacheControl, "no-store"), (.accelBuffering, "no"), (.sanguineCall, key),
             ]
             if let head = events.stored?.head { fields.append((.sanguineHead, String(head))) }
             if origin == .replayed { fields.append((.idempotencyReplayed, "true")) }

@@ -15,6 +15,7 @@ package enum WireField: String, CaseIterable, Sendable {
     case ifNoneMatch = "If-None-Match"
     case lastEventID = "Last-Event-ID"
     case retryAfter = "Retry-After"
+    case sanguineCall = "Sanguine-Call"
     case sanguineEpoch = "Sanguine-Epoch"
     case sanguineHead = "Sanguine-Head"
     case userID = "X-User-Id"

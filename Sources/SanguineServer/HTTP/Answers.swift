@@ -8,6 +8,7 @@ extension HTTPField.Name {
     static let age = named("Age")
     static let idempotencyKey = named("Idempotency-Key")
     static let idempotencyReplayed = named("Idempotency-Replayed")
+    static let sanguineCall = named("Sanguine-Call")
     static let sanguineEpoch = named("Sanguine-Epoch")
     static let sanguineHead = named("Sanguine-Head")
     static let userID = named("X-User-Id")

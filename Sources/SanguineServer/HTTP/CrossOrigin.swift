@@ -19,7 +19,7 @@ struct CrossOrigin: RouterMiddleware {
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [
         .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .sanguineEpoch, .rateLimit,
-        .rateLimitPolicy, .cacheStatus,
+        .rateLimitPolicy, .cacheStatus, .sanguineCall,
     ]
     private static let exposed = answerHeaders.map(\.rawName).joined(separator: ", ")
 

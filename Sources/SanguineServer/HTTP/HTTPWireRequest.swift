@@ -65,6 +65,7 @@ extension WireField {
         case .ifNoneMatch: .ifNoneMatch
         case .lastEventID: .lastEventID
         case .retryAfter: .retryAfter
+        case .sanguineCall: .sanguineCall
         case .sanguineEpoch: .sanguineEpoch
         case .sanguineHead: .sanguineHead
         case .userID: .userID

@@ -55,7 +55,7 @@ struct OpenAIDoor: Sendable {
         {
             PassedFunction.chat($0, $1, $2)
         }
-        return await .openAI(reply)
+        return await .openAI(reply, to: admitted)
     }
 
     @Sendable
@@ -64,7 +64,7 @@ struct OpenAIDoor: Sendable {
         let reply = try await call(admitted, request, as: .plain) {
             PassedFunction.embeddings($0, $1, $2)
         }
-        return await .openAI(reply)
+        return await .openAI(reply, to: admitted)
     }
 
     private typealias Admitted = Admission.Admitted<PassedBody>
@@ -119,16 +119,25 @@ extension WireAnswer {
     }
 
     /// What a call is answered with, as OpenAI's clients read it.
-    fileprivate static func openAI(_ reply: CallReply) async -> WireAnswer {
+    fileprivate static func openAI(
+        _ reply: CallReply,
+        to admitted: Admission.Admitted<PassedBody>
+    ) async -> WireAnswer {
+        let key = (field: WireField.sanguineCall, value: admitted.submission.key)
         switch reply {
         case .answer(let answer, _):
-            return await WireBody.perform(answer.stored.body.count) { openAI(answer) }
+            let account = admitted.identity.account
+            var wire = await WireBody.perform(answer.stored.body.count, for: account) {
+                openAI(answer)
+            }
+            wire.fields.append(key)
+            return wire
         case .events(let events, _):
             var wire = WireAnswer(
                 status: 200,
                 fields: [
                     (.contentType, eventStream), (.cacheControl, "no-store"),
-                    (.accelBuffering, "no"),
+                    (.accelBuffering, "no"), key,
                 ]
             )
             wire.stream = WireStream(openAI: events)

@@ -123,6 +123,21 @@ struct OpenAIDoorTests {
         }
     }
 
+    @Test func `an answer has the key of its call, which it gets if it came without one`()
+        async throws
+    {
+        try await withUpstream { _ in
+            .bytes(ScriptedUpstream.completion("Yes."))
+        } _: { guest, _ in
+            #expect(try await ask(guest, key: "k")["Sanguine-Call"] == "k")
+            let key = try #require(try await ask(guest)["Sanguine-Call"])
+            #expect(key.hasPrefix("openai-"))
+            #expect(try await guest.get("/v1/calls/\(key)").status == 200)
+            let other = try await ask(guest)["Sanguine-Call"]
+            #expect(other != key)
+        }
+    }
+
     @Test func `what the model refuses of a request is the caller's to change`() async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.json("{}", status: "400 Bad Request"))

@@ -56,8 +56,10 @@ struct CrossOriginTests {
             ] {
                 #expect(reply["Access-Control-Allow-Origin"] == Self.origin)
                 let exposed = reply["Access-Control-Expose-Headers"] ?? ""
-                for header in ["Sanguine-Head", "Idempotency-Replayed", "Retry-After", "RateLimit"]
-                {
+                for header in [
+                    "Sanguine-Head", "Sanguine-Call", "Idempotency-Replayed", "Retry-After",
+                    "RateLimit",
+                ] {
                     #expect(exposed.contains(header))
                 }
                 #expect(reply.status == 200 || reply.code != nil)

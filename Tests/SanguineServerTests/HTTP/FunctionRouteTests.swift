@@ -82,7 +82,8 @@ struct FunctionRouteTests {
     @Test func `echo gives the text back and charges its price`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
-            let reply = try await guest.echo("Guten Tag, Ærøskøbing")
+            let reply = try await guest.echo("Guten Tag, Ærøskøbing", key: "k-1")
+            #expect(reply["Sanguine-Call"] == "k-1")
             #expect(reply.status == 200)
             let result = try reply.decode(Result.self)
             #expect(result.output == "Guten Tag, Ærøskøbing")
