@@ -91,8 +91,10 @@ enum AbuseBenchmarks {
             let folder = folder(of: child.process.processIdentifier)
             try? FileManager.default.removeItem(at: folder)
         }
+        // On one thread a victim's answers would wait for the attackers' requests.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let target = try await AttackedServer(port: child.port, group: group)
+        let attackers = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let target = try await AttackedServer(port: child.port, group: attackers)
         let victim = try await LiveBenchmarks.signIn(number: 1, port: child.port)
         try await attack.prepare(target)
         let requests = (attack.victim ?? spender).requests
@@ -126,6 +128,7 @@ enum AbuseBenchmarks {
             )
         }
         try await target.leave()
+        try await attackers.shutdownGracefully()
         try await group.shutdownGracefully()
         return measured
     }

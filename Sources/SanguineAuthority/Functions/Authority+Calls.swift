@@ -128,7 +128,7 @@ extension Authority {
         _ account: Identifier,
         _ answer: StoredAnswer
     ) async throws(Problem) -> CallEnding {
-        let body = await WireBody.perform(answer.body.count) {
+        let body = await WireBody.perform(answer.body.count, for: account) {
             try? JSONParser.parse(answer.body, limits: .tolerant).value
         }
         let isCancelled = body?["code"]?.string == ProblemCode.callCancelled.rawValue

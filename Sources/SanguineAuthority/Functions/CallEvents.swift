@@ -168,7 +168,9 @@ package final class CallEvents: Sendable {
     private func piece(of answer: StoredAnswer) async -> CallEvent? {
         var piece = state.withLock { $0.piece }
         if piece == nil {
-            let text = await WireBody.perform(answer.body.count) { Self.text(answer) }
+            let text = await WireBody.perform(answer.body.count, for: nil) {
+                Self.text(answer)
+            }
             piece = text.map { [$0] } ?? []
         }
         let (rest, count) = state.withLock { [piece] state in

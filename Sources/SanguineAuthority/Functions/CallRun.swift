@@ -100,7 +100,7 @@ struct CallRun: Sendable {
             let output = outcome.output
             let written = outcome.written
             let isLong = written == nil && output.isLonger(than: WireBody.shortBytes)
-            let bytes = await WireBody.perform(ifLong: isLong) {
+            let bytes = await WireBody.perform(ifLong: isLong, for: leader.call.account) {
                 written ?? AnswerEncoder.encode(output)
             }
             let reason = outcome.finishReason.map { FinishReason(text: $0) }

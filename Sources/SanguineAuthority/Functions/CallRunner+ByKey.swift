@@ -35,7 +35,7 @@ extension CallRunner {
                 "Call again with a new key: the answer is no longer kept."
             )
         case .done(let answer):
-            guard await answer.isOfCall else { throw .noCall }
+            guard await answer.isCall(of: position.account) else { throw .noCall }
             return replay(answer, run: row.run, as: reader)
         }
     }
@@ -52,7 +52,7 @@ extension CallRunner {
                 throw isUnsettled ? .stillRunning : .noCall
             }
             guard case .done(let answer) = row.state else { throw .stillRunning }
-            guard await answer.isOfCall else { throw .noCall }
+            guard await answer.isCall(of: position.account) else { throw .noCall }
             return try await services.authority.ending(position.account, answer)
         }
         let flight = call.flight
@@ -123,12 +123,10 @@ extension Problem {
 
 extension StoredAnswer {
     /// Whether it answers a call: one that succeeded says which operation it was.
-    fileprivate var isOfCall: Bool {
-        get async {
-            guard status < 400 else { return true }
-            return await WireBody.perform(body.count) {
-                (try? JSONParser.parse(body, limits: .stored).value)?["operation"] != nil
-            }
+    fileprivate func isCall(of account: Identifier) async -> Bool {
+        guard status < 400 else { return true }
+        return await WireBody.perform(body.count, for: account) {
+            (try? JSONParser.parse(body, limits: .stored).value)?["operation"] != nil
         }
     }
 }

@@ -34,9 +34,18 @@ extension Authority {
         overLimit: Set<Int> = [],
         judge: PushJudge?
     ) async throws(Problem) -> PushAnswer {
-        let batch = Result { () throws(Problem) in
+        let batch: Result<PushBatch, Problem>
+        do throws(Problem) {
             let request = try request.get()
-            return try PushBatch(request, settings.schema, overLimit: overLimit, judge: judge)
+            let arguments = JSONValue.array(request.operations.map(\.arguments))
+            let isLong = arguments.isLonger(than: WireBody.shortBytes)
+            let made = try await WireBody.perform(ifLong: isLong, for: account) {
+                () throws(Problem) in
+                try PushBatch(request, settings.schema, overLimit: overLimit, judge: judge)
+            }
+            batch = .success(made)
+        } catch {
+            batch = .failure(error)
         }
         if case .failure = batch { _ = try await balanceJSON(account) }
         return try await perform(sync.push(account, try batch.get()))

@@ -72,7 +72,8 @@ package struct Admission: Sendable {
     ) async throws(Problem) -> Admitted<Content> {
         let key = try idempotencyKey(request)
         let identity = try await read(request)
-        let submission = try await submission(request, key, as: type, meaning: meaning)
+        let account = identity.account
+        let submission = try await submission(request, key, account, as: type, meaning: meaning)
         return Admitted(identity: identity, submission: submission)
     }
 
@@ -91,7 +92,8 @@ package struct Admission: Sendable {
         let key = hasKey ? try idempotencyKey(request) : keyIfNone
         let identity = try await read(request)
         let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: identity.account) {
+            () throws(Problem) in
             let body = try WireBody.passedOn(bytes)
             // Nothing has to be told from what cannot come again.
             let meaning = hasKey ? body.meaning : ""
@@ -113,17 +115,19 @@ package struct Admission: Sendable {
         as type: Content.Type = Content.self,
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
-        try await submission(request, try idempotencyKey(request), as: type, meaning: meaning)
+        let key = try idempotencyKey(request)
+        return try await submission(request, key, nil, as: type, meaning: meaning)
     }
 
     private func submission<Content: Codable & Sendable>(
         _ request: any WireRequest,
         _ key: String,
+        _ account: Identifier?,
         as type: Content.Type,
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
         let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
             let content = try WireBody.decode(Content.self, from: bytes)
             let text =
                 switch content {
@@ -144,7 +148,7 @@ package struct Admission: Sendable {
         as type: Content.Type = Content.self
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
         let identity = try await read(request)
-        return (identity, try await decoded(Content.self, request))
+        return (identity, try await decoded(Content.self, request, identity.account))
     }
 
     /// Lets in a push, whose operations are measured each for itself.
@@ -157,7 +161,8 @@ package struct Admission: Sendable {
         let most = WireLimits.pushedOperations
         let limits = JSONParser.Limits(unit: "operations", units: most)
         let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: identity.account) {
+            () throws(Problem) in
             switch try WireBody.parse(bytes, limits: limits) {
             case .success(let document):
                 if case .array(let all) = document.value["operations"], all.count > most {
@@ -176,7 +181,7 @@ package struct Admission: Sendable {
         withBody request: any WireRequest
     ) async throws(Problem) -> (AccessPass, Result<EmptyBody, Problem>) {
         let pass = try await live(request)
-        return (pass, try await decoded(EmptyBody.self, request))
+        return (pass, try await decoded(EmptyBody.self, request, pass.identity.account))
     }
 
     /// Lets in a request without a token, limited by where it comes from.
@@ -187,7 +192,7 @@ package struct Admission: Sendable {
         try request.checkAddress()
         try request.admitAnonymous()
         let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: nil) { () throws(Problem) in
             // What follows is a look-up and a signature, whatever the body says.
             let time = ProcessorTime()
             defer { request.charge(time.spent + ProcessorTime.signature) }
@@ -197,10 +202,11 @@ package struct Admission: Sendable {
 
     private func decoded<Content: Decodable & Sendable>(
         _ type: Content.Type,
-        _ request: any WireRequest
+        _ request: any WireRequest,
+        _ account: Identifier
     ) async throws(Problem) -> Result<Content, Problem> {
         let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
             try WireBody.decode(Content.self, from: bytes)
         }
     }

@@ -28,23 +28,24 @@ package enum WireBody {
     /// Bytes of JSON that are read on the thread of a connection: 16 KiB.
     package static let shortBytes = 1 << 14
 
-    /// Reads or writes JSON: on this thread if it is short, or on one that no connections share.
+    /// Reads or writes JSON: on this thread if it is short, otherwise when it is the account's turn
+    /// for ``LongWork``.
     package static func perform<Value: Sendable, Failure: Error>(
         ifLong isLong: Bool,
+        for account: Identifier?,
         _ work: () throws(Failure) -> Value
     ) async throws(Failure) -> Value {
         guard isLong else { return try work() }
-        return try await withTaskExecutorPreference(globalConcurrentExecutor) {
-            () async throws(Failure) in try work()
-        }
+        return try await LongWork.shared.perform(for: account, work)
     }
 
-    /// Reads so many bytes of JSON, on a thread that no connections share if they are many.
+    /// Reads so many bytes of JSON, as ``perform(ifLong:for:_:)`` does.
     package static func perform<Value: Sendable, Failure: Error>(
         _ bytes: Int,
+        for account: Identifier?,
         _ work: () throws(Failure) -> Value
     ) async throws(Failure) -> Value {
-        try await perform(ifLong: bytes > shortBytes, work)
+        try await perform(ifLong: bytes > shortBytes, for: account, work)
     }
 
     /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.

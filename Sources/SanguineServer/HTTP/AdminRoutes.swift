@@ -97,7 +97,7 @@ struct AdminRoutes: Sendable {
         _ context: ServerContext
     ) async throws(Problem) -> Result<Body, Problem> {
         let bytes = try await gate.collect(request, context)
-        return try await WireBody.perform(bytes.count) { () throws(Problem) in
+        return try await WireBody.perform(bytes.count, for: nil) { () throws(Problem) in
             try WireBody.decode(Body.self, from: bytes)
         }
     }

@@ -25,9 +25,9 @@ struct Compression: Sendable {
         compressed.headers[values: .vary].append("Accept-Encoding")
         guard request.method != .head, length <= EdgeLimits.compressedBytes,
             AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding]),
-            let bytes = try await withTaskExecutorPreference(
-                globalConcurrentExecutor,
-                operation: { try await gzip(response.body) }
+            let bytes = try await LongWork.shared.perform(
+                for: nil,
+                { try await gzip(response.body) }
             )
         else { return compressed }
         Self.put(bytes, into: &compressed)
