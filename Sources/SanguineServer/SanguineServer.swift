@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 import Hummingbird
 import HummingbirdCore
 public import Logging
@@ -142,31 +141,28 @@ public struct SanguineServer: Service {
                 metadata: ["connections": "\(descriptors.connections)"]
             )
         }
-        let http = configurations.first.map { _, configuration in
-            HTTPClient(
-                eventLoopGroupProvider: .singleton,
-                configuration: configuration.httpClientConfiguration(
-                    connections: descriptors.upstream
-                )
+        let outward = configurations.first.map { _, configuration in
+            UpstreamConnections(
+                configuration.httpClientConfiguration(connections: descriptors.upstream)
             )
         }
-        let named = http.map { http in
+        let named = outward.map { outward in
             configurations.map { name, configuration in
                 NamedUpstream(
                     name,
-                    UpstreamClient(configuration: configuration, httpClient: http, clock: delay)
+                    UpstreamClient(configuration: configuration, connections: outward, clock: delay)
                 )
             }
         }
         let reports = UpstreamReports.metrics(registry, logger)
         let pool = Upstreams(named ?? [], frames: frames, clock: delay, reports: reports)
         let functions = functionRunner(pool)
-        // Nothing may throw since the client was made: it must be shut down.
+        // Nothing may throw since the connections were made: they must be shut down.
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)
-            await shutDown(http, functions.calls)
+            await shutDown(outward, functions.calls)
         } catch {
-            await shutDown(http, functions.calls)
+            await shutDown(outward, functions.calls)
             throw error
         }
     }
@@ -174,11 +170,11 @@ public struct SanguineServer: Service {
     /// Closes the connections to the upstream, and lets the calls that fail by that be settled.
     ///
     /// The wait for it is bounded: the client's own cannot be cancelled.
-    private func shutDown(_ http: HTTPClient?, _ calls: CallRunner) async {
-        guard let http else { return }
+    private func shutDown(_ outward: UpstreamConnections?, _ calls: CallRunner) async {
+        guard let outward else { return }
         let (ended, end) = AsyncStream.makeStream(of: Never.self)
         Task {
-            do { try await http.shutdown() } catch { logger.debug("\(error)") }
+            do { try await outward.shutdown() } catch { logger.debug("\(error)") }
             await calls.waitForLast()
             end.finish()
         }

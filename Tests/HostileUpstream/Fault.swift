@@ -14,6 +14,8 @@ extension HostileUpstream {
         case refuses(status: Int, retryAfter: String? = nil)
         /// It says nothing, and keeps the connection open.
         case silence
+        /// It ends the connection without a word, in order or by a reset.
+        case hangsUp(resets: Bool)
         /// It sends the head of an answer, and nothing more.
         case headOnly
         /// It answers with something that is no answer.

@@ -16,6 +16,7 @@ final class HostileConnection: ChannelInboundHandler {
     private let upstream: HostileUpstream
     private var head: HTTPRequestHead?
     private var body: [UInt8] = []
+    private var requests = 0
     /// Words of the present answer that were written.
     private var written = 0
     private var present: HostileUpstream.Request?
@@ -46,7 +47,8 @@ final class HostileConnection: ChannelInboundHandler {
             body += buffer.readableBytesView
         case .end:
             guard let head = head.take() else { return }
-            let (request, fault) = upstream.take(head, body)
+            requests += 1
+            let (request, fault) = upstream.take(head, body, numberOnConnection: requests)
             body = []
             written = 0
             present = request

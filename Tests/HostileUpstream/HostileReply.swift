@@ -33,6 +33,9 @@ struct HostileReply {
         case .silence:
             ending = .silence
             return
+        case .hangsUp(let resets):
+            ending = resets ? .reset : .close
+            return
         case .refuses(let status, let retryAfter):
             pieces = [Self.refusal(status, retryAfter)]
             return

@@ -31,6 +31,8 @@ package final class HostileUpstream: Sendable {
     package struct Request: Sendable {
         /// 1 for the first request of all.
         package let number: Int
+        /// 1 for the first request on its connection.
+        package let numberOnConnection: Int
         /// What the prompt says after `id=`; empty if it does not.
         package let id: String
         /// The path: `/v1/chat/completions`.
@@ -214,7 +216,11 @@ package final class HostileUpstream: Sendable {
     func closed() { state.withLock { $0.closed += 1 } }
 
     /// Hears of a request that has come whole, bills its prompt, and says what is done to it.
-    func take(_ head: HTTPRequestHead, _ body: [UInt8]) -> (Request, Fault) {
+    func take(
+        _ head: HTTPRequestHead,
+        _ body: [UInt8],
+        numberOnConnection: Int
+    ) -> (Request, Fault) {
         let json = (try? JSONParser.parse(body, limits: .init(values: .max)).value) ?? .null
         let prompt = PromptText(json)
         let number = state.withLock { state in
@@ -223,6 +229,7 @@ package final class HostileUpstream: Sendable {
         }
         let request = Request(
             number: number,
+            numberOnConnection: numberOnConnection,
             id: HostileAnswer.value("id=", in: prompt.text) ?? "",
             path: head.uri,
             headers: head.headers,

@@ -113,20 +113,19 @@ struct StandInTests {
     }
 
     @Test func `the upstream client understands it`() async throws {
-        try await withStandIn { url, http in
-            let client = UpstreamClient(
-                configuration: try UpstreamConfiguration(url: url, model: "stand-in"),
-                httpClient: http
-            )
-            let prompt = UpstreamPrompt(
-                messages: [.init(.user, "How do I learn to juggle?")],
-                maxOutputTokens: 512
-            )
-            let answer = try await client.complete(prompt)
-            let expected = self.answer("How do I learn to juggle?", maxTokens: 512)
-            #expect(answer.text == expected.text)
-            #expect(answer.usage?.promptTokens == Int64(expected.promptTokens))
-            #expect(answer.usage?.completionTokens == Int64(expected.completionTokens))
+        try await withStandIn { url, _ in
+            let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
+            try await UpstreamClient.with(configuration) { client in
+                let prompt = UpstreamPrompt(
+                    messages: [.init(.user, "How do I learn to juggle?")],
+                    maxOutputTokens: 512
+                )
+                let answer = try await client.complete(prompt)
+                let expected = self.answer("How do I learn to juggle?", maxTokens: 512)
+                #expect(answer.text == expected.text)
+                #expect(answer.usage?.promptTokens == Int64(expected.promptTokens))
+                #expect(answer.usage?.completionTokens == Int64(expected.completionTokens))
+            }
         }
     }
 
@@ -193,31 +192,32 @@ struct StandInTests {
 
     @Test func `the words of a stream come one by one, in an interval`() async throws {
         let clock = ManualClock()
-        try await withStandIn(wordInterval: .seconds(1), clock: clock) { url, http in
-            let client = UpstreamClient(
-                configuration: try UpstreamConfiguration(url: url, model: "stand-in"),
-                httpClient: http
-            )
-            let pool = Upstreams([NamedUpstream("stand-in", client)])
-            let words = WatchedState("")
-            let prompt = UpstreamPrompt(messages: [.init(.user, "Hi")], maxOutputTokens: 20)
-            let call = Task {
-                try await pool.answer(.prompt(prompt), within: .seconds(20), streamed: true) {
-                    event in
-                    words.withLock { $0 += event.text }
+        try await withStandIn(wordInterval: .seconds(1), clock: clock) { url, _ in
+            let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
+            try await UpstreamClient.with(configuration) { client in
+                let pool = Upstreams([NamedUpstream("stand-in", client)])
+                let words = WatchedState("")
+                let prompt = UpstreamPrompt(messages: [.init(.user, "Hi")], maxOutputTokens: 20)
+                let call = Task {
+                    try await pool.answer(.prompt(prompt), within: .seconds(20), streamed: true) {
+                        event in
+                        words.withLock { $0 += event.text }
+                    }
                 }
+                let text = self.answer("Hi", maxTokens: 20).text
+                let pieces = text.split(separator: " ")
+                for count in 1...3 {
+                    let said = pieces.prefix(count).joined(separator: " ")
+                    try await words.wait(for: "\(count) words") { $0 == said }
+                    try await clock.waitForSleepers(1)
+                    clock.advance(by: .seconds(1))
+                }
+                let answer = try await clock.advancing(by: .seconds(1)) {
+                    try await call.finished()
+                }
+                #expect(answer.text == text)
+                #expect(answer.usage?.completionTokens == Int64(StandInAnswer.tokens(of: text)))
             }
-            let text = self.answer("Hi", maxTokens: 20).text
-            let pieces = text.split(separator: " ")
-            for count in 1...3 {
-                let said = pieces.prefix(count).joined(separator: " ")
-                try await words.wait(for: "\(count) words") { $0 == said }
-                try await clock.waitForSleepers(1)
-                clock.advance(by: .seconds(1))
-            }
-            let answer = try await clock.advancing(by: .seconds(1)) { try await call.finished() }
-            #expect(answer.text == text)
-            #expect(answer.usage?.completionTokens == Int64(StandInAnswer.tokens(of: text)))
         }
     }
 
@@ -305,25 +305,24 @@ struct StandInTests {
     }
 
     @Test func `the upstreams of a pool understand its embeddings`() async throws {
-        try await withStandIn { url, http in
-            let client = UpstreamClient(
-                configuration: try UpstreamConfiguration(url: url, model: "stand-in"),
-                httpClient: http
-            )
-            let pool = Upstreams([NamedUpstream("stand-in", client)])
-            let answer = try await pool.answer(
-                .embeddings(Array(#"{"input":["a cat","12345678"],"model":"theirs"}"#.utf8)),
-                within: .seconds(20),
-                streamed: true
-            )
-            #expect(answer.usage == UpstreamUsage(promptTokens: 2 + 2, completionTokens: 0))
-            let json = try JSONDecoder().decode(JSONValue.self, from: Data(answer.body))
-            #expect(json["model"] == "stand-in")
-            guard case .array(let items) = json["data"],
-                case .array(let vector) = items[0]["embedding"]
-            else { throw CancellationError() }
-            #expect(items.count == 2)
-            #expect(vector.count == StandInEmbeddings.defaultDimensions)
+        try await withStandIn { url, _ in
+            let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
+            try await UpstreamClient.with(configuration) { client in
+                let pool = Upstreams([NamedUpstream("stand-in", client)])
+                let answer = try await pool.answer(
+                    .embeddings(Array(#"{"input":["a cat","12345678"],"model":"theirs"}"#.utf8)),
+                    within: .seconds(20),
+                    streamed: true
+                )
+                #expect(answer.usage == UpstreamUsage(promptTokens: 2 + 2, completionTokens: 0))
+                let json = try JSONDecoder().decode(JSONValue.self, from: Data(answer.body))
+                #expect(json["model"] == "stand-in")
+                guard case .array(let items) = json["data"],
+                    case .array(let vector) = items[0]["embedding"]
+                else { throw CancellationError() }
+                #expect(items.count == 2)
+                #expect(vector.count == StandInEmbeddings.defaultDimensions)
+            }
         }
     }
 

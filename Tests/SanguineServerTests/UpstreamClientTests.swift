@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOPosix
@@ -35,21 +34,8 @@ struct UpstreamClientTests {
                 connectTimeout: .seconds(60),
                 answerBytes: answerBytes
             )
-            let http = HTTPClient(
-                eventLoopGroupProvider: .singleton,
-                configuration: configuration.httpClientConfiguration()
-            )
-            let client = UpstreamClient(
-                configuration: configuration,
-                httpClient: http,
-                clock: clock
-            )
-            do {
+            try await UpstreamClient.with(configuration, clock: clock) { client in
                 try await body(client, upstream)
-                try await http.shutdown()
-            } catch {
-                try await http.shutdown()
-                throw error
             }
         }
     }
@@ -204,15 +190,11 @@ struct UpstreamClientTests {
         let port = try #require(channel.localAddress?.port)
         try await channel.close()
         let configuration = try UpstreamConfiguration(url: "http://127.0.0.1:\(port)", model: "m")
-        let http = HTTPClient(
-            eventLoopGroupProvider: .singleton,
-            configuration: configuration.httpClientConfiguration()
-        )
-        let client = UpstreamClient(configuration: configuration, httpClient: http)
-        await #expect(throws: UpstreamError.failed(mayHaveBeenSent: false)) {
-            try await client.complete(Self.prompt)
+        try await UpstreamClient.with(configuration) { client in
+            await #expect(throws: UpstreamError.failed(mayHaveBeenSent: false)) {
+                try await client.complete(Self.prompt)
+            }
         }
-        try await http.shutdown()
     }
 
     @Test func `a call after a cancelled one gets its own answer`() async throws {

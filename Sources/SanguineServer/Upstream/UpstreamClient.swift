@@ -1,4 +1,4 @@
-public import AsyncHTTPClient
+import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -10,12 +10,13 @@ import Synchronization
 ///
 /// ```swift
 /// let configuration = try UpstreamConfiguration(url: "http://localhost:8081", model: "stand-in")
-/// let http = HTTPClient(configuration: configuration.httpClientConfiguration())
-/// let upstream = UpstreamClient(configuration: configuration, httpClient: http)
+/// let connections = UpstreamConnections(configuration.httpClientConfiguration())
+/// let upstream = UpstreamClient(configuration: configuration, connections: connections)
 /// let answer = try await upstream.complete(prompt)
 /// ```
 ///
-/// A call is made once: whether to try again, or elsewhere, is for ``Upstreams`` to say. If the
+/// A call is made once: whether to try again, or elsewhere, is for ``Upstreams`` to say. Only a
+/// request that was lost on a connection kept from an earlier one is sent again, once. If the
 /// caller's task is cancelled, or time is up, the connection is closed and never used again, so
 /// that its late answer reaches nobody.
 public struct UpstreamClient: Sendable {
@@ -47,7 +48,7 @@ public struct UpstreamClient: Sendable {
     /// What is called.
     public let configuration: UpstreamConfiguration
 
-    private let httpClient: HTTPClient
+    private let connections: UpstreamConnections
     private let wallClock: any WallClock
     private let stopwatch: Stopwatch
     private let deadlines: Deadlines
@@ -57,19 +58,19 @@ public struct UpstreamClient: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: What to call, and within which limits.
-    ///   - httpClient: A client set up with
-    ///     ``UpstreamConfiguration/httpClientConfiguration(connections:)``; its owner shuts it
+    ///   - connections: The connections to it, set up with
+    ///     ``UpstreamConfiguration/httpClientConfiguration(connections:)``; their owner shuts them
     ///     down.
     ///   - clock: The clock that measures the timeout. Tests pass a manual one.
     ///   - wallClock: The clock by which the date of a `Retry-After` is read.
     public init(
         configuration: UpstreamConfiguration,
-        httpClient: HTTPClient,
+        connections: UpstreamConnections,
         clock: any Clock<Duration> = ContinuousClock(),
         wallClock: any WallClock = SystemWallClock()
     ) {
         self.configuration = configuration
-        self.httpClient = httpClient
+        self.connections = connections
         self.wallClock = wallClock
         stopwatch = Stopwatch(clock)
         deadlines = Deadlines(clock)
@@ -230,7 +231,9 @@ public struct UpstreamClient: Sendable {
             request.headers.add(name: "Authorization", value: "Bearer \(key.reveal())")
         }
         // The body is read when the head goes out: that is how the progress knows.
-        request.body = .bytes(SentBody(bytes: body, progress: progress))
+        let connections = connections
+        let sent = SentBody(bytes: body) { progress.sent(connections.openedCount) }
+        request.body = .bytes(sent)
         return request
     }
 
@@ -242,8 +245,7 @@ public struct UpstreamClient: Sendable {
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> End {
         do {
-            // The deadline is the sleeping task's: this one would end with the answer's head.
-            let response = try await httpClient.execute(http, deadline: .distantFuture)
+            let response = try await connections.execute(http, progress)
             progress.heard()
             guard response.status == .ok else { return await refusal(response, to: request) }
             var body = response.body.makeAsyncIterator()
@@ -271,7 +273,7 @@ public struct UpstreamClient: Sendable {
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> End {
         do {
-            let response = try await httpClient.execute(http, deadline: .distantFuture)
+            let response = try await connections.execute(http, progress)
             guard response.status == .ok else {
                 progress.heard()
                 return await refusal(response, to: request)
@@ -350,8 +352,7 @@ public struct UpstreamClient: Sendable {
         var text = Array(bytes.readableBytesView)
         if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
         let isLong = text.count > EdgeLimits.shortBodyBytes
-        return try await withTaskExecutorPreference(isLong ? globalConcurrentExecutor : nil) {
-            [text] in
+        return try await WireBody.perform(ifLong: isLong, for: nil) { [text] in
             if let answer = UpstreamAnswer(body: text, to: request) { return answer }
             throw ReportedError(body: text)?.refusal(RefusalFilter(configuration, request))
                 ?? UpstreamError.unreadable
@@ -367,7 +368,7 @@ public struct UpstreamClient: Sendable {
     ) async -> UpstreamError {
         let limit = configuration.answerBytes
         let bytes = Array(body.readableBytesView.prefix(limit))
-        let beginning = await withTaskExecutorPreference(globalConcurrentExecutor) {
+        let beginning = await LongWork.shared.perform(for: nil) {
             CutOffAnswer(bytes, to: request)
         }
         if let beginning {
@@ -431,20 +432,20 @@ typealias BodyParts = HTTPClientResponse.Body.AsyncIterator
 /// end only after the answer, and then it closes the connection.
 private struct SentBody: RandomAccessCollection, Sendable {
     let bytes: [UInt8]
-    let progress: AttemptProgress
+    let leaves: @Sendable () -> Void
 
     var startIndex: Int { 0 }
     var endIndex: Int { bytes.count }
 
     subscript(index: Int) -> UInt8 {
-        progress.sent()
+        leaves()
         return bytes[index]
     }
 
     func withContiguousStorageIfAvailable<Value>(
         _ body: (UnsafeBufferPointer<UInt8>) throws -> Value
     ) rethrows -> Value? {
-        progress.sent()
+        leaves()
         return try bytes.withContiguousStorageIfAvailable(body)
     }
 }

@@ -33,6 +33,76 @@ struct UpstreamConnectionTests {
         }
     }
 
+    @Test(arguments: [true, false], [true, false])
+    func `a request that is lost on a kept connection is sent again on a new one`(
+        streamed: Bool,
+        resets: Bool
+    ) async throws {
+        try await UpstreamWorld.with([
+            { $0.numberOnConnection == 1 ? .none : .hangsUp(resets: resets) }
+        ]) { world in
+            // Several connections are kept, and all of them are lost one after the other.
+            let gate = WatchedState(false)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...4 {
+                    group.addTask {
+                        _ = await world.ask("id=a question \(number)", streamed: true) { _ in
+                            try? await gate.wait(for: "all of them to be asked") { $0 }
+                        }
+                    }
+                }
+                try await world.upstreams[0].state.wait(for: "four requests") { $0.requests == 4 }
+                gate.withLock { $0 = true }
+                try await group.waitForAll()
+            }
+            for number in 5...12 {
+                let prompt = "id=b question \(number)"
+                let asked = await world.ask(prompt, streamed: streamed)
+                #expect(asked.answer?.text == HostileAnswer(to: prompt).text)
+            }
+            #expect(world.outcomes.allSatisfy { $0 == .answered })
+            #expect(world.pool.phases.map(\.phase) == [.closed])
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a request that is lost on a new connection is not sent again`(
+        streamed: Bool
+    ) async throws {
+        try await UpstreamWorld.with(.hangsUp(resets: false)) { world in
+            let asked = await world.ask(streamed: streamed)
+            #expect(asked.error == .failed(mayHaveBeenSent: true))
+            #expect(world.upstreams[0].state.value.requests == 1)
+        }
+    }
+
+    @Test func `a request that is lost on the new connection too is not sent a third time`()
+        async throws
+    {
+        try await UpstreamWorld.with([
+            { $0.number == 1 ? .none : .hangsUp(resets: false) }
+        ]) { world in
+            _ = await world.ask("id=a")
+            let asked = await world.ask("id=b")
+            #expect(asked.error == .failed(mayHaveBeenSent: true))
+            #expect(world.upstreams[0].state.value.requests == 3)
+            #expect(world.outcomes == [.answered, .failed])
+        }
+    }
+
+    @Test func `an answer that breaks off on a kept connection is not asked for again`()
+        async throws
+    {
+        try await UpstreamWorld.with([
+            { $0.number == 1 ? .none : .cut(bytes: 0) }
+        ]) { world in
+            _ = await world.ask("id=a")
+            let asked = await world.ask("id=b")
+            #expect(asked.answer == nil)
+            #expect(world.upstreams[0].state.value.requests == 2)
+        }
+    }
+
     @Test(arguments: [true, false])
     func `an idle connection that the upstream has closed keeps nobody out`(
         streamed: Bool

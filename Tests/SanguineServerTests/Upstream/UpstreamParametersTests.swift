@@ -1,4 +1,3 @@
-import AsyncHTTPClient
 import HostileUpstream
 import NIOCore
 import SanguineModel
@@ -31,8 +30,7 @@ struct UpstreamParametersTests {
                 learned.words.withLock { $0.append("\(name): \(words)") }
             }
             let reported = reports
-            try await withHTTPClient(configuration.httpClientConfiguration()) { http in
-                let client = UpstreamClient(configuration: configuration, httpClient: http)
+            try await UpstreamClient.with(configuration) { client in
                 let pool = Upstreams([NamedUpstream("u", client)], reports: reported)
                 try await body(pool, server, learned)
             }
@@ -41,21 +39,6 @@ struct UpstreamParametersTests {
 
     private final class Learned: Sendable {
         let words = Mutex<[String]>([])
-    }
-
-    private func withHTTPClient(
-        _ configuration: HTTPClient.Configuration,
-        _ body: (HTTPClient) async throws -> Void
-    ) async throws {
-        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await body(http))
-        } catch {
-            result = .failure(error)
-        }
-        try await http.shutdown()
-        try result.get()
     }
 
     private func ask(_ pool: Upstreams, streamed: Bool) async throws -> UpstreamAnswer {

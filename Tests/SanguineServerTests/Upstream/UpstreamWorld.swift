@@ -32,7 +32,7 @@ final class UpstreamWorld: Sendable {
 
     private init(
         _ upstreams: [HostileUpstream],
-        _ http: HTTPClient,
+        _ connections: UpstreamConnections,
         answerBytes: Int,
         timeouts: [Duration]
     ) throws {
@@ -48,7 +48,7 @@ final class UpstreamWorld: Sendable {
             )
             let client = UpstreamClient(
                 configuration: configuration,
-                httpClient: http,
+                connections: connections,
                 clock: clock,
                 wallClock: wallClock
             )
@@ -80,17 +80,22 @@ final class UpstreamWorld: Sendable {
         )
         var configuration = settings.httpClientConfiguration()
         adjust(&configuration)
-        let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let connections = UpstreamConnections(configuration)
         let result: Result<Void, any Error>
         do {
             try await body(
-                try UpstreamWorld(upstreams, http, answerBytes: answerBytes, timeouts: timeouts)
+                try UpstreamWorld(
+                    upstreams,
+                    connections,
+                    answerBytes: answerBytes,
+                    timeouts: timeouts
+                )
             )
             result = .success(())
         } catch {
             result = .failure(error)
         }
-        try await http.shutdown()
+        try await connections.shutdown()
         for upstream in upstreams { try? await upstream.close() }
         try result.get()
     }
