@@ -50,7 +50,10 @@ package final class LongWork: Sendable {
     ) async throws(Failure) -> Value {
         let turn = Turn(self, account)
         defer { withExtendedLifetime(turn) {} }
-        return try await withTaskExecutorPreference(turn, operation: work)
+        // A closure that does not suspend runs where it is called: only an `async` one changes threads.
+        return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
+            try await work()
+        }
     }
 
     private func add(_ job: UnownedJob, _ turn: Turn) {

@@ -5,7 +5,7 @@ import Synchronization
 /// Mutable state: `state`, by its mutex, because the connection writes it and the pool reads it.
 final class AttemptProgress: Sendable {
     private struct State {
-        var connectionsWhenSent: Int?
+        var isSent = false
         var hasGiven = false
         var couldNotConnect = false
         var isTimeUp = false
@@ -28,10 +28,7 @@ final class AttemptProgress: Sendable {
     }
 
     /// Whether the request's body has been drawn: the upstream may have begun to work.
-    var isSent: Bool { connectionsWhenSent != nil }
-
-    /// How many connections had been opened when a request's body was drawn last; `nil` before.
-    var connectionsWhenSent: Int? { state.withLock { $0.connectionsWhenSent } }
+    var isSent: Bool { state.withLock { $0.isSent } }
 
     /// Whether a piece of the answer was given to the caller.
     var hasGiven: Bool { state.withLock { $0.hasGiven } }
@@ -52,7 +49,7 @@ final class AttemptProgress: Sendable {
     var learned: String? { state.withLock { $0.learned } }
 
     func learned(_ words: String) { state.withLock { $0.learned = words } }
-    func sent(_ connections: Int) { state.withLock { $0.connectionsWhenSent = connections } }
+    func sent() { state.withLock { $0.isSent = true } }
     func gave() { state.withLock { $0.hasGiven = true } }
     func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }
     /// The reader has a piece, and takes its time: that is no silence of the upstream.

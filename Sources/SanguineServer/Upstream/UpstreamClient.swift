@@ -188,10 +188,10 @@ public struct UpstreamClient: Sendable {
             parameters: parameters
         )
         let address = request.canStream ? configuration.endpoint : configuration.embeddings
-        let http = httpRequest(address, body, isStreamed, progress)
+        let http = httpRequest(address, isStreamed)
         return isStreamed
-            ? await stream(http, for: request, progress, onEvent)
-            : await read(http, for: request, progress, onEvent)
+            ? await stream(http, body, for: request, progress, onEvent)
+            : await read(http, body, for: request, progress, onEvent)
     }
 
     /// Reads the rest of a body for a while, so that its connection can be used again.
@@ -216,12 +216,7 @@ public struct UpstreamClient: Sendable {
         return bytes
     }
 
-    private func httpRequest(
-        _ address: String,
-        _ body: [UInt8],
-        _ isStreamed: Bool,
-        _ progress: AttemptProgress
-    ) -> HTTPClientRequest {
+    private func httpRequest(_ address: String, _ isStreamed: Bool) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: address)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")
@@ -230,22 +225,19 @@ public struct UpstreamClient: Sendable {
         if let key = configuration.apiKey {
             request.headers.add(name: "Authorization", value: "Bearer \(key.reveal())")
         }
-        // The body is read when the head goes out: that is how the progress knows.
-        let connections = connections
-        let sent = SentBody(bytes: body) { progress.sent(connections.openedCount) }
-        request.body = .bytes(sent)
         return request
     }
 
     /// Reads an answer in one piece.
     private func read(
         _ http: HTTPClientRequest,
+        _ sent: [UInt8],
         for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> End {
         do {
-            let response = try await connections.execute(http, progress)
+            let response = try await connections.execute(http, sent, progress)
             progress.heard()
             guard response.status == .ok else { return await refusal(response, to: request) }
             var body = response.body.makeAsyncIterator()
@@ -268,12 +260,13 @@ public struct UpstreamClient: Sendable {
     /// Reads an answer piece by piece, and gives each away before it reads on.
     private func stream(
         _ http: HTTPClientRequest,
+        _ sent: [UInt8],
         for request: UpstreamRequest,
         _ progress: AttemptProgress,
         _ onEvent: @Sendable (UpstreamEvent) async -> Void
     ) async -> End {
         do {
-            let response = try await connections.execute(http, progress)
+            let response = try await connections.execute(http, sent, progress)
             guard response.status == .ok else {
                 progress.heard()
                 return await refusal(response, to: request)
@@ -425,30 +418,6 @@ public struct UpstreamClient: Sendable {
 
 /// The parts of a body that are still to come.
 typealias BodyParts = HTTPClientResponse.Body.AsyncIterator
-
-/// A request's body, which is read when it goes out.
-///
-/// No stream: HTTPClient reads a collection in one go with the head. Of a stream it may hear the
-/// end only after the answer, and then it closes the connection.
-private struct SentBody: RandomAccessCollection, Sendable {
-    let bytes: [UInt8]
-    let leaves: @Sendable () -> Void
-
-    var startIndex: Int { 0 }
-    var endIndex: Int { bytes.count }
-
-    subscript(index: Int) -> UInt8 {
-        leaves()
-        return bytes[index]
-    }
-
-    func withContiguousStorageIfAvailable<Value>(
-        _ body: (UnsafeBufferPointer<UInt8>) throws -> Value
-    ) rethrows -> Value? {
-        leaves()
-        return try bytes.withContiguousStorageIfAvailable(body)
-    }
-}
 
 /// What is left of a body whose reader knows enough.
 // The iterator is handed over from the task that has read to the one that reads on, which is the

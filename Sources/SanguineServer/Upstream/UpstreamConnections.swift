@@ -1,6 +1,7 @@
 public import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import Synchronization
 
 /// Sends requests to upstreams over kept connections, and over new ones if a kept one is lost.
@@ -14,40 +15,40 @@ import Synchronization
 public struct UpstreamConnections: Sendable {
     private let kept: HTTPClient
     private let fresh: HTTPClient
-    private let opened: Opened
+    private let opened = Opened()
 
     /// Creates connections, none of which is open yet.
     ///
     /// - Parameter configuration: How to connect, as
     ///   ``UpstreamConfiguration/httpClientConfiguration(connections:)`` says.
     public init(_ configuration: HTTPClient.Configuration) {
-        let opened = Opened()
         var keeping = configuration
-        keeping.http1_1ConnectionDebugInitializer = opened.before(
-            configuration.http1_1ConnectionDebugInitializer
-        )
-        keeping.http2ConnectionDebugInitializer = opened.before(
-            configuration.http2ConnectionDebugInitializer
-        )
+        keeping.http1_1ConnectionDebugInitializer = { channel in
+            RequestCount.add(to: channel).flatMap {
+                configuration.http1_1ConnectionDebugInitializer?(channel)
+                    ?? channel.eventLoop.makeSucceededVoidFuture()
+            }
+        }
+        keeping.http2ConnectionDebugInitializer = { [opened] channel in
+            opened.count.add(1, ordering: .relaxed)
+            return configuration.http2ConnectionDebugInitializer?(channel)
+                ?? channel.eventLoop.makeSucceededVoidFuture()
+        }
         var single = configuration
         single.maximumUsesPerConnection = 1
         kept = HTTPClient(eventLoopGroupProvider: .singleton, configuration: keeping)
         fresh = HTTPClient(eventLoopGroupProvider: .singleton, configuration: single)
-        self.opened = opened
     }
 
-    /// Closes all connections; requests that are under way fail.
+    /// Closes all connections; requests in progress fail.
     ///
-    /// - Throws: What made it fail. The rest is closed nevertheless.
+    /// - Throws: The error of the first pool that could not be closed. Both are closed.
     public func shutdown() async throws {
         let first: Result<Void, any Error>
         do { first = .success(try await kept.shutdown()) } catch { first = .failure(error) }
         try await fresh.shutdown()
         try first.get()
     }
-
-    /// How many connections were opened to be kept.
-    var openedCount: Int { opened.count.load(ordering: .relaxed) }
 
     /// Sends a request, and once more on a new connection if a kept one is lost before the response
     /// begins.
@@ -57,26 +58,33 @@ public struct UpstreamConnections: Sendable {
     /// again, because the request itself may have made the server fail.
     ///
     /// - Parameters:
-    ///   - request: The request, whose body tells `progress` when it leaves.
-    ///   - progress: How far the attempt has come.
-    /// - Returns: The beginning of the answer.
-    /// - Throws: Why none came.
+    ///   - request: The request, without its body.
+    ///   - body: The body.
+    ///   - progress: The progress of the attempt.
+    /// - Returns: The beginning of the response.
+    /// - Throws: The reason why there is none.
     func execute(
         _ request: HTTPClientRequest,
+        _ body: [UInt8],
         _ progress: AttemptProgress
     ) async throws -> HTTPClientResponse {
-        let before = openedCount
+        let sending = Sending(http2: opened.count.load(ordering: .relaxed))
+        var request = request
+        request.body = .bytes(
+            SentBody(bytes: body) { [opened] in
+                progress.sent()
+                sending.sent(http2: opened.count.load(ordering: .relaxed))
+            }
+        )
         do {
-            // The deadline is the caller's: one given here would end with the answer's head.
+            // The caller has the deadline: one given here would end with the head of the response.
             return try await kept.execute(request, deadline: .distantFuture)
-        } catch  where Self.isLost(error) && !Task.isCancelled {
-            // Another request may have opened one meanwhile, and then this one is not repeated.
-            guard (progress.connectionsWhenSent ?? openedCount) == before else { throw error }
+        } catch  where Self.isLost(error) && sending.isOnKeptConnection && !Task.isCancelled {
             return try await fresh.execute(request, deadline: .distantFuture)
         }
     }
 
-    /// Whether a connection ended before it said anything.
+    /// Whether a connection ended before the server said anything.
     private static func isLost(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed
@@ -85,17 +93,87 @@ public struct UpstreamConnections: Sendable {
         }
     }
 
+    /// The number of HTTP/2 connections that were opened.
     private final class Opened: Sendable {
         let count = Atomic(0)
+    }
 
-        /// Counts a connection, then sets it up as its configuration says.
-        func before(_ initializer: Initializer?) -> Initializer {
-            { channel in
-                self.count.add(1, ordering: .relaxed)
-                return initializer?(channel) ?? channel.eventLoop.makeSucceededVoidFuture()
-            }
+    /// Whether a request was sent on a connection that had carried another one.
+    ///
+    /// A request that was not sent at all was given to a kept connection that had just ended.
+    private final class Sending: Sendable {
+        private let http2: Int
+        private let isOnKept = Atomic(true)
+
+        init(http2: Int) { self.http2 = http2 }
+
+        var isOnKeptConnection: Bool { isOnKept.load(ordering: .relaxed) }
+
+        func sent(http2 count: Int) {
+            // Over HTTP/2 many requests share a connection, which is new if one was opened.
+            let isUsed = RequestCount.current.map { $0 > 1 } ?? (count == http2)
+            isOnKept.store(isUsed, ordering: .relaxed)
+        }
+    }
+}
+
+/// Counts the requests of an HTTP/1 connection, and tells the body of a request the count.
+///
+/// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
+/// without a pause. So the count of the head written last is that of the body's connection.
+private final class RequestCount: ChannelOutboundHandler, @unchecked Sendable {
+    typealias OutboundIn = HTTPClientRequestPart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private static let latest = ThreadSpecificVariable<RequestCount>()
+
+    // Changed on the connection's event loop only.
+    private var count = 0
+
+    /// The number of requests of the connection whose head was written last on this thread; `nil`
+    /// once its body has been written.
+    static var current: Int? { latest.currentValue?.count }
+
+    /// Adds a count to a connection.
+    static func add(to channel: any Channel) -> EventLoopFuture<Void> {
+        channel.eventLoop.submit {
+            let pipeline = channel.pipeline.syncOperations
+            let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
+            try pipeline.addHandler(RequestCount(), position: .after(encoder))
         }
     }
 
-    private typealias Initializer = @Sendable (any Channel) -> EventLoopFuture<Void>
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .head = unwrapOutboundIn(data) {
+            count += 1
+            Self.latest.currentValue = self
+        } else {
+            Self.latest.currentValue = nil
+        }
+        context.write(data, promise: promise)
+    }
+}
+
+/// A request's body, which reports that it is sent.
+///
+/// No stream: HTTPClient reads a collection in one go with the head. Of a stream it may hear the
+/// end only after the answer, and then it closes the connection.
+private struct SentBody: RandomAccessCollection, Sendable {
+    let bytes: [UInt8]
+    let leaves: @Sendable () -> Void
+
+    var startIndex: Int { 0 }
+    var endIndex: Int { bytes.count }
+
+    subscript(index: Int) -> UInt8 {
+        leaves()
+        return bytes[index]
+    }
+
+    func withContiguousStorageIfAvailable<Value>(
+        _ body: (UnsafeBufferPointer<UInt8>) throws -> Value
+    ) rethrows -> Value? {
+        leaves()
+        return try bytes.withContiguousStorageIfAvailable(body)
+    }
 }
