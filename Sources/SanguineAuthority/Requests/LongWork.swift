@@ -41,18 +41,17 @@ package final class LongWork: Sendable {
     ///
     /// - Parameters:
     ///   - account: The account that caused the work; `nil` for none.
-    ///   - work: The closure. After each suspension it waits for its turn again.
+    ///   - work: The closure.
     /// - Returns: The closure's result.
     /// - Throws: The closure's error.
     package func perform<Value: Sendable, Failure: Error>(
         for account: Identifier?,
-        _ work: () async throws(Failure) -> Value
+        _ work: () throws(Failure) -> Value
     ) async throws(Failure) -> Value {
         let turn = Turn(self, account)
         defer { withExtendedLifetime(turn) {} }
-        // A closure that does not suspend runs where it is called: only an `async` one changes threads.
         return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
-            try await work()
+            try work()
         }
     }
 

@@ -25,10 +25,7 @@ struct Compression: Sendable {
         compressed.headers[values: .vary].append("Accept-Encoding")
         guard request.method != .head, length <= EdgeLimits.compressedBytes,
             AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding]),
-            let bytes = try await LongWork.shared.perform(
-                for: nil,
-                { try await gzip(response.body) }
-            )
+            let bytes = try await gzip(response.body)
         else { return compressed }
         Self.put(bytes, into: &compressed)
         return compressed
@@ -59,34 +56,27 @@ struct Compression: Sendable {
     }
 
     private func gzip(_ body: ResponseBody) async throws -> ByteBuffer? {
-        guard let gzip = Gzip() else { return nil }
-        let written = Written()
-        try await body.write(Writer(gzip: gzip, written: written))
-        return written.bytes
+        let collected = Collected()
+        try await body.write(Writer(collected: collected))
+        let bytes = Array(collected.bytes.readableBytesView)
+        return await LongWork.shared.perform(for: nil) {
+            Gzip.compress(bytes).map { ByteBuffer(bytes: $0) }
+        }
     }
 
-    /// What the writer leaves behind, which a body consumes.
-    private final class Written {
+    /// The bytes of a body, which consumes its writer.
+    private final class Collected {
         // Confined to the task that writes the body.
-        var bytes: ByteBuffer?
+        var bytes = ByteBuffer()
     }
 
     private struct Writer: ResponseBodyWriter {
-        let gzip: Gzip
-        let written: Written
+        let collected: Collected
 
         mutating func write(_ buffer: ByteBuffer) async throws {
-            var rest = buffer
-            while let piece = rest.readSlice(
-                length: min(EdgeLimits.pieceBytes, rest.readableBytes)
-            ), piece.readableBytes > 0 {
-                gzip.write(piece.readableBytesView)
-                await Task.yield()
-            }
+            collected.bytes.writeImmutableBuffer(buffer)
         }
 
-        consuming func finish(_ trailers: HTTPFields?) async throws {
-            written.bytes = gzip.finish().map { ByteBuffer(bytes: $0) }
-        }
+        consuming func finish(_ trailers: HTTPFields?) async throws {}
     }
 }
