@@ -269,6 +269,7 @@ enum LimitTexts {
             ("CallLimits.unsettled", count(CallLimits.unsettled)),
             ("CallLimits.unsettledBytes", bytes(CallLimits.unsettledBytes)),
             ("CallLimits.unsettledTime", time(CallLimits.unsettledTime)),
+            ("CallLimits.refusedLeaders", count(CallLimits.refusedLeaders)),
             ("CallLimits.abandonedCalls", count(CallLimits.abandonedCalls)),
             ("CallLimits.abandonedTime", time(CallLimits.abandonedTime)),
             ("CallLimits.abandoningAccounts", count(CallLimits.abandoningAccounts)),

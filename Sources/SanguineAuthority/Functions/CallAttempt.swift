@@ -55,7 +55,7 @@ struct CallAttempt: Sendable {
             return reply(answer, run: run, .replayed)
         }
         guard let key = question.key else { return try await lead(question, flight) }
-        while true {
+        for _ in 0..<CallLimits.refusedLeaders {
             switch services.flights.find(key, at: authority.clock.now(), else: { flight }) {
             case .known(let row):
                 return try await answer(with: row)
@@ -68,6 +68,9 @@ struct CallAttempt: Sendable {
                 return try await find(question, key, flight)
             }
         }
+        // Calls that are refused, one after the other, do not keep this one waiting: its run is
+        // shared with no other call.
+        return try await find(question, key, flight)
     }
 
     /// Looks for an answer that is kept in the storage, or leads a run that others follow.

@@ -9,6 +9,9 @@ public enum CallLimits {
     public static let unsettledBytes = 32 << 20
     /// The time that such a call waits for the storage: a day.
     public static let unsettledTime = Duration.seconds(86_400)
+    /// Calls that a call waits for to lead a run for both, and that are refused one after the
+    /// other, before it runs by itself: 8.
+    public static let refusedLeaders = 8
     /// Calls of a function that an account may end at no charge after they have left: 10.
     ///
     /// If the function's quota allows more in a day, it is that. The next call is refused with 429.

@@ -173,6 +173,49 @@ struct SharedTurnTests {
         #expect(await world.answer(out, "m", Self.shared).isFromCache)
     }
 
+    @Test func `a call runs by itself after the calls that were to lead its run are all refused`()
+        async throws
+    {
+        let function = function()
+        let world = CallWorld(function)
+        let who = try await world.account()
+        let profile = try await world.authority.profile(who.account)
+        let key = try #require(
+            ResultKey(
+                "f",
+                function.rules,
+                input: Self.shared,
+                identity: who,
+                profile: profile,
+                sessionLife: world.authority.settings.refreshTokenLife,
+                now: world.wall.now()
+            )
+        )
+        let services = world.runner.services
+        func lead() -> Flight {
+            let turn = services.queue.turn(of: "f", FunctionLimits())
+            let new = Flight(
+                id: .numbered(1),
+                at: world.wall.now(),
+                isStreamed: false,
+                turn: turn
+            ) { _ in }
+            _ = services.flights.find(key, at: world.wall.now()) { new }
+            return new
+        }
+        var leader = lead()
+        let call = Task { await world.answer(who, "k", Self.shared) }
+        for number in 1...CallLimits.refusedLeaders {
+            let refused = leader
+            try await eventually("the call waits for leader \(number)") { refused.callCount == 2 }
+            services.flights.remove(key, refused)
+            leader = lead()
+            refused.election.resolve(false)
+        }
+        #expect(try await call.finished().output == "made")
+        #expect(function.runCount == 1 && leader.election.value == nil)
+    }
+
     @Test func `a run for which no call gets a turn in time is not made, and costs nothing`()
         async throws
     {
