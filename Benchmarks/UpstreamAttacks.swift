@@ -106,7 +106,7 @@ enum UpstreamAttacks {
         }
     }
 
-    /// What everybody asks in this twentieth of a second, or in a later one.
+    /// The question of this twentieth of a second, or of a later one.
     private static func sharedQuestion(in turns: Int = 0) -> String {
         "What is in turn \(Int(ProcessInfo.processInfo.systemUptime * 20) + turns)?"
     }

@@ -5,9 +5,9 @@ import Synchronization
 ///
 /// A call is abandoned if its caller ends it after it has left for its upstream, and before the
 /// first part of an answer that is paid for by the whole; see ``IncompleteEnd``. The upstream reads
-/// its prompt, and nobody pays for that. So an account may abandon as many calls at once as the
-/// function's quota allows in a day, and at least ``CallLimits/abandonedCalls``. Each is forgotten
-/// after its share of a day. Calls that their upstream fails are not abandoned.
+/// its prompt at no charge. So an account may abandon as many calls at once as the function's quota
+/// allows in a day, and at least ``CallLimits/abandonedCalls``. Each is forgotten after its share
+/// of a day. Calls that their upstream fails are not abandoned.
 ///
 /// Invariants:
 /// 1. In a day an account abandons at most twice its limit of a function, and what it has under way

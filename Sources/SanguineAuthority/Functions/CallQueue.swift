@@ -170,7 +170,7 @@ package final class CallQueue: Sendable {
         return Turn(self, run, function, limits)
     }
 
-    /// Waits for the turn of a run that one call wants alone.
+    /// Waits for the turn of a run that only one call wants.
     ///
     /// - Returns: The turn, which the run has until it is left or forgotten; `nil` if the task was
     ///   cancelled before there was one.

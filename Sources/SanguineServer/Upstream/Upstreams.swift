@@ -151,8 +151,8 @@ public struct Upstreams: Sendable {
     /// - Parameters:
     ///   - names: The upstreams in question, in order. Default: all. Names that are not known are
     ///     passed over.
-    ///   - account: Whose call it is: one whose calls fail is kept out. Default: no account in
-    ///     particular.
+    ///   - account: The account that calls; it is kept out if its calls fail. Default: no account
+    ///     in particular.
     /// - Returns: `upstream_missing` if there is none, `overloaded` with the seconds until one may
     ///   take a call.
     public func unavailable(_ names: [String] = [], for account: Identifier? = nil) -> Problem? {

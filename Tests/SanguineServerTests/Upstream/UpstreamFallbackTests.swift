@@ -165,7 +165,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `an account that is kept out is told so before its call, and no other one`()
+    @Test func `an account that is kept out can be refused before its call, and no other one is`()
         async throws
     {
         try await UpstreamWorld.with(.refuses(status: 500)) { world in
