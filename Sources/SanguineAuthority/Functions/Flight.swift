@@ -229,7 +229,7 @@ final class Flight: Sendable {
 /// The runs that others may join, by what they make.
 ///
 /// Invariants:
-/// 1. There is at most one run for a key at a time, beside those that are cut short. (A call that
+/// 1. There is at most one run for a key at a time, except those that are cut short. (A call that
 ///    has waited for ``CallLimits/refusedLeaders`` runs by itself, and its run is not here.)
 /// 2. A run is here from before its leader is accepted until its result is in the memory tier, or
 ///    it has failed: whoever finds neither run nor result may begin.
