@@ -31,7 +31,7 @@ package struct MissingTool: Error, Equatable, CustomStringConvertible {
     package let description: String
 }
 
-/// What becomes of a test whose programs may be missing.
+/// Decides whether a test can run whose programs may be missing.
 package struct ToolCheck: Sendable {
     private let missing: [SystemTool]
     private let isRequired: Bool

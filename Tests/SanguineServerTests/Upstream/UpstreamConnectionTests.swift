@@ -104,7 +104,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `an idle connection that the upstream has closed keeps nobody out`(
+    func `an idle connection that the upstream has closed keeps no caller out`(
         streamed: Bool
     ) async throws {
         try await UpstreamWorld.with(.none) { world in
