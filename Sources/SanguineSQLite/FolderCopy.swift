@@ -99,7 +99,7 @@ public final class FolderCopy: Sendable {
         } catch {
             lock.release()
             try? FileManager.default.removeItem(atPath: draft.path)
-            throw isStopped.load(ordering: .acquiring) ? FolderCopyError.stopped : explained(error)
+            throw wasStopped ? FolderCopyError.stopped : explained(error)
         }
     }
 
@@ -310,8 +310,12 @@ public final class FolderCopy: Sendable {
     }
 
     private func checkStopped() throws {
-        if isStopped.load(ordering: .acquiring) { throw FolderCopyError.stopped }
+        if wasStopped { throw FolderCopyError.stopped }
     }
+
+    /// Whether the calling task was cancelled: while a thread of its own copies, which belongs to no
+    /// task, or while the task itself examines and finishes the copy.
+    private var wasStopped: Bool { isStopped.load(ordering: .acquiring) || Task.isCancelled }
 }
 
 /// A reason why a data folder was not copied.

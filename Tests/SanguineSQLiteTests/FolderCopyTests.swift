@@ -318,7 +318,8 @@ struct FolderCopyTests {
         _ = try await DamageTests.fill(folder)
         let copy = FolderCopy(of: folder.url, to: copies.file("a"))
         let cancelled = Task { try await copy.make { _ in withUnsafeCurrentTask { $0?.cancel() } } }
-        _ = try? await cancelled.finished()
+        await #expect(throws: FolderCopyError.stopped) { try await cancelled.finished() }
+        #expect(!FileManager.default.fileExists(atPath: copies.file("a").path))
         struct Refusal: Error {}
         await #expect(throws: Refusal.self) {
             try await FolderCopy(of: folder.url, to: copies.file("b")).make { _ in throw Refusal() }

@@ -79,17 +79,15 @@ struct Scope: Sendable {
     static let sourcesAndBenchmarks = Scope {
         sources.contains($0) || $0.hasPrefix("Benchmarks/") && $0.hasSuffix(".swift")
     }
-    /// The tests, but for whole programs that guides show.
+    /// The tests, those of the examples among them, but for whole programs that guides show.
     static let tests = Scope { path in
-        path.hasPrefix("Tests/") && path.hasSuffix(".swift")
-            && !path.hasPrefix("Tests/ConsumerPackage/")
+        let isTest = path.hasPrefix("Tests/") && !path.hasPrefix("Tests/ConsumerPackage/")
+        return exampleTests.contains(path) || isTest && path.hasSuffix(".swift")
     }
     /// The tests of the examples.
     static let exampleTests = Scope { path in
         path.hasPrefix("Examples/") && path.contains("/Tests/") && path.hasSuffix(".swift")
     }
-    /// All tests.
-    static let testsAndExamples = Scope { tests.contains($0) || exampleTests.contains($0) }
     /// The tests but for the documentation's samples, which are an app's code.
     static let testsButSamples = Scope {
         tests.contains($0) && !$0.hasPrefix("Tests/SnippetTests/")

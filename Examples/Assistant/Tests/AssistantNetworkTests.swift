@@ -34,7 +34,7 @@ struct AssistantNetworkTests {
                             let phase = await answer.phase
                             return phase == .done || phase == .failed
                         }
-                        return await answer.result
+                        return await MainActor.run { answer.result }
                     }
                     charged[await answer.key] = .some(end?.charged)
                 }

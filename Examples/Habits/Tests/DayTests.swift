@@ -88,7 +88,7 @@ struct DayTests {
             time.advance(by: .seconds(30))
             try await eventually("the next day") { await screen.day.description == "2026-11-24" }
             following.cancel()
-            await following.value
+            try await following.finished("the end of following")
             client.close()
         }
     }

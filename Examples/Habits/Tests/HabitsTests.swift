@@ -133,15 +133,15 @@ struct HabitsTests {
             try await tablet.synchronize()
             let today = await screen.today
 
-            let taps = try await withThrowingTaskGroup(of: Receipt.self) { tasks in
+            let taps = try await withThrowingTaskGroup(of: Receipt.self) { group in
                 for number in 0..<10 {
-                    tasks.addTask {
+                    group.addTask {
                         let device = number.isMultiple(of: 2) ? client : tablet
                         return try device.perform(LogHabit(run.id, on: today, value: 1))
                     }
                 }
                 var taken = 0
-                for try await _ in tasks { taken += 1 }
+                for try await _ in group { taken += 1 }
                 return taken
             }
             try await client.synchronize()

@@ -86,7 +86,10 @@ struct RetryStormTests {
     @Test func `no prefetch begins while a host wants to be left alone`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "40"]))
-        _ = try? await test.client.value(of: Self.flaky(1))
+        let refusal = await #expect(throws: SanguineError.self) {
+            try await test.client.value(of: Self.flaky(1))
+        }
+        #expect(refusal?.code == "http_429")
 
         let error = await #expect(throws: SanguineError.self) {
             try await test.client.value(of: Self.flaky(2, priority: .prefetch))

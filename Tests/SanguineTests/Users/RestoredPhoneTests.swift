@@ -51,7 +51,7 @@ struct RestoredPhoneTests {
         let phone = try client(backup)
         defer { phone.close() }
         // The first request learns that the account is another.
-        _ = try? await phone.synchronize()
+        await #expect(throws: SanguineError.userChanged) { try await phone.synchronize() }
         try await phone.synchronize()
 
         #expect(phone.users.present.session.account != account)
@@ -73,7 +73,7 @@ struct RestoredPhoneTests {
         authority.endSessions()
         let phone = try client(backup)
         defer { phone.close() }
-        _ = try? await phone.synchronize()
+        await #expect(throws: SanguineError.userChanged) { try await phone.synchronize() }
         try await phone.synchronize()
 
         #expect(phone.users.present.session.account != account)

@@ -103,7 +103,7 @@ struct UserChangeTests {
         device.hand(to: "bob")
         device.authority.endSessions()
         // Ada's request is refused: she has gone when all parts know of Bob.
-        _ = try? await client.refresh(.account)
+        await #expect(throws: SanguineError.userChanged) { try await client.refresh(.account) }
         try await eventually("Bob to be known") {
             client.accountId == device.account(of: "bob")
         }

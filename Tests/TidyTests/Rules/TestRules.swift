@@ -158,7 +158,7 @@ extension Rule {
         Rule(
             "any-error",
             remedy: "Expect the error that is meant: its type, and its code where it has one.",
-            scope: .testsAndExamples,
+            scope: .tests,
             part: \.code,
             pattern: #"""
                 ^[ \t]*(?:try )?(?:await )?\#
