@@ -313,8 +313,8 @@ public final class FolderCopy: Sendable {
         if wasStopped { throw FolderCopyError.stopped }
     }
 
-    /// Whether the calling task was cancelled: while a thread of its own copies, which belongs to no
-    /// task, or while the task itself examines and finishes the copy.
+    /// Whether the calling task was cancelled: while a thread copies, which belongs to no task, or
+    /// while the task itself examines and finishes the copy.
     private var wasStopped: Bool { isStopped.load(ordering: .acquiring) || Task.isCancelled }
 }
 

@@ -307,7 +307,7 @@ struct AssistantTests {
     }
 
     @Test
-    func `the balance is renewed when the app comes back, and observers are told`()
+    func `the balance is renewed when the app comes back, and observers are notified`()
         async throws
     {
         try await AssistantWorld.with { world in

@@ -10,7 +10,7 @@ import Testing
 @MainActor
 @Suite("Habits", .bounded(.seconds(60)))
 struct HabitsTests {
-    @Test func `a tap is shown at once, written once, and read back by nobody`() async throws {
+    @Test func `a tap is shown at once, written once, and never read back`() async throws {
         try await HabitsWorld.with { world in
             // No wait ends by itself: what is slow on a busy machine is not asked for again.
             let (network, delay) = (RecordedNetwork(), ManualClock())
