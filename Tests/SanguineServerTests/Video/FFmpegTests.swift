@@ -84,8 +84,12 @@ struct FFmpegTests {
             let source = "color=black:size=\(size):rate=1:duration=1"
             try await run(["-f", "lavfi", "-i", source, "-c:v", "mpeg4", file.path])
             let video = Array(try Data(contentsOf: file))
-            let pictures = try? await ffmpeg.pictures(video, "video/mp4", 1)
-            #expect((pictures?.isEmpty == false) == isRead)
+            do {
+                let pictures = try await ffmpeg.pictures(video, "video/mp4", 1)
+                #expect(isRead && pictures.count == 1)
+            } catch FrameSampler.Failure.unreadable(let reason) {
+                #expect(!isRead, "\(reason)")
+            }
         }
     }
 
