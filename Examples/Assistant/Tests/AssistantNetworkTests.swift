@@ -17,7 +17,7 @@ struct AssistantNetworkTests {
     ) async throws {
         try await AssistantWorld.with { world in
             let delay = ManualClock()
-            let network = FaultyNetwork(URLSessionTransport(), seed: seed, clock: delay)
+            let network = FaultyNetwork(URLSessionTransport.patient, seed: seed, clock: delay)
             let client = try world.client { ($0.transport, $0.delay) = (network, delay) }
             let screen = await AssistantScreen(client)
             _ = try await delay.advancing { try await client.value(of: .balance) }

@@ -51,7 +51,7 @@ struct AssistantTests {
             #expect(try await world.balance().available == compared.last?.known)
             var own = try #require(kinds["GET /v1/balance"]?.first)
             own.headers["X-User-Id"] = try await client.value(of: .account).id.description
-            #expect(try await URLSessionTransport().send(own).status == 200)
+            #expect(try await URLSessionTransport.patient.send(own).status == 200)
             printFigure(
                 "T1",
                 ours: """
@@ -66,7 +66,7 @@ struct AssistantTests {
 
     /// Sends each request again in another user's name; returns how many are refused for that.
     private nonisolated static func refused(_ requests: [TransportRequest]) async throws -> Int {
-        let transport = URLSessionTransport()
+        let transport = URLSessionTransport.patient
         defer { transport.close() }
         var refused = 0
         for var request in requests {
@@ -381,7 +381,7 @@ struct AssistantTests {
         try await AssistantWorld.with { world in
             let (clock, delay) = (ManualWallClock(SystemWallClock().now()), ManualClock())
             let connectivity = ManualConnectivity()
-            let network = FaultyNetwork(URLSessionTransport(), seed: 9, clock: delay)
+            let network = FaultyNetwork(URLSessionTransport.patient, seed: 9, clock: delay)
             let client = try world.client {
                 ($0.transport, $0.clock, $0.delay) = (network, clock, delay)
                 $0.connectivity = connectivity

@@ -60,6 +60,7 @@ struct AssistantWorld: Sendable {
         let folder = root.appending(path: name)
         var configuration = SanguineClient.Configuration(server: server)
         configuration.folder = folder
+        configuration.transport = URLSessionTransport.patient
         configure(&configuration)
         // A second device takes the identity of the first one over, as by a keychain in the cloud.
         let file = "device-identity.json"

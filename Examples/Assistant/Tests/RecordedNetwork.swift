@@ -2,6 +2,11 @@ import Foundation
 import Sanguine
 import SanguineTesting
 
+extension URLSessionTransport {
+    /// The real network, where no request is given up because the machine is busy.
+    static var patient: URLSessionTransport { URLSessionTransport(clock: ManualClock()) }
+}
+
 /// The real network of one device, with what the device asked; it can hold requests back.
 final class RecordedNetwork: StreamingTransport, UploadingTransport {
     private struct State {
@@ -11,7 +16,7 @@ final class RecordedNetwork: StreamingTransport, UploadingTransport {
         var watch: (@Sendable (TransportRequest) -> Void)?
     }
 
-    private let base = URLSessionTransport()
+    private let base = URLSessionTransport.patient
     private let state = WatchedState(State())
 
     /// All requests, in the order in which they were sent.
