@@ -1,53 +1,53 @@
 import SanguineModel
 import Synchronization
 
-/// What one of the app's own operations does to the values of one key.
+/// The effect of one of the app's own operations on the values of one key.
 struct Effect: Sendable {
-    /// The operation's number: effects are applied in its order.
+    /// The operation's number: effects are applied in this order.
     let sequence: Int64
-    /// Whose values are changed.
+    /// The query of the values that it changes.
     let query: ErasedQuery
     /// Changes a value; the app's code, so never called under a lock.
     let change: @Sendable (ValueBox, Effect) -> ValueBox
-    /// How it becomes a part of a list; `nil` for a single value.
+    /// Merges the effect into a list; `nil` for a single value.
     var list: ListEffect?
-    /// The cache's count at the first sending that may have been done; `nil` if there is none.
+    /// The cache's count when it was first sent; `nil` if no request can have reached the server.
     var sentAt: UInt64?
     /// The cache's count when it was acknowledged.
     var acknowledgedAt: UInt64?
-    /// Whether a value contains it, where that can be seen; the app's code.
+    /// Tests whether a value contains it, where a value shows this; the app's code.
     var isReached: (@Sendable (ValueBox) -> Bool)?
 
-    /// The value with the effect.
+    /// Returns the value with the effect.
     func applied(to box: ValueBox) -> ValueBox { change(box, self) }
 }
 
-/// How an effect on the rows of a list becomes a part of them.
+/// How an effect on the rows of a list is merged into them.
 ///
-/// A fetch brings one page of a list. So what an operation has done to the others is laid into
-/// their rows, *folded*, when it is done.
+/// A fetch returns one page of a list. So when an operation is done, its effect is merged into the
+/// rows of the other pages: it is *folded*.
 struct ListEffect: Sendable {
-    /// Whether it was folded into a list.
+    /// Returns whether it was folded into a list.
     let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
-    /// Folds it into a list, if it was not.
+    /// Folds it into a list, unless it was folded before.
     let folded: @Sendable (ValueBox, Effect) -> ValueBox
-    /// Folds all that is done into the rows as they are shown.
+    /// Folds all done operations into the rows as they are shown.
     let fold: @Sendable () -> Void
-    /// No row contains what that operation, which has reached nobody, does.
+    /// Records that no row contains the operation, because it did not reach the server.
     let dispel: @Sendable (_ sequence: Int64) -> Void
 }
 
-/// The effects of all operations that are not settled, by key.
+/// The effects of all unsettled operations, by key.
 ///
-/// Pure but for what a list remembers of its last application. Invariants: the effects of a key
-/// are in the order of their operations, one of each; no list is empty; `keys` names exactly the
-/// keys of the lists, by operation.
+/// Pure, except that a list remembers its last application. Invariants: the effects of a key are in
+/// the order of their operations, one for each; no list is empty; `keys` maps each operation to
+/// exactly the keys of its lists.
 struct EffectTable: Sendable {
-    /// The effects of a key, with what tells this list from every other.
+    /// The effects of a key, with a version that identifies the list.
     struct List: Sendable {
         private(set) var effects: [Effect] = []
         private(set) var version: UInt64 = 0
-        /// Names the list from which this one differs by effects at its end alone.
+        /// Identifies the list from which this one differs only by effects at its end.
         private var stem: UInt64 = 0
         private let last: LastApplication?
 
@@ -57,17 +57,18 @@ struct EffectTable: Sendable {
             last = nil
         }
 
-        /// Effects that come and go.
+        /// A list of effects that changes over time.
         fileprivate init() { last = LastApplication() }
 
-        /// What is shown of a base.
+        /// Applies the effects to a base.
         ///
-        /// After an effect at the end only that one is applied, to what was shown before.
+        /// After a new effect at the end, only that one is applied, to the value shown before.
         ///
         /// - Parameters:
         ///   - base: The base.
-        ///   - doubts: The operations that the base may contain already: their effects wait.
-        /// - Returns: The value.
+        ///   - doubts: The operations that the base may already contain: their effects are left
+        ///     out.
+        /// - Returns: The value to show.
         func applied(to base: ValueBox, doubts: Doubts = Doubts()) -> ValueBox {
             guard doubts.isEmpty else {
                 return effects.reduce(base) { value, effect in
@@ -81,10 +82,10 @@ struct EffectTable: Sendable {
             return shown
         }
 
-        /// Forgets what was applied last: an entry leaves the memory.
+        /// Releases the result of the last application, because the entry leaves the memory.
         func forgetShown() { last?.forget() }
 
-        /// The effect of an operation.
+        /// Returns the effect of an operation.
         func effect(of sequence: Int64) -> Effect? {
             place(of: sequence).map { effects[$0] }
         }
@@ -121,7 +122,7 @@ struct EffectTable: Sendable {
             return place < effects.count && effects[place].sequence == sequence ? place : nil
         }
 
-        /// Where the first effect is that is not before the operation's.
+        /// Returns the index of the first effect that is not before the operation's.
         private func firstPlace(from sequence: Int64) -> Int {
             effects.partitioningIndex { $0.sequence >= sequence }
         }
@@ -130,22 +131,22 @@ struct EffectTable: Sendable {
     private var lists: [QueryKey: List] = [:]
     private var keys: [Int64: [ErasedQuery]] = [:]
 
-    /// The effects of the key; none, nearly always.
+    /// Returns the effects of the key; nearly always none.
     func list(of key: QueryKey) -> List? { lists.isEmpty ? nil : lists[key] }
 
-    /// The queries that the operation changes.
+    /// Returns the queries that the operation changes.
     func queries(of sequence: Int64) -> [ErasedQuery] { keys[sequence] ?? [] }
 
-    /// Puts the operation's effects in the place of those that it had.
+    /// Replaces the operation's effects.
     ///
-    /// - Returns: The queries that show something else from now on.
+    /// - Returns: The queries whose shown values may have changed.
     mutating func set(
         _ effects: [Effect],
         of sequence: Int64,
         number: UInt64
     ) -> [ErasedQuery] {
         let old = queries(of: sequence)
-        // What became of the operation stays, whatever it does.
+        // The operation's progress is kept across a change of its effects.
         let known = old.first.flatMap { lists[$0.key]?.effect(of: sequence) }
         for query in old { remove(sequence, from: query.key, number: number) }
         for var effect in effects {
@@ -159,7 +160,7 @@ struct EffectTable: Sendable {
         return fresh + old.filter { query in !fresh.contains { $0.key == query.key } }
     }
 
-    /// Changes what is known of the operation, and by that what is shown, if it says so.
+    /// Changes what is known about the operation; `changesShown` says whether this changes values.
     mutating func note(
         _ sequence: Int64,
         number: UInt64,
@@ -172,7 +173,7 @@ struct EffectTable: Sendable {
         }
     }
 
-    /// Takes the operation's effect on one key out.
+    /// Removes the operation's effect on one key.
     mutating func remove(_ sequence: Int64, from key: QueryKey, number: UInt64) {
         guard lists[key] != nil else { return }
         lists[key]?.remove(sequence, number: number)
@@ -182,14 +183,15 @@ struct EffectTable: Sendable {
     }
 }
 
-/// What a list of effects has made of a base last, so that one more effect is one application.
+/// The last result of applying a list of effects to a base, so that one more effect costs one
+/// application.
 ///
-/// Shared by all copies of a list; it changes nothing of what a list is.
+/// Shared by all copies of a list; it is only a cache.
 ///
 /// Mutable state: `state`, by its mutex.
 private final class LastApplication: Sendable {
     private struct State {
-        // Weak: a base that nobody has any more is asked for by nobody.
+        // Weak: a released base is never looked up again.
         weak var base: ValueBox?
         var shown: ValueBox?
         var stem: UInt64 = 0
@@ -198,7 +200,7 @@ private final class LastApplication: Sendable {
 
     private let state = Mutex(State())
 
-    /// How many effects were applied to the base, and what came of it.
+    /// Returns the number of effects that were applied to the base, and the result.
     func known(
         of base: ValueBox,
         _ stem: UInt64,
@@ -214,7 +216,7 @@ private final class LastApplication: Sendable {
 
     func keep(_ shown: ValueBox, of base: ValueBox, _ stem: UInt64, _ count: Int) {
         state.withLock { state in
-            // Of two who apply it at the same time, the one who knows more counts.
+            // If two threads apply it at once, the result with more effects stays.
             guard state.base !== base || state.stem != stem || state.count <= count else { return }
             state.base = base
             state.shown = shown
@@ -227,7 +229,7 @@ private final class LastApplication: Sendable {
 }
 
 extension [Effect] {
-    /// Where the second half begins, of effects whose first half does not fulfil the condition.
+    /// Returns the start of the second half, in effects whose first half fails the condition.
     fileprivate func partitioningIndex(where isSecondHalf: (Effect) -> Bool) -> Int {
         var places = startIndex..<endIndex
         while !places.isEmpty {
@@ -244,18 +246,18 @@ extension [Effect] {
 
 /// The operations that a base may contain: their effects are not applied to it.
 ///
-/// Each with the sending that the base may contain. One that is found to have reached nobody is in
-/// no base, and stays in none when it is sent again.
+/// Each has the number of the sending that the base may contain. An operation that turns out not to
+/// have reached the server is in no base, even after it is sent again.
 struct Doubts: Sendable, Equatable {
     /// The cache's count at the sending; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]
 
-    /// Operations that an earlier process has sent.
+    /// Creates doubts about operations that an earlier process has sent.
     init(_ operations: Set<Int64> = []) {
         for operation in operations { sendings[operation] = 0 }
     }
 
-    /// The effects' operations.
+    /// Creates doubts about the effects' operations.
     init(_ effects: [Effect]) {
         for effect in effects { sendings[effect.sequence] = effect.sending }
     }
@@ -272,7 +274,7 @@ struct Doubts: Sendable, Equatable {
 }
 
 extension Effect {
-    /// The cache's count when it was first sent, so that it may have been done since; `nil` if it
-    /// has reached nobody, 0 if that was in an earlier process.
+    /// The cache's count when it was first sent and may have been done; `nil` if it has not reached
+    /// the server, 0 if an earlier process sent it.
     var sending: UInt64? { sentAt ?? acknowledgedAt.map { _ in 0 } }
 }

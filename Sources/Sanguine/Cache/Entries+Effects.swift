@@ -2,24 +2,24 @@ import SanguineModel
 import Synchronization
 
 extension Entries {
-    /// Is told that an operation's effect on a key is over, outside of the lock.
+    /// Called outside of the lock when an operation's effect on a key has ended.
     typealias SettledHook = @Sendable (_ sequence: Int64) -> Void
 
-    /// The effects on a key's values; `nil` if there are none.
+    /// Returns the effects on a key's values; `nil` if there are none.
     func effects(on key: QueryKey) -> EffectTable.List? {
         guarded.withLock { $0.effects.list(of: key) }
     }
 
     // MARK: - Operations
 
-    /// Shows what an operation does, in the place of what it was known to do.
+    /// Replaces the effects of an operation, and shows the result.
     ///
     /// - Parameters:
-    ///   - effects: What it does.
-    ///   - sequence: The operation.
+    ///   - effects: The operation's effects.
+    ///   - sequence: The number of the operation.
     ///   - replaced: Operations whose effects end in the same step. Default: none.
-    ///   - user: Whose operation it is.
-    /// - Returns: What shows something else now; nothing if that user is gone.
+    ///   - user: The partition of the user who made the operation.
+    /// - Returns: The keys whose shown values may have changed; none if that user is gone.
     @discardableResult
     func setEffects(
         _ effects: [Effect],
@@ -48,21 +48,21 @@ extension Entries {
         }
         for query in changed ?? [] {
             show(query)
-            // More rows may be shown than the entry has.
+            // The list may show more rows than the entry holds.
             if query.comesInParts { tellObservers(of: query.key) {} }
         }
         return changed.map { $0.map(\.key) } ?? []
     }
 
-    /// Takes note of an operation's being gone from the outbox's file.
+    /// Records that the operation was removed from the outbox's file.
     func noteRemoved(_ sequence: Int64) {
         guarded.withLock { _ = $0.unremoved.remove(sequence) }
     }
 
-    /// The cache's count: what happens from now on has higher numbers.
+    /// Advances and returns the cache's count: later events have higher numbers.
     func count() -> UInt64 { guarded.withLock { $0.nextNumber() } }
 
-    /// Takes note of an operation's being sent; a base that is under way may contain it.
+    /// Records that an operation is sent: a base in progress may contain it.
     func noteSent(_ sequence: Int64) {
         guarded.withLock { guarded in
             let number = guarded.nextNumber()
@@ -70,7 +70,7 @@ extension Entries {
         }
     }
 
-    /// Takes back that an operation was sent: it has reached nobody, and no base contains it.
+    /// Records that a sent operation did not reach the server: no base contains it.
     func noteUnsent(_ sequence: Int64) {
         let (doubtful, patched, lists) = guarded.withLock { guarded in
             let number = guarded.nextNumber()
@@ -88,17 +88,17 @@ extension Entries {
         }
         for list in lists { list.dispel(sequence) }
         for query in doubtful { show(query) }
-        // The older part has waited for this.
+        // The older part was kept because of this operation.
         for query in patched { invalidate(query) }
     }
 
-    /// Takes note of an operation's being done, and makes stale what it changes: fetches that are
-    /// begun from now on contain it.
+    /// Records that an operation is done, and marks the values that it changes as stale: later
+    /// fetches contain it.
     ///
     /// - Parameters:
-    ///   - sequence: The operation.
-    ///   - conditions: Which values contain it, where that can be seen.
-    ///   - answered: The queries whose values came with its answer.
+    ///   - sequence: The number of the operation.
+    ///   - conditions: Tests of whether a value contains the operation, where a value shows this.
+    ///   - answered: The queries whose values came with the operation's response.
     /// - Returns: The queries that it changes.
     func acknowledge(
         _ sequence: Int64,
@@ -118,22 +118,23 @@ extension Entries {
         return queries
     }
 
-    /// The queries that an operation changes.
+    /// Returns the queries that an operation changes.
     func effectQueries(of sequence: Int64) -> [ErasedQuery] {
         guarded.withLock { $0.effects.queries(of: sequence) }
     }
 
-    /// Makes a done operation's effect a part of the base: no fetch has brought a base with it.
+    /// Merges a done operation's effect into the base, because no fetch has returned a base with
+    /// it.
     ///
-    /// The value stays stale, so that the next fetch brings the authority's own. Nothing happens
-    /// where a value shows by itself whether it contains the operation.
+    /// The value stays stale, so that the next fetch replaces it. Nothing happens where the value
+    /// itself shows whether it contains the operation.
     func fold(_ sequence: Int64, into query: ErasedQuery) {
         let effect = effects(on: query.key)?.effect(of: sequence)
         guard let effect, effect.acknowledgedAt != nil, effect.isReached == nil else { return }
         if let list = effect.list { list.fold() } else { foldBase(of: effect) }
     }
 
-    /// Makes an effect a part of the base that the cache has.
+    /// Merges an effect into the cached base.
     func foldBase(of effect: Effect) {
         let query = effect.query
         restore(query)
@@ -162,12 +163,13 @@ extension Entries {
         }
     }
 
-    /// Drops a done operation's effect on what is not known: the first fetch contains it.
+    /// Drops a done operation's effect on a value that is not known: the first fetch contains it.
     ///
     /// - Parameters:
-    ///   - sequence: The operation.
-    ///   - query: Whose value it changes.
-    ///   - evenInUse: Whether it is dropped although somebody waits for the value. Default: no.
+    ///   - sequence: The number of the operation.
+    ///   - query: The query of the value that it changes.
+    ///   - evenInUse: Whether to drop it even if the value is observed or being fetched. Default:
+    ///     no.
     /// - Returns: Whether the value is not known.
     func forgetEffect(
         of sequence: Int64,
@@ -179,8 +181,8 @@ extension Entries {
             let isKnown = guarded.withLock { guarded in
                 guarded.table[query.key].map { $0.box != nil || $0.state.isInUse } ?? false
             }
-            // The source may have rows although a refresh failed: they get the effect for good, at
-            // once or when what is under way has landed.
+            // The source may have rows although a refresh failed. The effect is merged into them,
+            // at once or after the fetch in progress.
             if !isKnown { list.fold() }
             return !isKnown
         }
@@ -191,9 +193,10 @@ extension Entries {
         }
     }
 
-    /// Takes an answer of an operation as the new base, and its effect out, in one step.
+    /// Replaces the base with the value from an operation's response, and ends its effect, in one
+    /// step.
     ///
-    /// - Returns: Whether it is known that the value contains all that was done.
+    /// - Returns: Whether the value is known to contain all done operations.
     func settle(
         _ sequence: Int64,
         _ query: ErasedQuery,
@@ -217,14 +220,14 @@ extension Entries {
             return ground.taking(landing)
         } commit: { change, entry, guarded in
             guard guarded.user === user else { return nil }
-            // A base that has come since may be newer: what was sent again is answered as it was
-            // the first time.
+            // A base that arrived since may be newer: a repeated request gets the first response
+            // again.
             if let effect = guarded.effects.list(of: entry.key)?.effect(of: sequence),
                 entry.box != nil, entry.landedAt >= effect.sentAt ?? 0
             {
                 return nil
             }
-            // It is still in the outbox's file: the row must say that it contains it.
+            // The operation is still in the outbox's file: the row must say that it contains it.
             guarded.unremoved.insert(sequence)
             let actions = entry.state.set(
                 at: arrival.asOf,
@@ -237,7 +240,7 @@ extension Entries {
         return isTaken && isWhole
     }
 
-    /// What a value makes of the query's base; `nil` if the held one has to stay.
+    /// Returns the base that a fetched value results in; `nil` if the held base must stay.
     ///
     /// Runs the app's code.
     func fetchedBase(
@@ -258,10 +261,10 @@ extension Entries {
         )
     }
 
-    /// Has the hook told of settled effects.
+    /// Sets the hook for effects that have ended.
     func onSettled(_ hook: @escaping SettledHook) { settledHook.withLock { $0 = hook } }
 
-    /// Shows a key's base with the present effects.
+    /// Shows a key's base with the current effects.
     func show(_ query: ErasedQuery) {
         transact(query) { ground in
             ground.value.map { ground.amended($0.base) }

@@ -3,7 +3,7 @@ import SanguineModel
 import Synchronization
 
 extension Entries {
-    /// When a value arrived.
+    /// The time at which a value arrived.
     struct Arrival {
         let asOf: Timestamp
         private let departure: Timestamp
@@ -19,13 +19,13 @@ extension Entries {
             goesByDays = query.policy.followsDays
         }
 
-        /// The day of the departure: an answer that was under way at midnight may be the old day's.
+        /// Returns the day of the request: a response in progress at midnight may be the old day's.
         func day(in zone: TimeZone) -> LocalDay? {
             goesByDays ? LocalDay(containing: min(departure, asOf), in: zone) : nil
         }
     }
 
-    /// Has a value measured and stored, behind everybody's back.
+    /// Encodes a value in the background, to measure it and to write it to disk.
     func keep(
         _ change: Change,
         _ entry: Entry,
@@ -34,7 +34,7 @@ extension Entries {
         size: (@Sendable () -> Int?)? = nil
     ) {
         entry.isLookedUp = true
-        // What stays in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
+        // A value in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
         let isDue = entry.changes != entry.measuredChanges && entry.changes.isPowerOfTwo
         guard entry.query.policy.tier == .onDisk || isDue || size != nil else { return }
         entry.measuredChanges = entry.changes
@@ -46,7 +46,7 @@ extension Entries {
                 policy: entry.policy,
                 asOf: arrival.asOf,
                 day: entry.state.held?.day,
-                // An invalidation came while the flight was under way.
+                // The entry was invalidated during the fetch.
                 isStale: entry.state.held?.generation != entry.state.generation,
                 contained: contained,
                 size: size
@@ -54,11 +54,11 @@ extension Entries {
         )
     }
 
-    /// Takes over what values cost.
+    /// Records the sizes of values.
     func note(_ measures: [EntryWriter.Measure]) {
         guarded.withLock { guarded in
             for measure in measures {
-                // The measure of a value that was changed since is still the best there is.
+                // If the value has changed since, its old size is still the best estimate.
                 guard let entry = guarded.table[measure.key], entry.changes > 0
                 else { continue }
                 let bytes = measure.key.text.utf8.count + (measure.bytes ?? 0)
@@ -66,11 +66,11 @@ extension Entries {
             }
             evict(from: &guarded)
         }
-        // On a thread of its own: an observer may wait for the writer's queue, on which this runs.
+        // In another task: an observer may wait for the writer's queue, on which this runs.
         Task.detached { [weak self] in self?.deliver() }
     }
 
-    /// Reads the query's row, unless there is a value already or none to expect.
+    /// Reads the query's row, unless the entry was looked up already or has no row.
     func restore(_ query: ErasedQuery) {
         guard query.policy.tier == .onDisk else { return }
         let (isNeeded, partition, invalidations) = guarded.withLock { guarded in
@@ -88,7 +88,7 @@ extension Entries {
         var box: ValueBox?
         if let row {
             box = try? query.decode(row.value)
-            // The type has changed since: what it was is of no use any more.
+            // The value's type has changed since: the row is useless.
             if box == nil { partition.store.dropEntry(row) }
         }
         transact(query, creating: true) { ground -> Change?? in
@@ -107,7 +107,7 @@ extension Entries {
             guard !entry.isLookedUp else { return nil }
             entry.isLookedUp = true
             guard let row, let change else { return .nothing }
-            // What was invalidated since the row was read is as stale as what the row says so of.
+            // Anything invalidated since the row was read makes the row stale.
             let isStale = row.isStale || guarded.marks.invalidations != invalidations
             guard
                 entry.state.restore(
@@ -124,24 +124,24 @@ extension Entries {
         }
     }
 
-    /// The value as it is shown, not counted: for the client's own look-ups.
+    /// Returns the value as it is shown, without counting a read: for the client's own look-ups.
     func peek<Value>(_ query: ValueQuery<Value>) -> Value? {
         restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }
 
-    /// The value without effects, restored if need be, and whose it is.
+    /// Returns the value without effects, restored if necessary, and its partition.
     func base<Value>(of query: ValueQuery<Value>) -> (value: Value, partition: Partition)? {
         let ground = restoredGround(of: query.erased)
         return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
     }
 
-    /// The entry as it is, restored if need be.
+    /// Returns the entry as it is, restored if necessary.
     func restoredGround(of query: ErasedQuery) -> Ground {
         restore(query)
         return ground(of: query, judgedAt: clock.now())
     }
 
-    /// Does something when all that waits now is on disk, whosever it is.
+    /// Calls `work` when all values that are pending now, of device and user, are on disk.
     func afterWriting(_ work: @escaping @Sendable () -> Void) {
         let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
         device.afterWriting { user.afterWriting(work) }
@@ -149,7 +149,7 @@ extension Entries {
 
     // MARK: - Sources
 
-    /// Shows what an entry's source has now.
+    /// Shows the current value of an entry's source.
     func sourceChanged(_ query: ErasedQuery) {
         let source = guarded.withLock { guarded in
             guarded.partition(query.policy.audience).sources[query.key]
@@ -158,15 +158,15 @@ extension Entries {
         show(source)
     }
 
-    /// Applies the changes that only time has made to a source, before its value is read.
+    /// Applies changes that only depend on time to a source, before its value is read.
     func comeDue(_ query: ErasedQuery) {
         guard query.isSourced else { return }
         guarded.withLock { $0.partition(query.policy.audience).sources[query.key] }?.comeDue()
     }
 
-    /// Shows what a source has, and plays an event in the same step.
+    /// Shows the value of a source, and applies an event in the same step.
     ///
-    /// Of several who show it the one whose value is newest counts.
+    /// If several threads do so at once, the newest value counts.
     func show(
         _ source: any EntrySource,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
@@ -182,7 +182,8 @@ extension Entries {
             guard entry.partition.sources[query.key] as AnyObject === source as AnyObject else {
                 return nil
             }
-            // What an earlier process has left open: whoever asks gets a newer value.
+            // The value has been outdated since an earlier process: the next reader gets a newer
+            // one.
             let isOutdated = !entry.isLookedUp && present.isOutdated
             if isOutdated { entry.state.note(generation: guarded.marks.invalidate()) }
             entry.isLookedUp = true
@@ -199,9 +200,9 @@ extension Entries {
 
     // MARK: - Disk
 
-    /// What is held, in memory and on disk, no longer counts as fresh.
+    /// Marks the value as stale, in memory and on disk.
     func invalidate(_ query: ErasedQuery) {
-        // In one step, for rows and memory: between two a landing would write a fresh old row.
+        // In one step for rows and memory: between two, a fetch could write an old row as fresh.
         let (writer, mark) = guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
             let writer = guarded.partition(query.policy.audience).writer
@@ -220,12 +221,12 @@ extension Entries {
         if writer.isBehind { writer.flush() }
     }
 
-    /// Returns when every value that has landed is on disk.
+    /// Returns when every value that has arrived is on disk.
     func flush() {
         let (device, user) = guarded.withLock { ($0.device.writer, $0.user.writer) }
         device.flush()
         user.flush()
-        // What waited for the first may wait for the second.
+        // Work that waited for the first may wait for the second.
         device.flush()
     }
 }

@@ -3,21 +3,20 @@ import Synchronization
 
 /// The one way in which an entry's value changes.
 ///
-/// What is shown = the base, with the effects of operations that are not settled. Effects are the
-/// app's code, and so is the comparing of values: they run under no lock, on a snapshot of the
-/// entry and its effects. What they make is taken over if neither has changed since; otherwise they
-/// run again.
+/// The shown value is the base with the effects of all unsettled operations. Effects and
+/// comparisons of values are the app's code: they run under no lock, on a snapshot of the entry and
+/// its effects. The result is stored if neither has changed since; otherwise they run again.
 extension Entries {
-    /// An entry and its effects as they were at one moment.
+    /// A snapshot of an entry and its effects.
     struct Ground: Sendable {
-        /// The value, and what tells it from every other.
+        /// The value, with versions that identify it.
         struct Value: Sendable {
             var shown: ValueBox
-            /// What effects are applied to; `nil` where there are none.
+            /// The value that effects are applied to; `nil` if there are none.
             var bare: ValueBox?
             var version: UInt64
             var baseVersion: UInt64
-            /// What else is known of the base; `nil` where there are no effects.
+            /// What is known about the base, besides its value; `nil` if there are no effects.
             var notes: BaseNotes?
 
             /// The value without effects.
@@ -25,22 +24,22 @@ extension Entries {
         }
 
         var partition: Partition
-        /// Whether that is the one whose the query's values are at that moment.
+        /// Whether the query's values belong to that partition at that moment.
         var isPresent = true
-        /// `nil` if there is none.
+        /// The value, or `nil` if there is none.
         var value: Value?
-        /// `nil` if there are no effects.
+        /// The effects, or `nil` if there are none.
         var list: EffectTable.List?
-        /// The generation that the entry is in; `nil` if there is none.
+        /// The entry's generation; `nil` if there is no entry.
         var generation: UInt64?
-        /// Whether the value counts as true without asking again; no, where nobody has asked.
+        /// Whether the value can be used without a fetch; `false` if this was not judged.
         var isFresh = false
-        /// Whether the key is that of a query with values of another type.
+        /// Whether the key belongs to a query with values of another type.
         var isConflicting = false
 
         var effects: [Effect] { list?.effects ?? [] }
 
-        /// Another base in the place of the one that is there, under the same effects.
+        /// Returns a change that replaces the base and keeps the effects.
         func amended(_ base: ValueBox) -> Change {
             guard let list else { return Change(base, over: self) }
             var landing = FetchedBase(base)
@@ -50,19 +49,19 @@ extension Entries {
             return Change(shown, of: landing, over: self)
         }
 
-        /// A base that may have settled some of the effects.
+        /// Returns a change to a base that may have settled some of the effects.
         func taking(_ landing: FetchedBase) -> Change {
             guard list != nil else { return Change(landing.base, over: self) }
             return Change(landing.shown, of: landing, over: self)
         }
     }
 
-    /// What a transaction makes of an entry.
+    /// The change that a transaction makes to an entry.
     struct Change: Sendable {
         let shown: ValueBox
-        /// What is known of the base; `nil` if that is what is shown, and no effects are left.
+        /// The base and what is known about it; `nil` if it is shown as it is, without effects.
         let landing: FetchedBase?
-        /// Whether it looks as before, so that no observer need be notified.
+        /// Whether the value looks the same as before, so that no observer need be notified.
         let looksSame: Bool
 
         init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: Ground) {
@@ -78,13 +77,13 @@ extension Entries {
     /// Changes an entry in one step.
     ///
     /// - Parameters:
-    ///   - query: Whose entry.
-    ///   - creating: Whether one is made if there is none. Otherwise nothing happens then.
-    ///   - answer: What those get who wait, see ``change(_:creating:answer:_:)``.
-    ///   - now: When it is judged whether the value is fresh. Default: it is not judged.
-    ///   - prepare: Makes a plan of what is there, under no lock; `nil` to do nothing. It is called
-    ///     again if something has changed meanwhile.
-    ///   - commit: Carries it out, under the lock; `nil` if nothing was done.
+    ///   - query: The query of the entry.
+    ///   - creating: Whether to create a missing entry. Otherwise nothing happens without one.
+    ///   - answer: The waiters' answer, see ``change(_:creating:answer:_:)``.
+    ///   - now: The time for which freshness is judged. Default: it is not judged.
+    ///   - prepare: Plans the change from a snapshot, under no lock; returns `nil` to do nothing.
+    ///     It is called again if something has changed meanwhile.
+    ///   - commit: Makes the change, under the lock; returns `nil` if nothing was done.
     /// - Returns: Whether something was done.
     @discardableResult
     func transact<Plan>(
@@ -113,7 +112,7 @@ extension Entries {
         }
     }
 
-    /// The entry as it is.
+    /// Returns a snapshot of the entry.
     func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> Ground {
         guarded.withLock { guarded in
             var ground = Ground(
@@ -147,7 +146,7 @@ extension Entries {
         }
     }
 
-    // Under the lock.
+    // Called under the lock.
     private func isPresent(
         _ ground: Ground,
         _ entry: Entry,
@@ -158,21 +157,21 @@ extension Entries {
             ground.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
         guard let value = ground.value else { return entry.box == nil }
-        // A value that looks the same has the same version, and is another one all the same.
+        // A value that looks the same keeps its version but is another value all the same.
         return entry.box === value.shown && entry.version == value.version
             && entry.baseVersion == value.baseVersion
     }
 
-    /// Takes over what a transaction has made, and out the effects that its base contains.
+    /// Stores the result of a transaction, and ends the effects that its base contains.
     ///
-    /// Under the lock.
+    /// Called under the lock.
     ///
     /// - Parameters:
-    ///   - change: What it has made.
+    ///   - change: The result.
     ///   - arrival: When its base arrived.
-    ///   - size: What the value costs, if that is known without encoding it.
+    ///   - size: The cost of the value, if that is known without encoding it.
     ///   - entry: The entry.
-    ///   - guarded: What the lock guards.
+    ///   - guarded: The state that the lock guards.
     func take(
         _ change: Change,
         _ arrival: Arrival,
@@ -184,14 +183,14 @@ extension Entries {
         let number = guarded.nextNumber()
         entry.landedAt = number
         entry.show(change, number: number)
-        // After a restart nobody would know what such a value may contain.
+        // After a restart it would be unknown what such a value may contain.
         guard change.landing?.notes.doubts.isEmpty ?? true else { return }
         keep(change, entry, arrival, in: guarded, size: size)
     }
 
-    /// Takes effects out that a base contains, and has the hook told.
+    /// Ends the effects that a base contains, and queues a call of the hook.
     ///
-    /// Under the lock, in the step in which the base is taken in.
+    /// Called under the lock, in the step that stores the base.
     func drop(_ settled: [Int64], from entry: Entry, in guarded: inout Guarded) {
         guard !settled.isEmpty else { return }
         let number = guarded.nextNumber()
@@ -199,7 +198,7 @@ extension Entries {
             guarded.effects.remove(sequence, from: entry.key, number: number)
         }
         entry.contained.formUnion(settled)
-        // Told like observers: outside of the lock.
+        // Called like observers: outside of the lock.
         guarded.deliveries.append { [weak self] in
             guard let hook = self?.settledHook.withLock({ $0 }) else { return }
             for sequence in settled { hook(sequence) }

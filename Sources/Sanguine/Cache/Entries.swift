@@ -2,45 +2,45 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// All that is cached: the values of entries, in memory and of some on disk, with the effects of
-/// operations over them.
+/// Holds the cached values, in memory and partly on disk, and applies the effects of operations.
 ///
-/// The shell around ``EntryState`` and ``EffectTable``. ``QueryCache`` fetches and is asked.
+/// Executes the decisions of ``EntryState`` and ``EffectTable``. ``QueryCache`` serves callers and
+/// fetches.
 ///
 /// Invariants:
 ///
-/// 1. An entry of the present user's partition holds nothing of another user's.
-/// 2. Values in memory cost at most `memoryBytes` after each event, but for entries in use and for
-///    values that were not measured yet.
-/// 3. Every waiter is answered once: by a landing, a failure, its own cancellation, the end of the
-///    user or the closing of the client.
-/// 4. Observers are told of changes in their order, by one thread at a time.
+/// 1. An entry of the current user's partition holds no other user's data.
+/// 2. Values in memory cost at most `memoryBytes` after each event, except for entries in use and
+///    values that are not measured yet.
+/// 3. Every waiter is answered once: by a completed or failed fetch, its own cancellation, a change
+///    of the user or the closing of the client.
+/// 4. Observers are notified of changes in their order, by one thread at a time.
 ///
-/// Mutable state: `guarded` and all entries in it, by its mutex. It is never held over an `await`,
-/// over the disk, or over the app's code (fetching, decoding, comparing, resumed callers, told
-/// observers). The locks of ``EntryWriter`` and ``Parts`` may be taken inside of it, never the
-/// other way round.
+/// Mutable state: `guarded` and all entries in it, by its mutex. It is never held during an
+/// `await`, disk access or the app's code (fetching, decoding, comparing, resumed callers, notified
+/// observers). The locks of ``EntryWriter`` and ``Parts`` may be taken inside it, never the other
+/// way round.
 ///
-/// One table for the device's partition and the present user's: they share the memory, and whoever
-/// observes an entry of a user who leaves observes the next one's in the same step.
+/// One table holds the device's partition and the current user's: they share the memory. When the
+/// user changes, observers of the previous user's entries move to the next user's in the same step.
 ///
 /// A class with a mutex and not an actor, because `cached` must answer at once.
 final class Entries: Sendable {
     struct Guarded {
         var table: EntryTable
         var marks = InvalidationMarks()
-        /// What operations that are not settled do to values.
+        /// The effects of unsettled operations on values.
         var effects = EffectTable()
-        /// The operations that are done, and that the outbox's file still has.
+        /// The operations that are done but still in the outbox's file.
         var unremoved: Set<Int64> = []
         var device: Partition
-        /// The present user's.
+        /// The current user's.
         var user: Partition
         /// The zone of the user's days.
         var zone: TimeZone
-        var lastNumber: UInt64 = 0  // Of flights, observers and versions alike.
+        var lastNumber: UInt64 = 0  // Of fetches, observers and versions alike.
         var deliveries = DeliveryQueue()
-        /// Runs flights.
+        /// Runs fetches.
         var pilot: Pilot?
         var isClosed = false
 
@@ -56,7 +56,7 @@ final class Entries: Sendable {
         }
     }
 
-    /// Runs a flight to its end.
+    /// Runs a fetch to its end.
     typealias Pilot =
         @Sendable (
             ErasedQuery, _ flight: UInt64, Partition, RequestPriority
@@ -82,27 +82,27 @@ final class Entries: Sendable {
         self.clock = clock
         self.metrics = metrics
         observation = ObservationHooks(polling: polling)
-        // Until there is a user what is theirs is kept with what is the device's.
+        // Until there is a user, their data is kept in the device's partition.
         let table = EntryTable(limit: memoryBytes)
         guarded = Mutex(Guarded(table: table, device: device, user: device, zone: zone))
         begin(device)
     }
 
-    /// Has flights run like this; called once, before the first.
+    /// Sets the closure that runs fetches; called once, before the first.
     func onStart(_ pilot: @escaping Pilot) { guarded.withLock { $0.pilot = pilot } }
 
-    /// The present user's partition.
+    /// The current user's partition.
     var user: Partition { guarded.withLock { $0.user } }
 
-    /// The partition of what outlives users.
+    /// The partition of the data that outlives users.
     var device: Partition { guarded.withLock { $0.device } }
 
-    /// Whose the values of the policy are.
+    /// Returns the partition of the policy's values.
     func partition(of policy: Policy) -> Partition {
         guarded.withLock { $0.partition(policy.audience) }
     }
 
-    /// The partition's values belong here from now on.
+    /// Connects a partition to this cache, and removes its expired rows.
     func begin(_ partition: Partition) {
         partition.writer.onMeasured { [weak self] in self?.note($0) }
         partition.writer.removeEntries(keptUntil: clock.now())
@@ -116,7 +116,7 @@ final class Entries: Sendable {
 
     // MARK: - One change
 
-    /// What is left to do outside of the lock.
+    /// Work that remains to be done outside of the lock.
     struct Ending: Sendable {
         var cancelled: Task<Void, Never>?
         var answers: (waiters: [UInt64: Entry.Waiter], Entry.Answer)?
@@ -128,14 +128,14 @@ final class Entries: Sendable {
         }
     }
 
-    /// Plays one event on a query's entry, and does what its state then asks for.
+    /// Applies an event to a query's entry, and executes the resulting actions.
     ///
     /// - Parameters:
-    ///   - query: Whose entry.
-    ///   - creating: Whether one is made if there is none. Otherwise nothing happens then.
-    ///   - answer: What the waiters get that the state wants answered; asked for after the event,
-    ///     under the lock. Default: that they gave up.
-    ///   - event: Plays the event; `nil` if nothing has changed.
+    ///   - query: The query of the entry.
+    ///   - creating: Whether to create a missing entry. Otherwise nothing happens without one.
+    ///   - answer: The answer of the waiters that the state releases, evaluated after the event
+    ///     under the lock. Default: ``SanguineError/cancelled``.
+    ///   - event: Applies the event; returns `nil` if nothing has changed.
     /// - Returns: Whether something has changed.
     @discardableResult
     func change(
@@ -165,7 +165,7 @@ final class Entries: Sendable {
         return true
     }
 
-    /// Lets an entry know what was invalidated since it was last used.
+    /// Applies invalidations since the entry's last use.
     static func sync(_ entry: Entry, with marks: InvalidationMarks) {
         guard entry.revision != marks.revision else { return }
         entry.revision = marks.revision
@@ -173,7 +173,7 @@ final class Entries: Sendable {
         if demand > 0 { entry.state.note(generation: demand) }
     }
 
-    // Under the lock; what it returns must be done outside of it.
+    // Called under the lock; the result must be performed outside of it.
     func perform(
         _ actions: EntryState.Actions,
         on entry: Entry,
@@ -193,7 +193,7 @@ final class Entries: Sendable {
         return ending
     }
 
-    /// Tells observers what they are to be told, unless another thread is at it.
+    /// Delivers pending notifications, unless another thread is doing so.
     func deliver() {
         guard guarded.withLock({ $0.deliveries.begin() }) else { return }
         while true {
@@ -219,7 +219,7 @@ final class Entries: Sendable {
         return entry
     }
 
-    /// Forgets entries if they cost too much.
+    /// Evicts entries if they cost too much.
     func evict(from guarded: inout Guarded) {
         let evicted = guarded.table.evict()
         guard !evicted.isEmpty else { return }
@@ -229,7 +229,7 @@ final class Entries: Sendable {
         }
     }
 
-    /// Plays an event on several entries in one step, and does something before anybody is told.
+    /// Applies an event to several entries in one step, and calls `work` before any notification.
     func changeSeveral(
         before work: () -> Void = {},
         _ event: (inout Guarded) -> [Ending]
@@ -240,8 +240,8 @@ final class Entries: Sendable {
         deliver()
     }
 
-    /// Has observers told that what an entry's source has beside the value is another; then does
-    /// the rest, at once if nobody observes.
+    /// Notifies observers of a change to a source's state other than the value, and then calls
+    /// `rest`; without observers, at once.
     func tellObservers(of key: QueryKey, then rest: @escaping Delivery) {
         let isObserved = guarded.withLock { guarded in
             guard let entry = guarded.table[key], entry.state.isObserved else { return false }
@@ -253,10 +253,10 @@ final class Entries: Sendable {
         if isObserved { deliver() } else { rest() }
     }
 
-    /// What the values in memory cost, in bytes.
+    /// The cost of the values in memory, in bytes.
     var memoryCost: Int { guarded.withLock { $0.table.bytes } }
 
-    /// How many callers wait for the query.
+    /// Returns the number of callers that wait for the query.
     func waiterCount<Value>(of query: ValueQuery<Value>) -> Int {
         guarded.withLock { $0.table[query.key]?.state.waiterCount ?? 0 }
     }

@@ -1,15 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// An entry of the cache: the state that decides, and the value and the callers that it is about.
+/// An entry of the cache: its state, its value and its waiting callers.
 ///
-/// Guarded by the lock of ``Entries``: everything in here is touched only while it is held.
+/// Guarded by the lock of ``Entries``: all access to it requires that lock.
 // Unchecked: the compiler cannot see that the cache's lock guards it.
 class Entry: @unchecked Sendable {
     typealias Answer = Result<ValueBox, SanguineError>
     typealias Waiter = CheckedContinuation<Answer, Never>
 
-    /// What is known at one moment.
+    /// The entry at one moment.
     struct Snapshot: Sendable {
         var box: ValueBox?
         var asOf: Timestamp?
@@ -28,8 +28,8 @@ class Entry: @unchecked Sendable {
         }
     }
 
-    // What observers were last told. Versions stand for values: comparing values would run the
-    // app's code under the cache's lock.
+    // The state that observers were last notified of. Versions stand for values: comparing values
+    // would run the app's code under the cache's lock.
     private struct Told: Equatable {
         var version: UInt64
         var changesBeside: UInt64
@@ -39,61 +39,62 @@ class Entry: @unchecked Sendable {
     }
 
     let key: QueryKey
-    /// Whose store has it, and whose requests bring it.
+    /// The partition whose store holds the value, and whose requests fetch it.
     var partition: Partition
     var state = EntryState()
-    /// The revision of the source's value that is shown, where there is a source.
+    /// The revision of the source's value that is shown, if the entry has a source.
     var sourceRevision: UInt64 = 0
     var flight: Task<Void, Never>?
-    /// The table's count of uses when this one was last used; the smallest is evicted first.
+    /// The table's use count at the last use of this entry; the smallest is evicted first.
     var lastUse: UInt64 = 0
-    /// What the entry costs of the memory's limit, in bytes.
+    /// The bytes that the entry takes of the memory limit.
     var cost = ClientLimits.entryOverheadBytes
-    /// Whether there is no need to look on disk (any more).
+    /// Whether the value need not be looked up on disk any more.
     var isLookedUp = false
     /// The value as it is shown, of the type of the entry's queries.
     var box: ValueBox?
-    /// The value without the effects of operations, where there are any.
+    /// The value without the effects of operations, if there are any.
     var base: ValueBox?
-    /// What else is known of the base, where there are effects.
+    /// What is known about the base, besides its value, if there are effects.
     var notes = BaseNotes()
-    /// The operations that the base contains, and that may still be in the outbox's file.
+    /// The operations that the base contains and that may still be in the outbox's file.
     var contained: Set<Int64> = []
-    /// Names the base, as ``version`` names the value; stays 0 where there are no effects.
+    /// Identifies the base, as ``version`` identifies the value; stays 0 without effects.
     var baseVersion: UInt64 = 0
-    /// The cache's count when a base came last; 0 for one that an earlier process has left.
+    /// The cache's count when the last base arrived; 0 for a base from an earlier process.
     var landedAt: UInt64 = 0
-    /// Names the value: no other value of the key, before or after an eviction, has the number.
+    /// Identifies the value: no other value of the key ever has this number, even after an
+    /// eviction.
     var version: UInt64 = 0
-    /// How often the value has changed since it was forgotten.
+    /// The number of changes of the value since it was last forgotten.
     var changes: UInt64 = 0
-    /// How often what the source has beside the value has changed.
+    /// The number of changes to the source's state other than the value.
     var changesBeside: UInt64 = 0
-    /// The count of changes when the value was last sent to be measured.
+    /// The number of changes when the value was last sent to be measured.
     var measuredChanges: UInt64 = 0
-    /// The revision of the marks that the state knows of.
+    /// The revision of the marks that the state reflects.
     var revision: UInt64 = 0
     /// The query that was used last: two of one key may have different policies.
     var query: ErasedQuery
-    /// Who waits for the flight under way or the next one.
+    /// The callers that wait for the current fetch or the next one.
     var waiters: [UInt64: Waiter] = [:]
-    /// Whether the table lists it among those that are observed.
+    /// Whether the table lists the entry as observed.
     var isListed = false
-    /// The policy under which ``ObservationHooks`` has told that the entry is observed.
+    /// The policy with which ``ObservationHooks`` reported the entry as observed.
     var toldPolicy: Policy?
-    /// How often the value really changes, if its policy wants to know.
+    /// How often the value really changes, if its policy is adaptive.
     var adaptive = AdaptiveState()
-    /// The count of changes when a source's value was last looked at.
+    /// The number of changes when the source's value was last checked.
     private var changesSeen: UInt64?
 
-    /// How much the flight under way matters.
+    /// The priority of the current fetch.
     var flightPriority: RequestPriority?
-    /// How high that was raised from here: who wants it no higher need not lock it.
+    /// The highest priority it was raised to here: a lower one need not lock it.
     private var flightWanted = FetchPriority.prefetch
-    /// How much the next one matters, if anybody has said so.
+    /// The priority of the next fetch, if a caller has asked for one.
     var nextPriority: FetchPriority?
 
-    /// Where reads are counted.
+    /// Counts reads.
     let metrics: NamedMetrics
 
     private let type: ObjectIdentifier
@@ -111,27 +112,28 @@ class Entry: @unchecked Sendable {
     var policy: Policy { query.policy }
     var audience: Policy.Audience { query.policy.audience }
 
-    /// Whether its values are of the query's type.
+    /// Returns whether the entry's values are of the query's type.
     func serves(_ query: ErasedQuery) -> Bool { type == query.type }
 
-    /// Whether the value counts as true without asking again.
+    /// Returns whether the value can be used without a fetch.
     func isFresh(_ policy: Policy, at now: Timestamp, in zone: TimeZone) -> Bool {
         let adapted = policy.adaptive.map { Policy.Freshness.duration(adaptive.ttl(within: $0)) }
         guard state.isFresh(adapted ?? policy.freshness, at: now, in: zone) else { return false }
-        // Whatever else it is: what is to be fetched at midnight is not fresh after it.
+        // Under any freshness, an entry that refetches at midnight is stale after it.
         return !policy.refetchEvents.contains(.midnight)
             || state.isFresh(.untilMidnight, at: now, in: zone)
     }
 
-    /// A source was asked: its value has changed or not, the effects of this device included.
+    /// Records whether a fetch from the source changed the value, local effects included.
     func look(at moment: Timestamp) {
         adaptive.landed(changed: changesSeen != nil && changesSeen != changes, at: moment)
         changesSeen = changes
     }
 
-    /// Somebody who joins wants the value that much.
+    /// Records the priority of a new caller or observer.
     ///
-    /// - Returns: What is to be raised, outside of the lock: the flight that they share.
+    /// - Returns: The priority of the current fetch, to be raised outside of the lock; `nil` if it
+    ///   is high enough.
     func want(_ priority: FetchPriority) -> RequestPriority? {
         guard state.isFetching else {
             nextPriority = priority
@@ -143,7 +145,7 @@ class Entry: @unchecked Sendable {
         return flightPriority
     }
 
-    /// How much the flight matters that takes off now.
+    /// Returns the priority of the fetch that starts now.
     func takePriority() -> RequestPriority {
         defer { nextPriority = nil }
         let wanted = nextPriority ?? policy.priority
@@ -165,9 +167,9 @@ class Entry: @unchecked Sendable {
 
     /// Stores a value.
     ///
-    /// It always replaces the one that is there: equality is the app's word, and may ignore what
-    /// the next change is computed from. A value that looks the same leaves the version as it is,
-    /// so that no observer is notified.
+    /// It always replaces the current one: the app's equality may ignore a part that the next
+    /// change is computed from. A value that looks the same keeps the version, so that no observer
+    /// is notified.
     func set(_ value: ValueBox, looksSame: Bool, version: UInt64) {
         if looksSame, partition.fault == .keepsLookAlike { return }
         box = value
@@ -176,7 +178,7 @@ class Entry: @unchecked Sendable {
         changes += 1
     }
 
-    /// Takes over what is shown, and the base that it is made of.
+    /// Stores the shown value and its base.
     func show(_ change: Entries.Change, number: UInt64) {
         let landing = change.landing.flatMap { $0.remaining.isEmpty ? nil : $0 }
         if landing != nil || base != nil {
@@ -187,7 +189,7 @@ class Entry: @unchecked Sendable {
         set(change.shown, looksSame: change.looksSame, version: number)
     }
 
-    /// Shows the base as it is, without the effects that are over it.
+    /// Shows the base without the effects on it.
     func dropEffects(number: UInt64) {
         guard let base else { return }
         baseVersion = number
@@ -196,7 +198,7 @@ class Entry: @unchecked Sendable {
         set(base, looksSame: false, version: number)
     }
 
-    /// Forgets the value, and is another user's from now on.
+    /// Clears the value and moves the entry to another user's partition.
     func pass(to partition: Partition) {
         self.partition = partition
         isLookedUp = policy.tier == .inMemory
@@ -212,20 +214,20 @@ class Entry: @unchecked Sendable {
         version += 1
     }
 
-    /// Starts the flight of that number.
+    /// Starts the fetch with that number.
     func launch(_ flight: UInt64, by pilot: Entries.Pilot?) {
         let (query, partition) = (query, partition)
         let priority = takePriority()
-        // Detached: the flight belongs to all its callers, so it has the cancellation of none.
+        // Detached: the fetch belongs to all its callers, so no caller's cancellation may end it.
         self.flight = Task.detached(priority: Task.currentPriority) {
             await pilot?(query, flight, partition, priority)
         }
     }
 
-    /// Takes the waiters out, who are to be answered outside of the lock.
+    /// Removes and returns waiters, which are answered outside of the lock.
     func take(_ numbers: [UInt64]) -> [UInt64: Waiter] {
         guard numbers.count < waiters.count else {
-            // All of them, as nearly always: in one piece, however many they are.
+            // Nearly always all of them: one assignment, however many there are.
             defer { waiters = [:] }
             return waiters
         }
@@ -236,7 +238,7 @@ class Entry: @unchecked Sendable {
 
     // MARK: - Observers
 
-    /// Returns what tells every observer the present state, or `nil` if they know it.
+    /// Returns a notification of every observer, or `nil` if they know the current state.
     func publish() -> Delivery? {
         guard isObserved else { return nil }
         let news = news
@@ -255,27 +257,27 @@ class Entry: @unchecked Sendable {
         )
     }
 
-    /// Whether there is anybody to tell.
+    /// Whether the entry has observers.
     ///
-    /// The first one is told the present state when it comes.
+    /// The first one gets the current state when it is added.
     fileprivate var isObserved = false {
         didSet { if isObserved, !oldValue { told = news } }
     }
 
-    /// Returns what tells every observer that state.
+    /// Returns a notification of every observer with that state.
     fileprivate func delivery(of snapshot: Snapshot) -> Delivery { {} }
 
     /// Removes an observer.
     func removeObserver(_ id: UInt64) {}
 
-    /// Takes the observers out; the result ends their streams, outside of the lock.
+    /// Removes all observers; the result ends their streams, outside of the lock.
     func takeObservers() -> Delivery { {} }
 }
 
-/// An entry with observers, who are told values of their type.
+/// An entry whose observers are notified with values of their type.
 // Unchecked for the reason above.
 final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked Sendable {
-    /// Whoever is told of changes, outside of the lock and in their order.
+    /// Called with changes, in their order and outside of the lock.
     typealias Observer = Observers<ValueSnapshot<Value>>.Observer
 
     private var observers = Observers<ValueSnapshot<Value>>()
@@ -284,7 +286,7 @@ final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked
         super.init(query, partition, metrics: metrics)
     }
 
-    /// Adds an observer; returns what tells it the present state.
+    /// Adds an observer; returns its first notification.
     func add(_ observer: Observer, as id: UInt64) -> Delivery {
         observers.add(observer, as: id)
         isObserved = true

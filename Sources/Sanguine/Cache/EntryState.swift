@@ -1,40 +1,40 @@
 import Foundation
 import SanguineModel
 
-/// What is known of one entry of the cache, and the only code that decides what happens next.
+/// The state of one entry of the cache, and the only code that decides what happens next.
 ///
-/// Two axes, because they are independent: is there data, and is the network busy?
+/// It has two independent axes: whether there is data, and whether a fetch is in progress.
 ///
 ///                   idle                            fetching
 ///     absent        nothing known                   first fetch
-///     held          shown; fresh or not             shown, and asked for again
+///     held          shown; fresh or not             shown, and fetched again
 ///
 /// The state performs no I/O and reads no clock. Each method records one event and returns what the
 /// caller must now do, see ``Actions``. ``Entries`` does it. The value itself stays outside: no
 /// decision depends on it.
 ///
-/// A *generation* ends with each invalidation; its numbers are given from outside and rise, see
-/// ``InvalidationMarks``. A flight belongs to the generation in which it took off, because its
-/// answer may be from just then; who joins after an invalidation is not served by a flight from
-/// before it, and a value that was set is not overwritten by one.
+/// A *generation* ends with each invalidation; ``InvalidationMarks`` supplies its numbers, which
+/// rise. A fetch belongs to the generation in which it started, because its response may reflect
+/// that moment. So it neither serves a caller that joins after a later invalidation nor overwrites
+/// a value that was set since.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. At most one flight is under way, and none without a waiter or an observer.
-/// 2. A waiter waits only while a flight is under way.
-/// 3. Nothing is of a generation to come: not the data, not the flight, not a waiter's need.
-/// 4. Flights are numbered upwards; only the one under way can land.
+/// 1. At most one fetch is in progress, and each has a waiter or an observer.
+/// 2. A waiter waits only while a fetch is in progress.
+/// 3. No data, fetch or waiter has a generation later than the entry's.
+/// 4. Fetches are numbered in ascending order; only the current one can complete.
 struct EntryState: Sendable {
     /// What the owner of the state must do now, in this order.
     struct Actions: Hashable, Sendable {
-        /// The flight to cancel.
+        /// The number of the fetch to cancel.
         var cancel: UInt64?
         /// The waiters to answer, with the event's outcome.
         var answer: [UInt64] = []
-        /// The flight to start.
+        /// The number of the fetch to start.
         var start: UInt64?
-        /// Whether the value that came is not to be kept: a newer one was set while it was on its
-        /// way, and answers those who wait.
+        /// Whether to drop the fetched value and answer the waiters with the held one: a newer one
+        /// was set meanwhile.
         var isOvertaken = false
 
         static let nothing = Actions()
@@ -44,13 +44,13 @@ struct EntryState: Sendable {
     struct Held: Hashable, Sendable {
         /// When the value arrived from its source.
         var asOf: Timestamp
-        /// The user's day on which it was asked for, if its freshness goes by days.
+        /// The user's day on which it was requested, if its freshness goes by days.
         var day: LocalDay?
-        /// The generation of the flight that brought it.
+        /// The generation of the fetch that returned it.
         var generation: UInt64
-        /// Whether this process fetched it, and not one before, whoever was signed in then.
+        /// Whether this process fetched it, and not an earlier one, whichever user was signed in.
         var isOfSession: Bool
-        /// The generation in which it was last set or changed here: no flight from before it may
+        /// The generation in which it was last set or changed locally: an earlier fetch must not
         /// overwrite it.
         var changedAt: UInt64 = 0
     }
@@ -63,10 +63,10 @@ struct EntryState: Sendable {
 
     private(set) var held: Held?
     private(set) var network = Network.idle
-    /// Why the last flight failed; `nil` after one that landed.
+    /// Why the last fetch failed; `nil` after a success.
     private(set) var error: SanguineError?
     private(set) var generation: UInt64 = 0
-    private var needs: [UInt64: UInt64] = [:]  // Waiter to the generation that it needs.
+    private var needs: [UInt64: UInt64] = [:]  // The generation that each waiter needs.
     private var observers: Set<UInt64> = []
     private var lastFlight: UInt64 = 0
 
@@ -74,20 +74,20 @@ struct EntryState: Sendable {
 
     var isFetching: Bool { network != .idle }
 
-    /// The flight under way; `nil` if another one follows, because the entry was invalidated since
-    /// it took off and a caller or an observer needs what is newer.
+    /// The current fetch; `nil` if another one follows it, because the entry was invalidated since
+    /// it started and a caller or an observer needs a newer value.
     var currentFlight: UInt64? {
         guard case .fetching(let flight, let generation) = network else { return nil }
         let landed = isOvertaken(flightOf: generation) ? held?.generation : generation
         return isFollowed(flightOf: generation, leaving: landed) ? nil : flight
     }
 
-    /// Returns whether another flight follows one that ends.
+    /// Returns whether another fetch follows one that ends.
     ///
     /// - Parameters:
-    ///   - generation: The generation of the one that ends.
-    ///   - held: The generation of what is held then; `nil` if nothing is.
-    /// - Returns: Whether a caller or an observer needs what is newer.
+    ///   - generation: The generation of the fetch that ends.
+    ///   - held: The generation of the value held afterwards; `nil` if there is none.
+    /// - Returns: Whether a caller or an observer needs a newer value.
     private func isFollowed(flightOf generation: UInt64, leaving held: UInt64?) -> Bool {
         guard generation < self.generation else { return false }
         return needs.values.contains { $0 > generation }
@@ -96,16 +96,15 @@ struct EntryState: Sendable {
 
     var waiterCount: Int { needs.count }
 
-    /// Whether somebody would miss the entry if it were forgotten.
+    /// Whether the entry must stay in memory: it is fetched or observed.
     var isInUse: Bool { isFetching || !observers.isEmpty }
 
-    /// Whether anybody observes the entry.
     var isObserved: Bool { !observers.isEmpty }
 
-    /// Whether the data counts as true without asking again.
+    /// Returns whether the data can be used without a fetch.
     ///
-    /// A time stamp in the future counts as stale: the clock was set back, and nobody knows by
-    /// how much. A day counts as ``DayRule`` says.
+    /// A time stamp in the future counts as stale: the clock was set back, by an unknown amount. A
+    /// day counts as ``DayRule`` says.
     func isFresh(
         _ freshness: Policy.Freshness,
         at now: Timestamp,
@@ -123,30 +122,30 @@ struct EntryState: Sendable {
 
     // MARK: - Readers
 
-    /// A caller waits for an answer of the present generation.
+    /// Adds a caller that waits for an answer of the current generation.
     mutating func join(waiter: UInt64, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         needs[waiter] = generation
         return Actions(start: startIfIdle(nextFlight))
     }
 
-    /// A caller gave up.
+    /// Removes a caller that gave up.
     ///
-    /// The last one takes the flight with it; no other notices.
+    /// The last caller cancels the fetch, unless the entry is observed.
     mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
         guard needs.removeValue(forKey: waiter) != nil else { return .nothing }
         return Actions(cancel: cancelIfUnwanted(), answer: [waiter])
     }
 
-    /// An observer wants to be told of every change, and the present truth soon.
+    /// Adds an observer, and starts a fetch if the value is stale.
     mutating func observe(_ observer: UInt64, isFresh: Bool, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         observers.insert(observer)
         return Actions(start: isFresh ? nil : startIfIdle(nextFlight))
     }
 
-    /// An observer left.
+    /// Removes an observer; without observers and callers, the fetch is cancelled.
     mutating func unobserve(_ observer: UInt64) -> Actions {
         defer { checkInvariants() }
         guard observers.remove(observer) != nil else { return .nothing }
@@ -155,33 +154,33 @@ struct EntryState: Sendable {
 
     // MARK: - Data
 
-    /// What is held, and what is on the way, no longer counts as fresh.
+    /// Marks the held value, and the fetch in progress, as stale.
     mutating func invalidate(generation: UInt64, nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         note(generation: generation)
         return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
-    /// As ``invalidate(generation:nextFlight:)`` for an entry that nobody observes.
+    /// Marks the entry as stale without fetching it.
     mutating func note(generation: UInt64) {
         self.generation = max(self.generation, generation)
     }
 
-    /// An observer's entry is to be fetched again although it may be fresh.
+    /// Fetches an observed entry again even if it is fresh.
     mutating func refetch(nextFlight: UInt64) -> Actions {
         defer { checkInvariants() }
         return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
     }
 
-    /// A value of an earlier process was found on disk.
+    /// Restores a value of an earlier process from disk.
     ///
-    /// Ignored if there is a newer one already.
+    /// Ignored if there is a value already.
     ///
     /// - Parameters:
     ///   - asOf: When it arrived.
     ///   - day: The user's day on which it arrived.
-    ///   - generation: What it was invalidated by, if it is stale.
-    /// - Returns: Whether it was taken.
+    ///   - generation: The generation of its invalidation, if it is stale.
+    /// - Returns: Whether it was restored.
     mutating func restore(
         asOf: Timestamp,
         day: LocalDay? = nil,
@@ -200,9 +199,9 @@ struct EntryState: Sendable {
         return true
     }
 
-    /// A value was set without a fetch.
+    /// Records that a value was set without a fetch.
     ///
-    /// It is the truth from now on: a flight that took off before does not overwrite it.
+    /// A fetch that started earlier does not overwrite it.
     mutating func set(
         at now: Timestamp,
         day: LocalDay? = nil,
@@ -221,11 +220,12 @@ struct EntryState: Sendable {
         return .nothing
     }
 
-    /// The value was changed in place: it is as old, and as stale, as it was.
+    /// Records that the value was changed in place: its age and freshness stay.
     ///
-    /// A flight that took off before does not overwrite it; if it was stale, another one follows.
+    /// A fetch that started earlier does not overwrite it; if the value was stale, another fetch
+    /// follows.
     ///
-    /// Returns `nil` if there is none.
+    /// Returns `nil` if there is no value.
     mutating func amend(generation: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard var held else { return nil }
@@ -237,9 +237,10 @@ struct EntryState: Sendable {
         return .nothing
     }
 
-    /// The entry's source has another value, of that time; a flight that is under way goes on.
+    /// Records a new value of the entry's source; a fetch in progress continues.
     ///
-    /// It is as stale as it was, or stale from now on: only a flight makes up for an invalidation.
+    /// The value is as stale as the previous one, or stale if `isStale` is set: only a fetch makes
+    /// up for an invalidation.
     mutating func supply(at asOf: Timestamp, isStale: Bool = false) {
         defer { checkInvariants() }
         held = Held(
@@ -252,10 +253,10 @@ struct EntryState: Sendable {
 
     // MARK: - Flights
 
-    /// The flight brought a value.
+    /// Records the value of a fetch.
     ///
-    /// Returns `nil` if it must be dropped: it came too late. One that is ambiguous, because it is
-    /// not known whether it has an operation in it that is under way, is not kept, if there is one.
+    /// An ambiguous value, which may or may not contain an operation in progress, is kept only if
+    /// there is no other. Returns `nil` if the fetch is no longer the current one.
     mutating func land(
         _ flight: UInt64,
         at now: Timestamp,
@@ -275,11 +276,10 @@ struct EntryState: Sendable {
         return end(flightOf: generation, nextFlight: nextFlight)
     }
 
-    /// The flight failed.
+    /// Records that the fetch failed.
     ///
-    /// Every waiter gets the error, and none after them does.
-    ///
-    /// Returns `nil` if the failure came too late to matter.
+    /// The current waiters get the error; later callers start a new fetch. Returns `nil` if the
+    /// fetch is no longer the current one.
     mutating func fail(
         _ flight: UInt64,
         error: SanguineError,
@@ -288,12 +288,12 @@ struct EntryState: Sendable {
         defer { checkInvariants() }
         guard case .fetching(flight, let generation) = network else { return nil }
         guard !isOvertaken(flightOf: generation) else {
-            // Who waits gets the newer value, and needs no error.
+            // The waiters get the newer value instead of an error.
             var actions = end(flightOf: generation, nextFlight: nextFlight)
             actions.isOvertaken = true
             return actions
         }
-        // The user has signed out, and observing does not sign in: that is no failure.
+        // The user signed out, and observing does not sign in: this is not a failure.
         self.error = error == .userChanged ? nil : error
         return end(flightOf: generation, nextFlight: nextFlight)
     }
@@ -304,10 +304,10 @@ struct EntryState: Sendable {
 
     // MARK: - Users
 
-    /// Another user is there, or none: all that is known is forgotten, all that is under way ends.
+    /// Forgets all data and ends everything in progress, because the user has changed.
     ///
-    /// - Parameter nextFlight: The flight for the observers that stay; `nil` if nobody is signed
-    ///   in, or a screen that is about to close would sign somebody in.
+    /// - Parameter nextFlight: The number of the fetch for the remaining observers; `nil` if no
+    ///   user is signed in, so that a screen that is about to close does not sign one in.
     /// - Returns: What to do now.
     mutating func reset(nextFlight: UInt64?) -> Actions {
         defer { checkInvariants() }
@@ -318,7 +318,7 @@ struct EntryState: Sendable {
         return actions
     }
 
-    /// The client is closed: all that is under way ends, and nobody observes any more.
+    /// Ends everything in progress and removes all observers: the client is closed.
     mutating func close() -> Actions {
         defer { checkInvariants() }
         observers = []
@@ -338,7 +338,7 @@ struct EntryState: Sendable {
         let isFollowed = isFollowed(flightOf: generation, leaving: held?.generation)
         var actions = Actions()
         if generation == self.generation {
-            // Nobody needs more than the present one.
+            // No waiter needs more than the current generation.
             actions.answer = Array(needs.keys)
             needs = [:]
         } else {

@@ -1,21 +1,21 @@
-/// The entries in memory, who is observed of them, and what they cost.
+/// The entries in memory, the set of observed ones, and the memory they take.
 ///
 /// Invariants:
 ///
 /// 1. ``bytes`` is the sum of the entries' costs.
-/// 2. After ``evict()`` it is at most the limit, but for entries in use.
+/// 2. After ``evict()`` it is at most the limit, except for entries in use.
 struct EntryTable {
-    /// What the entries cost, in bytes.
+    /// The cost of all entries, in bytes.
     private(set) var bytes = 0
-    /// The keys of the entries that somebody observes.
+    /// The keys of the observed entries.
     private(set) var observed: Set<QueryKey> = []
     private var entries: [QueryKey: Entry] = [:]
     private var uses: UInt64 = 0
-    /// Past how many bytes entries are evicted.
+    /// The number of bytes above which entries are evicted.
     private var evictAt: Int
     private let limit: Int
 
-    /// - Parameter limit: How many bytes the entries may cost.
+    /// - Parameter limit: The number of bytes that the entries may cost.
     init(limit: Int) {
         self.limit = limit
         evictAt = limit
@@ -24,7 +24,7 @@ struct EntryTable {
     /// The entry of the key.
     subscript(key: QueryKey) -> Entry? { entries[key] }
 
-    /// All entries, in no order.
+    /// All entries, in no particular order.
     var all: some Collection<Entry> { entries.values }
 
     mutating func add(_ entry: Entry) {
@@ -38,22 +38,22 @@ struct EntryTable {
         bytes -= entry.cost
     }
 
-    /// Takes note of the entry's being used: it is evicted after all that were used before.
+    /// Records that the entry was used: entries used earlier are evicted first.
     mutating func use(_ entry: Entry) {
         uses &+= 1
         entry.lastUse = uses
     }
 
-    /// Takes over what the entry's value costs, in bytes beside the entry's own.
+    /// Records the size of the entry's value, in bytes; the entry itself costs more.
     mutating func measure(_ entry: Entry, _ bytes: Int) {
         self.bytes -= entry.cost
         entry.cost = ClientLimits.entryOverheadBytes + bytes
         self.bytes += entry.cost
     }
 
-    /// Takes note of whether somebody observes the entry.
+    /// Records whether the entry is observed.
     ///
-    /// - Returns: Whether that is new.
+    /// - Returns: Whether this has changed.
     mutating func list(_ entry: Entry) -> Bool {
         let isObserved = entry.state.isObserved
         guard isObserved != entry.isListed else { return false }
@@ -62,9 +62,9 @@ struct EntryTable {
         return true
     }
 
-    /// Forgets the entries that were not used for longest, down to nine tenths of the limit.
+    /// Removes the least recently used entries, down to nine tenths of the limit.
     ///
-    /// - Returns: The keys of those that have gone.
+    /// - Returns: The keys of the removed entries.
     mutating func evict() -> [QueryKey] {
         guard bytes > evictAt else { return [] }
         let target = limit / 10 * 9  // Some room, or each new value would sort them again.
@@ -76,7 +76,7 @@ struct EntryTable {
             remove(entry.key)
             evicted.append(entry.key)
         }
-        // What is in use cannot go: then it is tried again when a tenth more has come.
+        // Entries in use cannot go: the next attempt comes when the size has grown by a tenth.
         evictAt = bytes > target ? bytes + limit / 10 : limit
         return evicted
     }

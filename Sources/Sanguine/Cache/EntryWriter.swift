@@ -2,30 +2,29 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Writes entries to the store behind the readers' backs, many in one transaction, and measures
-/// what values cost.
+/// Writes entries to the store in the background, many in one transaction, and measures values.
 ///
-/// A value is shown before it is on disk: it can be fetched again, and a sync of the disk for each
-/// would cost more than the fetch. It is not even encoded while somebody waits. What waits to be
-/// written is found by readers.
+/// A value is shown before it is on disk: it can be fetched again, and flushing the disk for each
+/// one would cost more than the fetch. It is not even encoded while a caller waits. Reads include
+/// values that have not reached the disk yet.
 ///
 /// Invariants:
 ///
-/// 1. Of two changes of one key the later is the one that stays.
-/// 2. A change waits, is being written, has failed, or is on disk; readers look in this order.
-/// 3. What is marked as stale is marked wherever it is: waiting, being written, and on disk.
-/// 4. Marks and values that a failing store did not take are tried again: by a timer, which waits
-///    longer each time and gives up in the end, and with whatever else is done here.
-/// 5. A mark that was journaled is in the journal until the store has it.
-/// 6. What waits for values to be stored, see ``afterWriting(_:)``, is done when the store has all
-///    values that were put before it; not at all, if the process ends before.
+/// 1. Of two changes of one key, the later one stays.
+/// 2. A change waits, is being written, has failed, or is on disk; reads look in this order.
+/// 3. A mark applies to a value wherever it is: waiting, being written, or on disk.
+/// 4. Marks and values that a failing store rejected are retried: by a timer, with growing delays
+///    and a limit, and together with other writes.
+/// 5. A journaled mark stays in the journal until the store has it.
+/// 6. Work that waits for values to be stored, see ``afterWriting(_:)``, runs when the store has
+///    all values that were put before; it never runs if the process ends first.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over a call of the store, over the
-/// app's code or over a call of the cache; ``isBehind``, which may be late; and `measured`, set
-/// once. Writes run one after the other on `queue`. Whoever holds the lock of ``Entries`` may call
-/// ``put(_:)`` and ``markStale(_:)``.
+/// Mutable state: `guarded`, by its mutex, which is never held during a call of the store, the
+/// app's code or the cache; ``isBehind``, which may lag behind; and `measured`, set once. Writes
+/// run one after the other on `queue`. ``put(_:)`` and ``markStale(_:)`` may be called with the
+/// lock of ``Entries`` held.
 final class EntryWriter: Sendable {
-    /// A value that is to be encoded, measured and, maybe, written.
+    /// A value to encode, to measure and, depending on its policy, to write.
     struct Draft: Sendable {
         let key: QueryKey
         let policy: Policy
@@ -34,13 +33,13 @@ final class EntryWriter: Sendable {
         var isStale: Bool
         /// See ``StoredEntry/contained``.
         var contained: Set<Int64> = []
-        /// The last mark that came before the draft, and says nothing of it.
+        /// The last mark before the draft, which does not apply to it.
         var lastMark: UInt64 = 0
-        /// What the value costs if it is not to be stored, where that is known without encoding it.
+        /// Returns the cost of a value that is not stored, if known without encoding it.
         var size: (@Sendable () -> Int?)?
         let encode: @Sendable () -> Data?
 
-        /// The row, or `nil` if the value cannot be encoded or is too large for the disk.
+        /// Returns the row, or `nil` if the value cannot be encoded or is too large for the disk.
         func entry(_ json: Data?) -> StoredEntry? {
             guard let json, json.count <= ClientLimits.diskEntryBytes else { return nil }
             return StoredEntry(
@@ -57,13 +56,13 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// An invalidation that is on its way to the disk.
+    /// An invalidation that has not reached the disk yet.
     struct Mark: Sendable {
         let scope: InvalidationMarks.Scope
         let number: UInt64
     }
 
-    /// What a value costs, in bytes of its JSON; `nil` for one that cannot be encoded.
+    /// The cost of a value, in bytes of its JSON; `nil` if it cannot be encoded.
     struct Measure: Sendable {
         let key: QueryKey
         let bytes: Int?
@@ -72,28 +71,28 @@ final class EntryWriter: Sendable {
     private struct Guarded {
         var waiting: [QueryKey: Draft] = [:]
         var writing: [QueryKey: Draft] = [:]
-        /// Marks for the disk, with their numbers; those of a batch come before its entries.
+        /// Marks for the disk, with their numbers; a batch writes them before its entries.
         var waitingMarks: [InvalidationMarks.Scope: UInt64] = [:]
         var writingMarks: [InvalidationMarks.Scope: UInt64] = [:]
-        /// Marks that could not be written yet: until then all rows that they cover are stale.
+        /// Marks that failed to be written: until they are, all rows that they cover are stale.
         var failedMarks: Set<InvalidationMarks.Scope> = []
-        /// Values that could not be written yet.
+        /// Values that failed to be written.
         var failedDrafts: [QueryKey: Draft] = [:]
-        /// How often in a row a write failed.
+        /// The number of consecutive failed writes.
         var failures = 0
         var retry: Task<Void, Never>?
         var isClosed = false
-        /// Whether nothing is written any more.
+        /// Whether writing has ended for good.
         var isEnded = false
-        /// Marks are numbered upwards.
+        /// The number of the last mark; they ascend.
         var lastMark: UInt64 = 0
-        /// Whether there are rows, or may be, that a mark could be about.
+        /// Whether there may be rows that a mark covers.
         var mayHaveRows: Bool
         var isScheduled = false
-        /// What is to be done when all that waits now is on disk.
+        /// Work to run when everything pending now is on disk.
         var followUps: [@Sendable () -> Void] = []
 
-        /// Whether anything waits.
+        /// Whether anything is pending.
         var hasWaiting: Bool {
             !waiting.isEmpty || !waitingMarks.isEmpty || !followUps.isEmpty
         }
@@ -103,10 +102,10 @@ final class EntryWriter: Sendable {
                 || waitingMarks.count > ClientLimits.invalidationMarks
         }
 
-        /// Whether something waits for the disk alone, and the disk works.
+        /// Whether there is work that only waits for the disk, and the disk works.
         var hasFollowUps: Bool { failedMarks.isEmpty && !followUps.isEmpty }
 
-        /// Drops all that waits.
+        /// Drops everything pending.
         mutating func forget() {
             (waiting, waitingMarks) = ([:], [:])
             (failedMarks, failedDrafts) = ([], [:])
@@ -117,7 +116,7 @@ final class EntryWriter: Sendable {
     }
 
     private let guarded: Mutex<Guarded>
-    /// Whether more waits than should; read without the lock, with each write.
+    /// Whether too much is pending; read without the lock, at each write.
     private let hasTooMany = Atomic(false)
     private let queue: any SerialQueue
     private let store: ClientStore
@@ -125,13 +124,13 @@ final class EntryWriter: Sendable {
     private let journal: MarkJournal?
     private let measured = Mutex<(@Sendable ([Measure]) -> Void)?>(nil)
 
-    /// What its queue is called in the debugger.
+    /// The name of the queue in the debugger.
     static let label = "sanguine.entry-writer"
 
     /// - Parameters:
-    ///   - store: Where entries are written.
-    ///   - delay: What waits before another try after a failure.
-    ///   - queue: What writes. Default: a thread of the system's.
+    ///   - store: The store for entries.
+    ///   - delay: The clock that delays a retry after a failure.
+    ///   - queue: The queue for writes. Default: a background queue of the system.
     init(
         store: ClientStore,
         delay: any Clock<Duration>,
@@ -143,20 +142,20 @@ final class EntryWriter: Sendable {
         journal = store.markJournal()
         let scopes = journal?.read() ?? []
         guarded = Mutex(Guarded(mayHaveRows: !store.isNew || !scopes.isEmpty))
-        // What an earlier process has invalidated and not written.
+        // Invalidations of an earlier process that did not reach the store.
         for scope in scopes { markStale(scope) }
-        // The store names its version in the transaction that writes the mark.
+        // The store records its version in the transaction that writes the mark.
         if store.isOfOtherVersion { markStale(.everything) }
     }
 
     deinit { guarded.withLock { $0.retry?.cancel() } }
 
-    /// Has the observer told what values cost, on the writer's queue.
+    /// Sets the observer of the costs of values, called on the writer's queue.
     func onMeasured(_ observer: @escaping @Sendable ([Measure]) -> Void) {
         measured.withLock { $0 = observer }
     }
 
-    /// Has an entry measured and, if its policy says so, written soon.
+    /// Schedules a value to be measured and, if its policy says so, written.
     func put(_ draft: Draft) {
         schedule { guarded in
             var draft = draft
@@ -166,9 +165,9 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// Has entries marked as stale soon; it costs the same however many wait.
+    /// Schedules entries to be marked as stale; the cost does not depend on how many are pending.
     ///
-    /// - Returns: What ``journal(_:)`` takes; `nil` if there is nothing to mark.
+    /// - Returns: The argument for ``journal(_:)``; `nil` if there is nothing to mark.
     @discardableResult
     func markStale(_ scope: InvalidationMarks.Scope) -> Mark? {
         var mark: Mark?
@@ -184,7 +183,7 @@ final class EntryWriter: Sendable {
     /// Makes a mark outlive the process; called under no lock.
     func journal(_ mark: Mark) {
         do {
-            // What was put may be written in this moment, into a folder that is made then.
+            // A pending value may be written right now, into a folder that this write creates.
             try store.open()
             guard store.place != nil else { return }  // Nothing outlives the process.
             try journal?.append(mark.scope, number: mark.number)
@@ -193,32 +192,32 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// Does something when all values and marks that wait now are on disk.
+    /// Calls `work` when all values and marks that are pending now are on disk.
     ///
     /// On the writer's queue, and not before a failing store works again.
     func afterWriting(_ work: @escaping @Sendable () -> Void) {
         schedule { $0.followUps.append(work) }
     }
 
-    /// Whether more waits than should; whoever wrote calls ``flush()`` then, outside of all locks.
+    /// Whether too much is pending; a writer then calls ``flush()``, outside of all locks.
     var isBehind: Bool { hasTooMany.load(ordering: .relaxed) }
 
-    /// Whether something is being written, or is about to be.
+    /// Whether a write is in progress or scheduled.
     var isWriting: Bool { guarded.withLock { $0.isScheduled } }
 
-    /// Returns when all that waits is on disk.
+    /// Returns when everything pending is on disk.
     func flush() {
         queue.sync { drain(retrying: true) }
     }
 
-    /// As ``flush()``, and nothing is tried again by a timer from now on.
+    /// Like ``flush()``; later failures are not retried by timer.
     func close() {
         guarded.withLock { $0.isClosed = true }
         flush()
         guarded.withLock { $0.retry?.cancel() }
     }
 
-    /// The newest entry of that key: waiting, or on disk.
+    /// Returns the newest entry of the key, pending or on disk.
     func entry(_ key: QueryKey, policy: Policy) -> StoredEntry? {
         let (draft, isStale) = guarded.withLock { guarded -> (Draft?, Bool) in
             let draft = guarded.waiting[key] ?? guarded.writing[key] ?? guarded.failedDrafts[key]
@@ -236,17 +235,17 @@ final class EntryWriter: Sendable {
         if let draft {
             entry = draft.entry(draft.encode())
         } else {
-            // A store that fails has said so in its log and report; a cache then has no such entry.
+            // A failing store is logged and reported; the cache then has no such entry.
             entry = try? store.entry(key.text, version: policy.version)
         }
         if isStale { entry?.isStale = true }
         return entry
     }
 
-    /// Names nothing any more that was invalidated: a user has gone whose keys may be among it.
+    /// Removes names from the journal: keys may contain data of a user who has signed out.
     func anonymize() { journal?.anonymize() }
 
-    /// Drops what waits, and writes nothing from now on: the user is gone.
+    /// Drops everything pending and stops writing, because the user is gone.
     func end() {
         guarded.withLock { guarded in
             guarded.isClosed = true
@@ -255,7 +254,7 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// Removes soon what may no longer be shown.
+    /// Schedules the removal of entries that may no longer be shown.
     func removeEntries(keptUntil now: Timestamp) {
         guard guarded.withLock({ $0.mayHaveRows }) else { return }
         queue.async { [weak self] in
@@ -285,7 +284,7 @@ final class EntryWriter: Sendable {
         if mustSchedule { queue.async { [weak self] in self?.drain() } }
     }
 
-    // Runs on `queue` alone. What failed before is written with whatever waits, or by itself.
+    // Runs only on `queue`. Failed writes are retried with pending ones or on their own.
     private func drain(retrying: Bool = false) {
         var isRetrying = retrying
         while true {
@@ -301,7 +300,7 @@ final class EntryWriter: Sendable {
                     guarded.isScheduled = false
                     return nil
                 }
-                // What failed goes with it, unless something newer does.
+                // Failed drafts are written too, unless a newer one replaces them.
                 let drafts = guarded.failedDrafts.merging(guarded.writing) { $1 }
                 return Batch(
                     marks: guarded.writingMarks,
@@ -327,7 +326,7 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// What is written together.
+    /// The contents of one write.
     private struct Batch {
         let marks: [InvalidationMarks.Scope: UInt64]
         let drafts: [Draft]
@@ -335,7 +334,7 @@ final class EntryWriter: Sendable {
         let followUps: Int
     }
 
-    /// Has what failed tried again after a while, if nothing else brings it about before.
+    /// Schedules a retry of failed writes, unless another write retries them first.
     private func retryLater() {
         guarded.withLock { guarded in
             guarded.failures += 1
@@ -367,7 +366,7 @@ final class EntryWriter: Sendable {
         }
     }
 
-    /// Keeps values that the store did not take, up to its limit.
+    /// Keeps values that the store rejected, up to its limit.
     private func keep(_ drafts: [Draft]) {
         guarded.withLock { guarded in
             guarded.failedDrafts = [:]
@@ -386,7 +385,7 @@ final class EntryWriter: Sendable {
         var measures: [Measure] = []
         var written: [Draft] = []
         for var draft in drafts {
-            // Marks that came while it waited.
+            // Marks that came while it was pending.
             if Self.mark(marks, after: draft.lastMark, draft.key, draft.policy) {
                 draft.isStale = true
             }
@@ -401,7 +400,7 @@ final class EntryWriter: Sendable {
                 written.append(draft)
                 changes.append(.put(entry))
             } else {
-                // What lies there is older than what is shown.
+                // The row on disk is older than the shown value.
                 changes.append(.remove(key: draft.key.text))
             }
         }
@@ -417,8 +416,8 @@ final class EntryWriter: Sendable {
                 }
             } catch {
                 guard !guarded.withLock({ $0.isEnded }) else { return }
-                // The store has said so, and the values stay in memory. The rows that are there
-                // are older than what should be: they count as stale until it works again.
+                // The store has logged this, and the values stay in memory. The rows on disk are
+                // older than they should be: they count as stale until the store works again.
                 keepMarks(of: changes)
                 keep(written)
                 retryLater()

@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// What is known of a base besides its value.
+/// What is known about a base besides its value.
 struct BaseNotes: Sendable {
     /// The operations that the base may contain: their effects are not applied to it.
     var doubts = Doubts()
@@ -9,50 +9,51 @@ struct BaseNotes: Sendable {
     var isPatched = false
 }
 
-/// What a fetched value makes of a base whose query has effects.
+/// The base that results from a fetched value whose query has effects.
 ///
-/// An answer does not say which operations it contains. By the times of asking and of sending:
+/// A response does not say which operations it contains. The times of requests decide:
 ///
-/// 1. An operation that was done before the value was asked for is contained: its effect is over.
-/// 2. One that has reached nobody is not contained: its effect is applied.
-/// 3. One that is under way, or whose answer was lost, may be contained. If its effect changes
-///    nothing the second time, because it sets or looks first, it is applied. If it adds, what it
-///    changes keeps the value from before it, and everything else is the answer's. If no value from
-///    before it is known, the answer is shown as it is, and the effect waits: see
-///    ``BaseNotes/doubts``.
+/// 1. An operation that was done before the value was requested is contained: its effect ends.
+/// 2. An operation that has not reached the server is not contained: its effect is applied.
+/// 3. An operation that is in progress, or whose response was lost, may be contained. If its effect
+///    changes nothing the second time, because it sets a value or checks first, it is applied. If
+///    it adds, the parts that it changes keep their earlier value, and everything else
+///    comes from the response. Without an earlier value, the response is shown as it is and the
+///    effect is left out: see ``BaseNotes/doubts``.
 ///
-/// So an effect is never shown twice, one that was shown stays, and what others changed is shown.
+/// So an effect is never shown twice, a shown effect stays, and changes by others appear.
 ///
-/// Pure, but for the app's code in the effects: built under no lock.
+/// Pure, except for the app's code in the effects: built under no lock.
 struct FetchedBase: Sendable {
     /// The value without the effects that remain.
     var base: ValueBox
-    /// The operations that the base contains: their effects are over.
+    /// The operations that the base contains: their effects have ended.
     var settled: [Int64] = []
     /// The effects that are still to be applied.
     var remaining: [Effect] = []
-    /// What else is known of the base.
+    /// What else is known about the base.
     var notes = BaseNotes()
 
-    /// What is shown.
+    /// The value to show.
     var shown: ValueBox {
         EffectTable.List(effects: remaining).applied(to: base, doubts: notes.doubts)
     }
 
-    /// A value of a query without effects.
+    /// Creates the base of a query without effects.
     init(_ value: ValueBox) { base = value }
 
-    /// Judges a value that was asked for.
+    /// Creates the base that results from a requested value.
     ///
-    /// `nil` if what the effects change cannot be told apart: then the held base has to stay.
+    /// `nil` if the parts that the effects change cannot be separated: then the held base must
+    /// stay.
     ///
     /// - Parameters:
-    ///   - value: What was fetched, or what an operation's answer brought.
-    ///   - number: The cache's count when it was asked for.
-    ///   - own: The operation whose answer it is, if it is one.
+    ///   - value: The value of a fetch, or of an operation's response.
+    ///   - number: The cache's count when it was requested.
+    ///   - own: The operation whose response it is, if any.
     ///   - effects: The effects on the query's values, in their order.
-    ///   - held: The base that is held, and what it may contain.
-    ///   - decode: Makes a value of JSON.
+    ///   - held: The held base, and the operations that it may contain.
+    ///   - decode: Decodes a value from JSON.
     init?(
         _ value: ValueBox,
         askedAt number: UInt64,
@@ -83,7 +84,7 @@ struct FetchedBase: Sendable {
         notes.isPatched = true
     }
 
-    /// The effects that would be shown twice if the value contained them, which it may.
+    /// Returns the effects that the value may contain and that would then be shown twice.
     private static func adding(_ effects: [Effect], to value: ValueBox) -> [Effect] {
         guard effects.contains(where: \.mayBeContained) else { return [] }
         var value = value
@@ -97,9 +98,10 @@ struct FetchedBase: Sendable {
 
     // MARK: - Patching
 
-    /// The fetched value with what differs between two others as it is in the first of them.
+    /// Returns the fetched value, in which everything that differs between `before` and `after` is
+    /// as in `before`.
     ///
-    /// By their JSON; `nil` if that does not stand for the value.
+    /// Compares JSON; `nil` if the JSON does not represent the value.
     static func patch(
         _ fetched: ValueBox,
         _ before: ValueBox,
@@ -108,7 +110,7 @@ struct FetchedBase: Sendable {
     ) -> ValueBox? {
         guard let tree = tree(fetched), let first = Self.tree(before),
             let second = Self.tree(after),
-            // What JSON cannot carry, a large unsigned number say, must not be changed by it.
+            // A value that JSON cannot carry, such as a large unsigned number, must not change.
             value(tree, decode)?.isEqual(to: fetched) == true,
             let patched = patch(tree, first, second)
         else { return nil }
@@ -153,7 +155,7 @@ struct FetchedBase: Sendable {
         }
     }
 
-    /// The rows of a list by their ids; `nil` if they have none.
+    /// Returns the rows of a list by their ids; `nil` if an id is missing or repeated.
     private static func rows(_ array: [JSONValue]) -> [JSONValue: JSONValue]? {
         var rows: [JSONValue: JSONValue] = [:]
         for row in array {
@@ -164,15 +166,15 @@ struct FetchedBase: Sendable {
 }
 
 extension Effect {
-    /// Whether a value that was asked for at that count of the cache contains it.
+    /// Returns whether a value that was requested at that count of the cache contains it.
     fileprivate func isContained(in value: ValueBox, askedAt number: UInt64) -> Bool {
         if let list { return acknowledgedAt != nil && list.isFolded(value, sequence) }
         if let isReached { return isReached(value) }
         return acknowledgedAt.map { $0 < number } ?? false
     }
 
-    /// Whether nobody knows if a value contains it.
+    /// Whether a value may or may not contain it.
     ///
-    /// A list's source has found it out for each row.
+    /// Not for lists: their source knows it for each row.
     fileprivate var mayBeContained: Bool { list == nil && isReached == nil && sending != nil }
 }

@@ -1,17 +1,17 @@
-/// What was invalidated by prefix, tag or dependency, and when: so that invalidating ten thousand
-/// entries costs no more than one.
+/// Records what was invalidated by prefix, tag or dependency, and when, so that invalidating ten
+/// thousand entries costs no more than one.
 ///
-/// A *generation* is a number that rises with each invalidation. An entry is fresh only if it is of
-/// the generation that its key, tags and dependencies demand. Marking writes one number; an entry
-/// looks its demand up when it is next used, once for each ``revision``.
+/// A *generation* is a number that rises with each invalidation. An entry is fresh only in the
+/// generation that its key, tags and dependencies demand. Marking writes one number; an entry looks
+/// up its demand at its next use, once for each ``revision``.
 ///
 /// Invariants:
 ///
 /// 1. Every mark is at most ``generation``.
-/// 2. There are at most `limit` marks. Past it the owner applies them to all entries and calls
+/// 2. There are at most `limit` marks. At the limit the owner applies them to all entries and calls
 ///    ``forget()``.
 struct InvalidationMarks: Sendable {
-    /// What an invalidation is about.
+    /// The entries that an invalidation covers.
     enum Scope: Hashable, Sendable {
         /// One entry.
         case key(String)
@@ -19,12 +19,12 @@ struct InvalidationMarks: Sendable {
         case prefix(String)
         /// All entries with the tag.
         case tag(String)
-        /// All entries that were made of the thing.
+        /// All entries that depend on the named thing.
         case dependency(String)
         /// All entries.
         case everything
 
-        /// Whether an entry is meant.
+        /// Returns whether the scope covers an entry.
         func covers(key: String, policy: Policy) -> Bool {
             switch self {
             case .key(let own): key == own
@@ -44,11 +44,11 @@ struct InvalidationMarks: Sendable {
 
     /// The number of the newest invalidation, of one entry or of many.
     ///
-    /// It begins at 1: what was stale when it was read from disk is of generation 0, and needs 1.
+    /// Begins at 1: a row that was stale on disk has generation 0, and needs 1.
     private(set) var generation: UInt64 = 1
     /// Changes with each invalidation of many.
     private(set) var revision: UInt64 = 0
-    /// Counts invalidations of every kind: who reads a row knows by it whether one came meanwhile.
+    /// Counts invalidations of every kind: a reader of a row compares it to detect one.
     private(set) var invalidations: UInt64 = 0
     private var marks: [Scope: UInt64] = [:]
     private let limit: Int
@@ -58,13 +58,13 @@ struct InvalidationMarks: Sendable {
     /// Whether the marks must be applied and forgotten.
     var isFull: Bool { marks.count >= limit }
 
-    /// A new generation, for a value that is set.
+    /// Returns a new generation, for a value that is set.
     mutating func next() -> UInt64 {
         generation += 1
         return generation
     }
 
-    /// The generation of an invalidation of single entries.
+    /// Returns the generation of an invalidation of single entries.
     mutating func invalidate() -> UInt64 {
         invalidations += 1
         return next()
@@ -78,7 +78,7 @@ struct InvalidationMarks: Sendable {
         return generation
     }
 
-    /// The generation that an entry needs to count as fresh; 0 if nothing was said of it.
+    /// Returns the generation that an entry needs to be fresh; 0 if no mark covers it.
     func demand(key: String, policy: Policy) -> UInt64 {
         guard !marks.isEmpty else { return 0 }
         var demand = marks[.everything] ?? 0
@@ -94,6 +94,6 @@ struct InvalidationMarks: Sendable {
         return demand
     }
 
-    /// Forgets the marks, which were applied to all entries.
+    /// Removes the marks, after they were applied to all entries.
     mutating func forget() { marks = [:] }
 }

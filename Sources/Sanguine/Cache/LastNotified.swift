@@ -1,16 +1,16 @@
 import Synchronization
 
-/// The state that an observer was notified of last.
+/// The state that an observer was last notified of.
 ///
-/// Several causes may lead to one notification each, and to one state.
+/// Several events may each cause a notification of the same state.
 ///
-/// Mutable state: `state`, by its mutex, held over nothing.
+/// Mutable state: `state`, by its mutex, held during no call.
 final class LastNotified<Value: Equatable & Sendable>: Sendable {
     private let state = Mutex<Value?>(nil)
 
-    /// Returns the value, or `nil` if it is the last one; called by one thread at a time.
+    /// Returns the value, or `nil` if it equals the last one; called by one thread at a time.
     func take(_ value: Value) -> Value? {
-        // Compared outside of the lock: that runs the app's code.
+        // Compared outside of the lock: this runs the app's code.
         guard value != state.withLock({ $0 }) else { return nil }
         state.withLock { $0 = value }
         return value

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Has those told that fetch what is observed: by a timer, at midnight, or through the feed.
+/// Notifies the components that fetch observed entries: by timer, at midnight, or through the feed.
 ///
-/// Mutable state: `hooks`, by its mutex, held over nothing.
+/// Mutable state: `hooks`, by its mutex, held during no call.
 final class ObservationHooks: Sendable {
-    /// Is told when an entry that is polled or follows the user's days is observed, and when it no
-    /// longer is.
+    /// Called when an entry that is polled or follows the user's days is first observed, and when
+    /// it is no longer observed.
     typealias Followed = @Sendable (QueryKey, Policy, _ isObserved: Bool) -> Void
 
     private struct Hooks {
@@ -14,27 +14,27 @@ final class ObservationHooks: Sendable {
     }
 
     private let hooks = Mutex(Hooks())
-    /// How often what is observed is fetched, if its policy says nothing of it.
+    /// The polling interval of entries whose policy sets none.
     private let polling: [QueryKey: Duration]
 
     init(polling: [QueryKey: Duration]) { self.polling = polling }
 
-    /// Has the hook told which entries are observed that are polled or follow the days.
+    /// Sets the hook for observed entries that are polled or follow the user's days.
     func onFollowed(_ hook: @escaping Followed) { hooks.withLock { $0.followed = hook } }
 
-    /// Has the hook told when somebody observes what the feed carries.
+    /// Sets the hook for the first observation of an entry that the feed carries.
     func onCarried(_ hook: @escaping @Sendable () -> Void) {
         hooks.withLock { $0.carried = hook }
     }
 
-    /// Has the hooks told what is new of an entry, as observers are told.
+    /// Queues notifications of the hooks about an entry, in order with those of its observers.
     ///
-    /// Two queries of one key may have different policies; the one used last counts.
+    /// Queries of one key may have different policies; the last one used counts.
     ///
     /// - Parameters:
     ///   - entry: The entry.
-    ///   - isNew: Whether the first one observes it now, or the last one no longer does.
-    ///   - deliveries: What observers are to be told.
+    ///   - isNew: Whether the first observer has come or the last one has gone.
+    ///   - deliveries: The notifications for observers.
     func note(_ entry: Entry, isNew: Bool, in deliveries: inout DeliveryQueue) {
         let isObserved = entry.state.isObserved
         if isNew, isObserved, FeedCarrier.keys.contains(entry.key) {

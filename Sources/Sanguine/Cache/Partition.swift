@@ -1,15 +1,15 @@
 import SanguineModel
 
-/// A part of the cache with files of its own: what outlives users, or one user's.
+/// A part of the cache with its own files: the data that outlives users, or one user's data.
 ///
-/// A user who leaves takes theirs along: what is under way for it ends, and what comes late finds
-/// that the entry is another partition's by now.
+/// A user who signs out takes their partition along: fetches for it end, and a late response finds
+/// that the entry now belongs to another partition.
 final class Partition: Sendable {
     let store: ClientStore
     let writer: EntryWriter
-    /// Fetches in the name of the user, or of whoever is there.
+    /// Fetches on behalf of the current user, if any.
     let attempts: ReadAttempts
-    /// What brings values that no app's closure brings, by their keys.
+    /// The sources of values that no closure of the app fetches, by key.
     let sources: [QueryKey: any EntrySource]
 
     init(
@@ -24,37 +24,37 @@ final class Partition: Sendable {
         writer = EntryWriter(store: store, delay: attempts.delay, queue: queue)
     }
 
-    /// What the simulation has planted; `nil` in an app.
+    /// The fault that a simulation has planted; `nil` in an app.
     var fault: PlantedFault? { attempts.backend.fault }
 
-    /// Whether somebody is known in whose name to fetch what is observed.
+    /// Whether a user is known on whose behalf observed entries can be fetched.
     var isSomebodys: Bool { attempts.backend.call.authorizer.owner != nil }
 
     /// Allows a fetch to sign the user in: the app asks for a value, and does not only observe.
     func allowSignIn() { attempts.backend.call.authorizer.allowSignIn() }
 }
 
-/// Where an entry's value comes from, if not from an app's closure alone.
+/// The source of an entry's value, if that is more than a closure of the app.
 protocol EntrySource: Sendable {
     /// The entry's query.
     var query: ErasedQuery { get }
 
-    /// What there is now; called under no lock of the cache.
+    /// Returns the current value; called under no lock of the cache.
     func present() -> SourcedValue
 
-    /// Applies changes that only time has made, before the value is read; under no lock of the
-    /// cache.
+    /// Applies changes that only depend on time, before the value is read; called under no lock of
+    /// the cache.
     func comeDue()
 
-    /// Brings what is newer, with as many attempts as it takes.
+    /// Fetches a newer value, with retries.
     func fetch(_ request: QueryRequest) async throws(SanguineError)
 }
 
 extension EntrySource {
-    /// Time alone changes nothing.
+    /// Does nothing: the value does not depend on time.
     func comeDue() {}
 
-    /// What there is after a fetch.
+    /// Returns the value after a fetch.
     func fetched(by request: QueryRequest) async -> Result<ValueBox, SanguineError> {
         do throws(SanguineError) {
             try await fetch(request)
@@ -65,12 +65,12 @@ extension EntrySource {
     }
 }
 
-/// What a source has at one moment.
+/// The value of a source at one moment.
 struct SourcedValue: Sendable {
     /// Rises with each change.
     var revision: UInt64
     var box: ValueBox?
-    /// When the base of it arrived.
+    /// When the value's base arrived.
     var asOf: Timestamp?
     /// Whether only a fetch can bring the base up to date.
     var isOutdated = false

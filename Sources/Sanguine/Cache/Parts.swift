@@ -1,26 +1,25 @@
 import SanguineModel
 import Synchronization
 
-/// Decides how the value of an entry is fetched in parts: the pages of a list, the stretches of a
-/// range.
+/// Decides how the value of an entry is fetched in parts: the pages of a list, or the stretches of
+/// a range.
 ///
 /// Pure: each method records one event and returns what ``Parts`` must now do.
 protocol PartsState: Sendable {
     associatedtype Request: PartRequest
 
-    /// A caller gave up: the last one takes along what nobody else waits for.
+    /// Removes a caller that gave up; the last one cancels the requests that nothing else needs.
     mutating func leave(waiter: UInt64) -> PartsActions<Request>
 
-    /// All is forgotten, and all that is under way ends: another user is there, or the client is
-    /// closed.
+    /// Forgets everything and ends all requests: the user has changed, or the client is closed.
     mutating func reset(_ error: SanguineError) -> PartsActions<Request>
 }
 
 /// A request for one part.
 protocol PartRequest: Sendable {
-    /// Its number: what brings the answer back, and what a cancellation names.
+    /// Its number, which identifies its response and its cancellation.
     var number: UInt64 { get }
-    /// How much it matters when it is sent.
+    /// Its priority when it is sent.
     var priority: FetchPriority { get }
 }
 
@@ -28,31 +27,31 @@ protocol PartRequest: Sendable {
 struct PartsActions<Request: PartRequest>: Sendable {
     /// The requests to cancel.
     var cancel: [UInt64] = []
-    /// The requests under way that somebody waits for more urgently than before.
+    /// The requests in progress that a caller now needs more urgently.
     var raise: [(number: UInt64, priority: FetchPriority)] = []
     /// The requests to send.
     var start: [Request] = []
-    /// Whether the base has changed, or what is known about it beside the requests.
+    /// Whether the base has changed, or what is known about it, apart from the requests.
     var hasNewBase = false
-    /// The waiters to answer; with the error, or `nil` for success.
+    /// The waiters to answer, with the error, or with `nil` for success.
     var answer: [(waiter: UInt64, error: SanguineError?)] = []
 
     /// Whether observers would see a difference.
     fileprivate var isVisible: Bool { hasNewBase || !cancel.isEmpty || !start.isEmpty }
 }
 
-/// The shell around a ``PartsState``: sends its requests, has callers wait, and has the observers
-/// of the cache's entry told.
+/// Executes the decisions of a ``PartsState``: sends its requests, suspends its callers, and
+/// notifies the observers of the cache's entry.
 ///
 /// Invariants:
 ///
-/// 1. Every waiter is answered once: by an event, its own cancellation, the end of the user or the
-///    closing of the client; and after the observers are told, so that a model on the main actor
-///    shows what a caller there has waited for.
-/// 2. After ``change(to:device:)`` nothing of the user before is in the state.
+/// 1. Every waiter is answered once: by an event, its own cancellation, a change of the user or the
+///    closing of the client. Observers are notified first, so that a model on the main actor shows
+///    the result when a caller there resumes.
+/// 2. After ``change(to:device:)`` the state has no data of the previous user.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over an `await`, over the cache, or
-/// over the app's code, and may be taken inside the cache's lock; and `pilot`, by its own, set
+/// Mutable state: `guarded`, by its mutex, which is never held during an `await`, a call of the
+/// cache or the app's code, and may be taken inside the cache's lock; and `pilot`, by its own, set
 /// once.
 final class Parts<State: PartsState>: Sendable {
     typealias Actions = PartsActions<State.Request>
@@ -67,12 +66,12 @@ final class Parts<State: PartsState>: Sendable {
 
     private struct Guarded {
         var state: State
-        /// Whose parts these are.
+        /// The partition of these parts.
         var partition: Partition
         var flights: [UInt64: Flight] = [:]
         var waiters: [UInt64: Waiter] = [:]
         var lastWaiter: UInt64 = 0
-        /// Rises whenever the base changes: what was read before may be wrong.
+        /// Rises whenever the base changes: earlier reads may be outdated.
         var revision: UInt64 = 0
         var isClosed = false
     }
@@ -90,24 +89,25 @@ final class Parts<State: PartsState>: Sendable {
         guarded = Mutex(Guarded(state: state, partition: queries.entries.partition(of: policy)))
     }
 
-    /// Has requests run like this; called once, before the first.
+    /// Sets the closure that runs requests; called once, before the first.
     func onStart(_ pilot: @escaping Pilot) { self.pilot.withLock { $0 = pilot } }
 
-    /// Whose parts these are.
+    /// The partition of these parts.
     var partition: Partition { guarded.withLock { $0.partition } }
 
-    /// Reads or notes something that nobody need be told of.
+    /// Reads or changes state without notifying observers.
     func look<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         guarded.withLock { body(&$0.state) }
     }
 
     // MARK: - Events
 
-    /// Plays one event, and does what the state then asks for.
+    /// Applies one event, and executes the resulting actions.
     ///
     /// - Parameters:
-    ///   - partition: Whose event it is; nothing happens if another user is there. Default: any.
-    ///   - event: Plays it; `nil` if nothing has changed.
+    ///   - partition: The partition of the event; nothing happens if it is not the current one.
+    ///     Default: any.
+    ///   - event: Applies the event; returns `nil` if nothing has changed.
     /// - Returns: Whether something has changed: never after the closing.
     @discardableResult
     func play(for partition: Partition? = nil, _ event: (inout State) -> Actions?) -> Bool {
@@ -116,9 +116,9 @@ final class Parts<State: PartsState>: Sendable {
         return ending != nil
     }
 
-    /// As ``play(for:_:)``, but for a caller that holds the cache's lock.
+    /// Like ``play(for:_:)``, but for a caller that holds the cache's lock.
     ///
-    /// - Returns: What is to be done under no lock; `nil` if nothing has changed.
+    /// - Returns: Work that the caller must do under no lock; `nil` if nothing has changed.
     func ending(for partition: Partition? = nil, _ event: (inout State) -> Actions?) -> Delivery? {
         ending { guarded in
             guard partition == nil || guarded.partition === partition else { return nil }
@@ -126,13 +126,14 @@ final class Parts<State: PartsState>: Sendable {
         }
     }
 
-    /// Plays an event over what is prepared under no lock; prepares it again if the base has
-    /// changed meanwhile.
+    /// Applies an event with a plan that is made under no lock, and makes a new plan if the base
+    /// has changed meanwhile.
     ///
     /// - Parameters:
-    ///   - partition: As of ``play(for:_:)``.
-    ///   - prepare: Makes a plan of what is there; `nil` to do nothing. It may run the app's code.
-    ///   - event: Plays the event.
+    ///   - partition: As in ``play(for:_:)``.
+    ///   - prepare: Plans the change from the state; returns `nil` to do nothing. It may run the
+    ///     app's code.
+    ///   - event: Applies the event.
     /// - Returns: Whether something has changed.
     @discardableResult
     func transact<Plan: Sendable>(
@@ -146,7 +147,7 @@ final class Parts<State: PartsState>: Sendable {
         }
     }
 
-    /// A number for a caller, or for somebody who stays and is never answered.
+    /// Returns a number for a caller, or for a permanent participant that is never answered.
     func newWaiter() -> UInt64 {
         guarded.withLock { guarded in
             guarded.lastWaiter += 1
@@ -154,12 +155,12 @@ final class Parts<State: PartsState>: Sendable {
         }
     }
 
-    /// Waits until the state has the caller answered.
+    /// Waits until the state answers the caller.
     ///
     /// - Parameters:
-    ///   - prepare: As of ``transact(for:_:event:)``.
-    ///   - join: The caller joins, under that number.
-    /// - Throws: What the state has it answered with; ``SanguineError/cancelled`` if its task is
+    ///   - prepare: As in ``transact(for:_:event:)``.
+    ///   - join: Adds the caller to the state, under its number.
+    /// - Throws: The error with which the state answers; ``SanguineError/cancelled`` if the task is
     ///   cancelled, and ``SanguineError/closed`` if the client is closed.
     func wait<Plan: Sendable>(
         _ prepare: (State) -> Plan,
@@ -181,12 +182,12 @@ final class Parts<State: PartsState>: Sendable {
 
     // MARK: - Life
 
-    /// Another user is there, or none.
+    /// Switches to another user or to none.
     ///
     /// - Parameters:
     ///   - user: The other user's partition.
-    ///   - device: What takes the place of the device's; `nil` if that stays.
-    /// - Returns: What is to be done under no lock.
+    ///   - device: The new device partition; `nil` if it stays.
+    /// - Returns: Work that the caller must do under no lock.
     func change(to user: Partition, device: Partition?) -> Delivery {
         let ending = guarded.withLock { guarded -> Delivery? in
             guard let next = audience == .user ? user : device, guarded.partition !== next
@@ -201,7 +202,7 @@ final class Parts<State: PartsState>: Sendable {
     /// Whether a part is being fetched.
     var isUnderWay: Bool { guarded.withLock { !$0.flights.isEmpty } }
 
-    /// Ends all that is under way.
+    /// Ends all requests.
     func close() {
         let ending = guarded.withLock { guarded in
             guarded.isClosed = true
@@ -216,7 +217,7 @@ final class Parts<State: PartsState>: Sendable {
         _ prepare: (State) -> Plan?,
         _ event: (inout Guarded, Plan) -> Actions?
     ) -> Bool {
-        // A function of its own: a copy of the state that lived on would have the next change of it
+        // A separate function: a copy of the state that stayed alive would make the next change
         // copy all rows.
         func prepared() -> (plan: Plan, revision: UInt64)? {
             let (state, revision) = guarded.withLock { ($0.state, $0.revision) }
@@ -241,7 +242,7 @@ final class Parts<State: PartsState>: Sendable {
         }
     }
 
-    // Under the lock; what it returns must be done outside of it.
+    // Called under the lock; the result must be called outside of it.
     private func perform(_ actions: Actions, in guarded: inout Guarded) -> Delivery {
         if actions.hasNewBase { guarded.revision += 1 }
         let cancelled = actions.cancel.compactMap { guarded.flights.removeValue(forKey: $0)?.task }
@@ -269,7 +270,7 @@ final class Parts<State: PartsState>: Sendable {
 
     private func launch(_ request: State.Request, _ partition: Partition) -> Flight {
         let priority = RequestPriority(request.priority)
-        // Detached: a flight belongs to all its callers, so it has the cancellation of none.
+        // Detached: a request belongs to all its callers, so no caller's cancellation may end it.
         let task = Task.detached(priority: Task.currentPriority) { [weak self] in
             let pilot = self?.pilot.withLock { $0 }
             await pilot?(request, priority, partition)

@@ -1,29 +1,28 @@
 import SanguineModel
 import Synchronization
 
-/// What brings the value of an entry in parts, as the cache knows it.
+/// The source of an entry that is fetched in parts, as the cache sees it.
 protocol PartedSource: AnyObject, Sendable {
-    /// Another user is there, or none.
+    /// Switches to another user or to none.
     ///
-    /// - Returns: What is to be done under no lock.
+    /// - Returns: Work that the caller must do under no lock.
     func change(to user: Partition, device: Partition?) -> Delivery
 
     /// Whether a part is being fetched.
     var isUnderWay: Bool { get }
 
-    /// The client is closed.
+    /// Ends all requests: the client is closed.
     func close()
 }
 
-/// The sources of the entries that come in parts, one for each key and type.
+/// The sources of the entries that are fetched in parts, one for each key and type.
 ///
-/// Of two types under one key the cache tells both: only one of them gets values.
+/// With two types under one key the cache notifies both, but only one of them gets values.
 ///
-/// Whoever uses a source, and its flights, keep it alive; and so does this table with those that
-/// were used last.
+/// A source is kept alive by its users, by its requests, and by this table if it was used recently.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held over no call of a source, and not while
-/// one goes.
+/// Mutable state: `guarded`, by its mutex, which is held neither during a call of a source nor
+/// while one is released.
 final class PartsTable: Sendable {
     private struct Weak {
         weak let source: (any PartedSource)?
@@ -36,17 +35,17 @@ final class PartsTable: Sendable {
 
     private struct Guarded {
         var sources: [Slot: Weak] = [:]
-        /// Those used last, the latest at the end.
+        /// The sources that were used last, the latest at the end.
         var recent: [any PartedSource] = []
-        /// How many may stand there before those that have gone are swept out.
+        /// The size at which released sources are removed from the table.
         var sweepAt: Int
-        /// Who is there now.
+        /// The current user's partition.
         var user: Partition?
-        /// What has taken the place of the device's partition, if anything has.
+        /// The replacement of the device's partition, if any.
         var device: Partition?
         var isClosed = false
 
-        /// Returns the one that is let go.
+        /// Records a use; returns the source that is no longer kept alive.
         mutating func use(
             _ source: any PartedSource,
             _ slot: Slot,
@@ -70,20 +69,20 @@ final class PartsTable: Sendable {
     private let limit: Int
     private let guarded: Mutex<Guarded>
 
-    /// - Parameter limit: How many are kept alive that nobody may use at the moment.
+    /// - Parameter limit: The number of sources that are kept alive without a user.
     init(limit: Int) {
         self.limit = limit
         guarded = Mutex(Guarded(sweepAt: limit * 2))
     }
 
-    /// The source of that key; made if there is none.
+    /// Returns the source of that key, and creates it if there is none.
     func source<Source: PartedSource>(_ key: QueryKey, _ make: () -> Source) -> Source {
         if let known: Source = find(key) { return known }
         let made = make()
-        // Another thread may have made one meanwhile.
+        // Another thread may have created one meanwhile.
         let source = find(key, or: made) ?? made
         let (user, device, isClosed) = guarded.withLock { ($0.user, $0.device, $0.isClosed) }
-        // It may have been made for the user before.
+        // It may have been created for the previous user.
         if let user { source.change(to: user, device: device)() }
         if isClosed { source.close() }
         return source
@@ -99,7 +98,7 @@ final class PartsTable: Sendable {
         return found
     }
 
-    /// How many live, for tests.
+    /// The number of live sources, for tests.
     var count: Int { live.count }
 
     /// Whether a part of any of them is being fetched.
@@ -109,12 +108,12 @@ final class PartsTable: Sendable {
         guarded.withLock { $0.sources.values.compactMap(\.source) }
     }
 
-    /// Another user is there: nothing of the former one stays.
+    /// Switches to another user; no data of the previous one stays.
     ///
     /// - Parameters:
     ///   - user: The other user's partition.
-    ///   - device: What takes the place of the device's; `nil` if that stays.
-    /// - Returns: What is to be done under no lock.
+    ///   - device: The new device partition; `nil` if it stays.
+    /// - Returns: Work that the caller must do under no lock.
     func change(to user: Partition, device: Partition?) -> Delivery {
         guarded.withLock { guarded in
             guarded.user = user
@@ -124,7 +123,7 @@ final class PartsTable: Sendable {
         return { for ending in endings { ending() } }
     }
 
-    /// Ends all that is under way; sources that are made from now on are closed.
+    /// Ends all requests; sources created later are closed.
     func close() {
         let released = guarded.withLock { guarded in
             guarded.isClosed = true

@@ -5,9 +5,9 @@ import Synchronization
 // MARK: - Flights
 
 extension QueryCache {
-    /// Runs one flight to its end.
+    /// Runs one fetch to its end.
     ///
-    /// Called by the entry's task alone.
+    /// Called only by the entry's task.
     func fly(
         _ query: ErasedQuery,
         flight: UInt64,
@@ -24,7 +24,7 @@ extension QueryCache {
                 return await partition.attempts.fetch(plan, priority: priority, query.fetch)
             }
             if let refusal = partition.attempts.refusal { return .failure(refusal) }
-            // It has attempts, and a time for them, of its own.
+            // The source limits its own attempts and their time.
             return await source.fetched(by: partition.attempts.request(plan, priority))
         }
         switch outcome {
@@ -40,7 +40,7 @@ extension QueryCache {
         }
     }
 
-    /// Fetches, and counts it as a flight.
+    /// Runs a fetch and records it in the metrics.
     func counted<Value: Sendable>(
         _ plan: FetchPlan,
         by counters: NamedMetrics?,
@@ -68,7 +68,7 @@ extension QueryCache {
     ) {
         var answer = box
         entries.transact(query, answer: .success(answer)) { ground -> Entries.Change?? in
-            // Without one the held value stays: what is new in the other cannot be told.
+            // Without a new base the held value stays: the newer parts of the other are unknown.
             let landing = entries.fetchedBase(box, of: query, askedAt: flight, over: ground)
             let change = landing.map { ground.taking($0) }
             answer = change?.shown ?? ground.value?.shown ?? box
@@ -130,7 +130,7 @@ extension QueryCache {
         }
     }
 
-    /// Answers the caller at once, or when the flight under way or the next one ends.
+    /// Answers the caller at once, or when the current fetch or the next one ends.
     func join(
         _ query: ErasedQuery,
         as waiter: UInt64,
@@ -148,11 +148,11 @@ extension QueryCache {
                 answer = .failure(.conflictingQuery(name: query.name))
                 return nil
             }
-            // Callers share it: no reference is counted in vain.
+            // Callers share the query: assigning the same one would only cost reference counting.
             if entry.query !== query { entry.query = query }
             guarded.table.use(entry)
             if !refreshing, let box = entry.box {
-                // What has landed since the clock was asked is not from the future.
+                // A value that landed after the clock was read is not from the future.
                 guard let now, entry.state.held.map({ $0.asOf <= now }) ?? true || isLast else {
                     mustAskClock = true
                     return nil
@@ -169,10 +169,10 @@ extension QueryCache {
             isWaiting = true
             raised = entry.want(priority)
             let actions = entry.state.join(waiter: waiter, nextFlight: guarded.nextNumber())
-            // Who joins a flight changes nothing that anybody is to be told.
+            // Joining a running fetch changes nothing that observers see.
             return actions.start == nil ? nil : actions
         }
-        // The app's clock, so under no lock; and not asked where there is no value to be fresh.
+        // The app's clock is read under no lock, and only where there is a value to judge.
         if mustAskClock {
             return join(
                 query,
@@ -188,7 +188,7 @@ extension QueryCache {
         raised?.raise(to: priority)
     }
 
-    /// A caller gives up.
+    /// Removes a caller that gave up.
     func leave(_ query: ErasedQuery, _ waiter: UInt64) {
         entries.change(query) { entry, _ in entry.state.leave(waiter: waiter) }
     }

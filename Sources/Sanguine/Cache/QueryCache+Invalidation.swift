@@ -3,19 +3,19 @@ import SanguineModel
 import Synchronization
 
 extension QueryCache {
-    /// What is held, in memory and on disk, no longer counts as fresh.
+    /// Marks the query's value as stale, in memory and on disk.
     func invalidate<Value>(_ query: ValueQuery<Value>) { entries.invalidate(query.erased) }
 
-    /// Everything that the scope covers no longer counts as fresh, in memory and on disk.
+    /// Marks everything in the scope as stale, in memory and on disk.
     ///
-    /// Costs the same however many entries there are: see ``InvalidationMarks``. What is observed
-    /// is fetched again at once.
+    /// Costs the same however many entries there are: see ``InvalidationMarks``. Observed entries
+    /// are fetched again at once.
     func invalidate(_ scope: InvalidationMarks.Scope) {
         var marks: [(writer: EntryWriter, mark: EntryWriter.Mark)] = []
         entries.changeSeveral {
             for (writer, mark) in marks { writer.journal(mark) }
         } _: { guarded in
-            // In one step with the memory: between two a landing would write a fresh old row.
+            // In one step with the memory: between two, a fetch could write an old row as fresh.
             marks = guarded.writers.compactMap { writer in
                 writer.markStale(scope).map { (writer, $0) }
             }
@@ -31,10 +31,10 @@ extension QueryCache {
         for (writer, _) in marks where writer.isBehind { writer.flush() }
     }
 
-    /// Entries whose policy names the event no longer count as fresh; observed ones are fetched.
+    /// Marks entries whose policy names the event as stale, and fetches observed ones.
     ///
-    /// Entries on disk alone are not touched: they are judged when they are read. Nor is, at a
-    /// midnight, what was fetched since.
+    /// Entries that are only on disk do not change: they are judged when they are read. At
+    /// midnight, values fetched since then stay fresh.
     func invalidate(event: RefetchEvents) {
         let now = clock.now()
         entries.changeSeveral { guarded in
@@ -53,7 +53,7 @@ extension QueryCache {
         }
     }
 
-    /// Fetches an observed entry again although it may be fresh, as polling does.
+    /// Fetches an observed entry again even if it is fresh, as polling does.
     func refetch(_ key: QueryKey) {
         entries.changeSeveral { guarded in
             guard let entry = guarded.table[key] else { return [] }
@@ -62,12 +62,12 @@ extension QueryCache {
         }
     }
 
-    /// Whether anybody observes one of the entries.
+    /// Returns whether one of the entries is observed.
     func isObserved(anyOf keys: Set<QueryKey>) -> Bool {
         entries.guarded.withLock { !$0.table.observed.isDisjoint(with: keys) }
     }
 
-    /// Forgets what may no longer be shown, in memory and on disk.
+    /// Removes entries that may no longer be shown, in memory and on disk.
     func sweep() {
         let now = clock.now()
         let writers = entries.guarded.withLock { guarded in
@@ -81,7 +81,7 @@ extension QueryCache {
         for writer in writers { writer.removeEntries(keptUntil: now) }
     }
 
-    // Under the lock.
+    // Called under the lock.
     private func refetch(
         in guarded: inout Entries.Guarded,
         generation: UInt64,

@@ -4,20 +4,21 @@ import Synchronization
 // MARK: - Users
 
 extension QueryCache {
-    /// Puts another user's partition in the place of the present one, and ends what is under way
-    /// for that.
+    /// Replaces the current user's partition, and ends everything in progress for the previous
+    /// user.
     ///
-    /// When this returns, nothing of before can be seen. Who observes goes on with the new user.
+    /// When this returns, the previous user's data is no longer visible. Observers continue with
+    /// the new user.
     ///
     /// - Parameters:
-    ///   - user: The other user's.
-    ///   - device: What takes the place of the device's partition; nothing of that can be seen any
-    ///     more either. Default: it stays.
-    /// - Returns: What is to be done under no lock.
+    ///   - user: The new user's partition.
+    ///   - device: The new device partition; the data of the old one is no longer visible either.
+    ///     Default: the device partition stays.
+    /// - Returns: Work that the caller must do under no lock.
     func change(to user: Partition, device: Partition? = nil) -> @Sendable () -> Void {
         entries.begin(user)
         if let device { entries.begin(device) }
-        // What comes in parts first: what is observed is fetched through it.
+        // Part sources first: observed entries are fetched through them.
         let parts = [lists, stretches].map { $0.change(to: user, device: device) }
         let endings = entries.guarded.withLock { guarded -> [Entries.Ending] in
             guard !guarded.isClosed else { return [] }
@@ -29,7 +30,7 @@ extension QueryCache {
                 for entry in guarded.table.all { Entries.sync(entry, with: guarded.marks) }
                 guarded.marks.forget()
             }
-            // Operations are the user's, whosoever the values are.
+            // Operations belong to the user, even if the values they change do not.
             guarded.effects = EffectTable()
             guarded.unremoved = []
             return guarded.table.all.compactMap { entry in
@@ -54,7 +55,7 @@ extension QueryCache {
         }
     }
 
-    // Under the lock.
+    // Called under the lock.
     private func wipe(
         _ entry: Entry,
         for partition: Partition,
@@ -67,10 +68,10 @@ extension QueryCache {
         return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.userChanged))
     }
 
-    /// Allows a fetch to sign the present user in: the app asks for a value.
+    /// Allows a fetch to sign the current user in: the app asks for a value.
     func allowSignIn() { entries.guarded.withLock { $0.user }.allowSignIn() }
 
-    /// Fetches what is observed and not known: it has become known who the user is.
+    /// Fetches observed entries without a value, once the user has been identified.
     func userIsKnown() {
         entries.changeSeveral { guarded in
             guarded.table.observed.compactMap { key in
@@ -86,7 +87,7 @@ extension QueryCache {
         }
     }
 
-    /// Ends all that is under way, and writes what waits to be written.
+    /// Ends everything in progress and writes pending values.
     func close() {
         lists.close()
         stretches.close()

@@ -2,19 +2,19 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// The values of all queries, and the way to newer ones.
+/// Caches query results and fetches new ones.
 ///
-/// ``Entries`` has what is known; this fetches what is not, or no longer counts as fresh.
+/// ``Entries`` holds the cached values; this class fetches values that are missing or stale.
 ///
-/// Invariant: one flight per key at a time, in a task of its own.
+/// Invariant: there is one fetch per key at a time, in a task of its own.
 ///
-/// Mutable state: that of ``entries``, ``lists`` and ``stretches``, and a counter. Generic at its
-/// rim alone: see ``ErasedQuery``.
+/// Mutable state: that of ``entries``, ``lists`` and ``stretches``, and a counter. Only the
+/// outermost methods are generic: see ``ErasedQuery``.
 final class QueryCache: Sendable {
     let entries: Entries
-    /// What brings lists, by their keys.
+    /// The sources of lists, by key.
     let lists = PartsTable(limit: PageLimits.listsKept)
-    /// What brings values by days or numbers.
+    /// The sources of values that are fetched by days or numbers, by key.
     let stretches = PartsTable(limit: RangeLimits.keepers)
     private let lastWaiter = Atomic<UInt64>(0)
 
@@ -43,7 +43,7 @@ final class QueryCache: Sendable {
 
     // MARK: - Reading
 
-    /// The value in memory or, at the first use, on disk; whatever its age.
+    /// Returns the value from memory or, at the first use, from disk, whatever its age.
     func cached<Value>(_ query: ValueQuery<Value>) -> Value? {
         cached(query.erased)?.value(as: Value.self)
     }
@@ -61,7 +61,7 @@ final class QueryCache: Sendable {
         return box ?? restored(query)
     }
 
-    // What the first look-up of a value finds on disk.
+    // Looks the value up on disk, and counts a hit or a miss.
     private func restored(_ query: ErasedQuery) -> ValueBox? {
         let box = entries.restoredGround(of: query).value?.shown
         let counters = entries.metrics.named(query.name)
@@ -69,7 +69,7 @@ final class QueryCache: Sendable {
         return box
     }
 
-    /// Value, age and the state of the network, in one piece.
+    /// Returns value, age and network state as of one moment.
     func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         snapshot(of: query.erased).state(of: Value.self)
     }
@@ -85,14 +85,14 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// Whether the value counts as true without asking again.
+    /// Returns whether the value can be used without a fetch.
     func isFresh<Value>(_ query: ValueQuery<Value>) -> Bool {
         entries.restoredGround(of: query.erased).isFresh
     }
 
-    /// The value, fetched first unless it is fresh; always fetched if that is demanded.
+    /// Returns the value, and fetches it first unless it is fresh or if `refreshing` is set.
     ///
-    /// A flight that is under way is raised to the priority, which is the policy's by default.
+    /// Raises a fetch in progress to the priority. Default: the policy's priority.
     nonisolated(nonsending) func value<Value>(
         of query: ValueQuery<Value>,
         refreshing: Bool = false,
@@ -120,7 +120,7 @@ final class QueryCache: Sendable {
         }
     }
 
-    /// The present state at once, then every change; only the newest waits for a slow reader.
+    /// Returns the current state followed by every change; a slow reader gets only the newest.
     func updates<Value>(of query: ValueQuery<Value>) -> AsyncStream<ValueSnapshot<Value>> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: ValueSnapshot<Value>.self,
@@ -138,12 +138,12 @@ final class QueryCache: Sendable {
         return stream
     }
 
-    /// Tells the observer the present state at once, then every change.
+    /// Notifies the observer of the current state at once, and then of every change.
     ///
-    /// It is told under no lock, by one thread at a time, and must return at once.
+    /// The observer is called under no lock, by one thread at a time, and must return at once.
     ///
-    /// - Returns: The number to leave with, or `nil` if the client is closed or the query is in
-    ///   conflict with another.
+    /// - Returns: The observer's number for ``unobserve(_:_:)``, or `nil` if the client is closed
+    ///   or another query uses the key with another type.
     func observe<Value>(
         _ query: ValueQuery<Value>,
         _ observer: TypedEntry<Value>.Observer
@@ -179,15 +179,16 @@ final class QueryCache: Sendable {
 
     // MARK: - Writing
 
-    /// Sets a value as if a flight had brought it.
+    /// Sets a value as if a fetch had returned it.
     ///
-    /// A flight that is under way does not overwrite it.
+    /// A fetch in progress does not overwrite it.
     ///
     /// - Parameters:
     ///   - value: The new value.
-    ///   - query: Whose value it is.
-    ///   - partition: The partition for which it is true. Default: the present one.
-    /// - Returns: Whether it was taken: not if its partition is gone, or the client is closed.
+    ///   - query: The query of the value.
+    ///   - partition: The partition that the value belongs to. Default: the current one.
+    /// - Returns: Whether the value was stored: not if its partition is gone or the client is
+    ///   closed.
     @discardableResult
     func set<Value>(
         _ value: Value,
@@ -197,21 +198,22 @@ final class QueryCache: Sendable {
         let box = ValueBox.of(value)
         var partition = partition
         return set(query.erased) { ground in
-            // Whoever is there at first: if they leave meanwhile, the value is not the next one's.
+            // The user at the first attempt: if they sign out meanwhile, the next user must not get
+            // the value.
             if partition == nil, ground.isPresent { partition = ground.partition }
             return ground.partition === partition ? box : nil
         }
     }
 
-    /// Sets what is made of the entry as it is; it is made again if the entry is changed or
-    /// invalidated meanwhile.
+    /// Sets a value that is computed from the entry, and computes it again if the entry is changed
+    /// or invalidated meanwhile.
     ///
     /// - Parameters:
-    ///   - query: Whose value it is.
-    ///   - isJudged: Whether it matters to `make` if the value is fresh. Default: no.
-    ///   - commit: Is called in the step in which the value is taken, under the lock.
-    ///   - make: Makes it, under no lock; `nil` to leave the entry as it is.
-    /// - Returns: Whether it was taken.
+    ///   - query: The query of the value.
+    ///   - isJudged: Whether `make` uses the value's freshness. Default: no.
+    ///   - commit: Called under the lock, in the step that stores the value.
+    ///   - make: Computes the value under no lock; returns `nil` to leave the entry as it is.
+    /// - Returns: Whether the value was stored.
     @discardableResult
     func set(
         _ query: ErasedQuery,
@@ -238,10 +240,10 @@ final class QueryCache: Sendable {
 
     /// Changes the cached value, if there is one, in one step.
     ///
-    /// It is as old and as stale as it was. The body is given the value without the effects of
-    /// operations, and what is returned is what is shown: the changed value with them.
+    /// The value's age and freshness stay. The body gets the value without the effects of
+    /// operations; the method returns the value as it is shown, with them.
     ///
-    /// Of two simultaneous changes the second sees the first: its body is called once more.
+    /// If two changes run at once, the second body is called again with the result of the first.
     func update<Value>(_ query: ValueQuery<Value>, _ body: (inout Value) -> Void) -> Value? {
         entries.restore(query.erased)
         var shown: ValueBox?
@@ -252,7 +254,7 @@ final class QueryCache: Sendable {
             shown = change.shown
             return change
         } commit: { change, entry, guarded in
-            // A flight from before must not overwrite it.
+            // An earlier fetch must not overwrite it.
             guard let held = entry.state.held,
                 let actions = entry.state.amend(generation: guarded.marks.next())
             else { return nil }
@@ -267,17 +269,17 @@ final class QueryCache: Sendable {
         return isTaken ? shown?.value(as: Value.self) : nil
     }
 
-    /// Puts a fuller value in the place of the one that is in memory, without making it newer.
+    /// Replaces the value in memory with a longer one that counts as no newer.
     ///
-    /// For a list that grew at its end: its beginning is as old as it was. The effects that are a
-    /// part of the fuller value end in the same step, so that a restart does not add them again.
+    /// For a list that grew at its end: its first rows are as old as before. Effects that the
+    /// longer value contains end in the same step, so that a restart does not apply them again.
     ///
     /// - Parameters:
-    ///   - query: Whose value it is.
-    ///   - size: What the value costs, in bytes of its JSON: asked for a value that is not stored,
-    ///     so that it is not encoded for that alone.
-    ///   - make: Makes the fuller value of the one without effects and of whose it is, under no
-    ///     lock; `nil` to do nothing.
+    ///   - query: The query of the value.
+    ///   - size: Returns what the value costs, in bytes of its JSON. It measures a value that is
+    ///     not stored, so that it need not be encoded.
+    ///   - make: Makes the longer value from the value without effects and its partition, under no
+    ///     lock; returns `nil` to do nothing.
     func extend<Value>(
         _ query: ValueQuery<Value>,
         size: @escaping @Sendable (Value) -> Int?,

@@ -1,46 +1,46 @@
 import Foundation
 
-/// What a query's value must be.
+/// The requirements on a query's value.
 typealias CacheableValue = Codable & Equatable & Sendable
 
-/// A value of which a part is never shown.
+/// A value with a part that is never shown.
 ///
-/// Equality is about all of it; observers are only interested in the rest.
+/// Equality covers the whole value; observers are notified only of changes to the rest.
 protocol PartlyShown {
-    /// Whether observers would see no difference between the two.
+    /// Returns whether the two values look the same to observers.
     func looksSame(as other: Self) -> Bool
 }
 
 /// A value of any type, behind one pointer.
 ///
-/// So that the cache needs no knowledge of the type: see ``ErasedQuery``.
-// Unchecked because it has a subclass: all that both have is constant.
+/// It lets the cache work without the type: see ``ErasedQuery``.
+// Unchecked because it has a subclass: all properties of both are constant.
 class ValueBox: @unchecked Sendable {
     let type: ObjectIdentifier
 
     fileprivate init(type: ObjectIdentifier) { self.type = type }
 
-    /// Puts a value into a box.
+    /// Wraps a value in a box.
     static func of<Value: CacheableValue>(_ value: Value) -> ValueBox { TypedValueBox(value) }
 
-    /// The value, or `nil` if it is of another type.
+    /// Returns the value, or `nil` if it is of another type.
     func value<Value: CacheableValue>(as type: Value.Type) -> Value? {
         guard self.type == ObjectIdentifier(type) else { return nil }
-        // The type was just compared: a checked cast to a generic class costs a look-up of its own.
+        // The type was just compared: a checked cast to a generic class costs a second look-up.
         return unsafeDowncast(self, to: TypedValueBox<Value>.self).value
     }
 
-    /// Whether the other box has an equal value; runs the app's code.
+    /// Returns whether the other box has an equal value; runs the app's code.
     func isEqual(to other: ValueBox) -> Bool { false }
 
-    /// Whether observers would see no difference between the two; runs the app's code.
+    /// Returns whether the two values look the same to observers; runs the app's code.
     func looksSame(as other: ValueBox) -> Bool { isEqual(to: other) }
 
-    /// The value as JSON, or `nil` if it cannot be encoded; runs the app's code.
+    /// Returns the value as JSON, or `nil` if it cannot be encoded; runs the app's code.
     func encoded() -> Data? { nil }
 }
 
-// Unchecked because its class is; constant as well.
+// Unchecked because its class is; its properties are constant as well.
 private final class TypedValueBox<Value: CacheableValue>: ValueBox, @unchecked Sendable {
     let value: Value
 
