@@ -1,13 +1,13 @@
 import Foundation
 import SanguineModel
 
-/// The balance's state as it is stored: everything but the candidate, which the next fetch
+/// The stored form of the balance's state: everything but the candidate, which the next fetch
 /// replaces.
 ///
-/// It is written before a call is first sent, so that neither a restart nor a kill in the middle of
-/// a call loses its hold.
+/// It is written before a call is first sent, so that neither a restart nor a crash during a call
+/// loses its hold.
 struct BalanceArchive: Codable, Sendable {
-    /// Raise it when a member changes its meaning: archives of other versions are dropped.
+    /// Raise it when the meaning of a member changes: archives of other versions are dropped.
     static let version = 2
 
     private let version: Int
@@ -34,9 +34,9 @@ struct BalanceArchive: Codable, Sendable {
         self = archive
     }
 
-    /// Whether it is of this version.
+    /// Whether the archive is of this version.
     var isReadable: Bool { version == Self.version }
 
-    /// The archive as bytes.
+    /// Returns the archive as JSON.
     func encoded() throws -> Data { try JSONEncoder().encode(self) }
 }

@@ -3,52 +3,53 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// The source of the balance's entry, and of the quotas': what the server says, and one user's
-/// calls on top of it.
+/// The source of the entries for balance and quotas: the server's numbers, adjusted by one user's
+/// calls.
 ///
-/// ``SpendingState`` decides; this stores, fetches, and sees calls through that wait for a balance.
-/// Whatever comes after the user's end is ignored.
+/// ``SpendingState`` decides; this class stores, fetches, and waits until every call has a balance
+/// that contains it. Events after the user's end are ignored.
 ///
 /// Invariants:
 ///
 /// 1. The stored state never gets older. A call's request is stored and removed with the call.
-/// 2. While calls wait for a balance and the user is there, a fetch is under way or one is
-///    scheduled: a hold that nobody answers does not stay on the screen.
+/// 2. While calls wait for a balance and the user is signed in, a fetch is in progress or
+///    scheduled: a hold without an answer does not stay on the screen.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over I/O or over the cache. The stored state,
-/// by `stored`, which is held over the write: callers that wait for it find their change written.
+/// Mutable state: `guarded`, by its mutex, never held during I/O or a call of the cache. The stored
+/// state, by `stored`, which is held during the write: callers that wait for it find their change
+/// written.
 final class BalanceKeeper: EntrySource {
     static let stateName = "balance"
 
-    /// What the cache does for the source.
+    /// The source's callbacks into the cache.
     struct Handlers: Sendable {
         /// Shows the newest value.
         var changed: @Sendable () -> Void
-        /// Has a query fetched, although it may be fresh; returns why that failed.
+        /// Fetches a query even if it is fresh; returns the error if that fails.
         var refresh: @Sendable (ErasedQuery) async -> SanguineError?
     }
 
     private struct Guarded {
         var state: SpendingState
         var handlers: Handlers?
-        /// Fetches for the calls that wait for a balance.
+        /// A fetch for the calls that wait for a balance.
         var settling: Task<Void, Never>?
-        /// Waits to do so again.
+        /// The delay before the next such fetch.
         var waiting: Task<Void, Never>?
-        /// Whether a call ended while that fetch was under way, so that it may not be in it.
+        /// Whether a call ended during that fetch, so that the result may not contain it.
         var mustSettleAgain = false
-        /// How many fetches in a row have left calls unsettled.
+        /// The number of consecutive fetches that left calls unsettled.
         var vainFetches = 0
-        /// Waits for the moment at which a quota's next day begins.
+        /// A task that waits for the start of a quota's next day.
         var turning: (moment: Timestamp, task: Task<Void, Never>)?
         /// Why nothing changes any more.
         var ending: SanguineError?
-        /// Counts changes; says what is stored, and what is shown.
+        /// Counts changes, to tell what is stored and what is shown.
         var revision: UInt64 = 1
-        /// The requests of open calls that are not on disk yet, by their keys.
+        /// The requests of open calls that are not on disk yet, by key.
         var requests: [String: Data] = [:]
 
-        /// What is to be written with the state, and the keys of all calls with a request.
+        /// Returns the requests to write with the state, and the keys of all calls with a request.
         mutating func unwrittenRequests() -> (requests: [String: Data], open: Set<String>) {
             let open = state.calls.withRequests
             requests = requests.filter { open.contains($0.key) }
@@ -69,7 +70,7 @@ final class BalanceKeeper: EntrySource {
     private let configuration: SanguineClient.Configuration
     private let zone: @Sendable () -> TimeZone
 
-    /// Restores what an earlier process left for the user.
+    /// Restores the state that an earlier process left for the user.
     init(
         configuration: SanguineClient.Configuration,
         store: ClientStore,
@@ -86,20 +87,20 @@ final class BalanceKeeper: EntrySource {
         guarded = Mutex(Guarded(state: state))
     }
 
-    /// Has the cache told from now on.
+    /// Sets the callbacks into the cache.
     func onChange(_ handlers: Handlers) {
         guarded.withLock { $0.handlers = handlers }
         turnQuotas()
         guarded.withLock { waitForTurn(&$0) }
     }
 
-    /// The last balances that the server gave, the newest last.
+    /// The last balances from the server, the newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.balance.history } }
 
-    /// Our calls that the base does not contain, for tests and diagnosis.
+    /// The calls of this device that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
 
-    /// The calls whose answers the app has not read, with what was asked.
+    /// The calls whose answers the app has not read, with their requests.
     ///
     /// Reads the disk.
     var openCalls: [OpenCall] {
@@ -111,7 +112,7 @@ final class BalanceKeeper: EntrySource {
         }
     }
 
-    /// The body of a call's request; `nil` if it is not kept.
+    /// Returns the body of a call's request; `nil` if it is not kept.
     func request(of key: String) throws(StoreError) -> Data? {
         if let unwritten = guarded.withLock({ $0.requests[key] }) { return unwritten }
         return try store.state(Self.requestName(key))
@@ -119,24 +120,24 @@ final class BalanceKeeper: EntrySource {
 
     private static func requestName(_ key: String) -> String { "call \(key)" }
 
-    /// Those calls without what was asked.
+    /// The calls whose answers the app has not read, without their requests.
     var calls: [OpenCall] { guarded.withLock { $0.state.calls.calls } }
 
-    /// The call of that key whose answer the app has not read.
+    /// Returns the call of that key, if the app has not read its answer.
     func openCall(_ key: String) -> OpenCall? { guarded.withLock { $0.state.calls[key] } }
 
-    /// What the next call of a function will probably cost.
+    /// Predicts the cost of a function's next call.
     func prediction(of function: String, _ terms: SpendingState.Terms) -> PredictedCost {
         guarded.withLock { $0.state.prediction(of: function, terms) }
     }
 
-    /// The user's account has become known.
+    /// Records the user's account.
     func signedIn(_ account: Identifier) {
         change { $0.state.signedIn(account) }
         persist()
     }
 
-    /// Ends all waiting; nothing changes any more.
+    /// Ends all waiting, after which nothing changes.
     func end(_ reason: SanguineError) {
         guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
@@ -148,16 +149,16 @@ final class BalanceKeeper: EntrySource {
         }
     }
 
-    /// Writes what has changed since the last write.
+    /// Writes changes since the last write.
     ///
-    /// Durable when it returns, unless that fails: then it is logged.
+    /// They are durable when this returns; a failure is logged.
     func persist() {
         do {
             try write()
         } catch .closed {
-            // The user has left meanwhile.
+            // The user has signed out meanwhile.
         } catch {
-            // The number stays right in this process; the next fetch repairs a later one's.
+            // The number stays right in this process; after a restart the next fetch corrects it.
             configuration.logger.error(
                 "The balance could not be stored.",
                 metadata: ["reason": "\(error)"]
@@ -165,7 +166,7 @@ final class BalanceKeeper: EntrySource {
         }
     }
 
-    /// As ``persist()``, for a caller who goes on only with what is stored.
+    /// Like ``persist()``, but throws, for a caller that continues only if the state is stored.
     func write() throws(StoreError) {
         try stored.withLock { stored throws(StoreError) in
             let (revision, archive, requests, open, isOver) = guarded.withLock { guarded in
@@ -186,7 +187,7 @@ final class BalanceKeeper: EntrySource {
         }
     }
 
-    /// The one door through which anything changes.
+    /// Makes a change; nothing changes in any other way.
     @discardableResult
     private func change<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
         let (outcome, handlers) = guarded.withLock { guarded in
@@ -203,7 +204,7 @@ final class BalanceKeeper: EntrySource {
 // MARK: - Days
 
 extension BalanceKeeper {
-    /// Begins the days of quotas that have come; for each read, and when the moment has come.
+    /// Starts the new days of quotas; called before each read and when a day begins.
     func turnQuotas() {
         let (now, zone) = (configuration.clock.now(), zone())
         let isDue = guarded.withLock { guarded in
@@ -212,7 +213,7 @@ extension BalanceKeeper {
         if isDue { change { $0.state.turnQuotas(at: now, in: zone) } }
     }
 
-    /// Schedules the notification of observers for the moment at which a quota's next day begins.
+    /// Schedules the notification of observers for the start of a quota's next day.
     private func waitForTurn(_ guarded: inout Guarded) {
         let moment = guarded.handlers == nil ? nil : guarded.state.quotas.turnsAt
         guard moment != guarded.turning?.moment else { return }
@@ -220,7 +221,8 @@ extension BalanceKeeper {
         guarded.turning = moment.map { moment in
             let (clock, delay) = (configuration.clock, configuration.delay)
             let task = Task { [weak self] in
-                // The two clocks differ by a little; by more, and the next read sees to it.
+                // The two clocks differ slightly. If they differ more, the next read starts the
+                // day.
                 for _ in 0..<3 where clock.now() < moment {
                     let left = moment - clock.now()
                     guard (try? await delay.sleep(for: left)) != nil else { return }
@@ -235,7 +237,8 @@ extension BalanceKeeper {
 // MARK: - Feed
 
 extension BalanceKeeper {
-    /// The feed has a balance: the base, unless calls of ours are in flight that it may have in it.
+    /// Records a balance from the feed: it becomes the base unless it may contain calls in
+    /// progress.
     func received(_ balance: Balance, _ epoch: Epoch? = nil) {
         let now = configuration.clock.now()
         change { guarded in
@@ -246,15 +249,15 @@ extension BalanceKeeper {
         settle()
     }
 
-    /// All quotas have become known.
+    /// Records the list of all quotas.
     func received(_ quotas: [Quota]) {
         let now = configuration.clock.now()
         change { $0.state.fetched(quotas, head: nil, at: now) }
     }
 
-    /// The feed has a quota.
+    /// Records a quota from the feed.
     ///
-    /// - Returns: Whether it is one of those that are known.
+    /// - Returns: Whether the quota is a known one.
     func received(_ quota: Quota, head: Int64, _ epoch: Epoch? = nil) -> Bool {
         let now = configuration.clock.now()
         let isKnown = change { guarded in
@@ -280,7 +283,7 @@ extension BalanceKeeper {
         }
     }
 
-    /// The quotas, as the user sees them.
+    /// The quotas, as they are shown to the user.
     func presentQuotas() -> SourcedValue {
         guarded.withLock { guarded in
             SourcedValue(
@@ -294,7 +297,7 @@ extension BalanceKeeper {
 
     /// Fetches the quotas.
     ///
-    /// All of it takes at most ``ClientLimits/readTimeout``.
+    /// Takes at most ``ClientLimits/readTimeout`` in all.
     func fetchQuotas(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.readTimeout, on: configuration.delay)
         try await fetching { () throws(SanguineError) in
@@ -315,11 +318,11 @@ extension BalanceKeeper {
         }
     }
 
-    /// Fetches the balance, again if need be.
+    /// Fetches the balance, several times if necessary.
     ///
-    /// A first answer may be ambiguous: a call began meanwhile, too many are open to ask about at
-    /// once, or it is of a new epoch, in which settled calls are asked about again. All of it takes
-    /// at most ``ClientLimits/balanceTimeout``.
+    /// The first answer may be ambiguous: a call began meanwhile, more calls are open than one
+    /// request may ask about, or a new epoch has begun, in which settled calls are asked about
+    /// again. Takes at most ``ClientLimits/balanceTimeout`` in all.
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
         try await fetching { () throws(SanguineError) in
@@ -344,9 +347,9 @@ extension BalanceKeeper {
         }
     }
 
-    /// Fetches until the body returns `nil`, and as many times more at most as it returns.
+    /// Fetches until the body returns `nil`, at most as many more times as it returns.
     ///
-    /// So an answer of a history that is over is asked for again.
+    /// So a fetch is repeated if its answer belongs to an epoch that is over.
     private func fetching(
         _ fetchOnce: () async throws(SanguineError) -> Int?
     ) async throws(SanguineError) {
@@ -382,7 +385,7 @@ extension BalanceKeeper {
                 var random = configuration.random
                 retries.failed(host, with: error)
                 let delay = schedule.delay(afterFailures: failures, of: error, using: &random)
-                // What would come too late is not taken out of the budget.
+                // A retry that would come too late must not consume retry budget.
                 guard let delay, delay < limit.left,
                     let all = retries.wait(delay, by: schedule, for: host, using: &random),
                     all < limit.left,
@@ -400,7 +403,7 @@ extension BalanceKeeper {
 // MARK: - Settling
 
 extension BalanceKeeper {
-    /// Fetches now, if calls wait for a balance and nothing else brings one.
+    /// Fetches now if calls wait for a balance and no other event will supply one.
     private func settle() {
         guarded.withLock { guarded in
             guard guarded.state.wantsFetch, let refresh = guarded.handlers?.refresh else { return }
@@ -413,7 +416,7 @@ extension BalanceKeeper {
             let isBalance = guarded.state.balance.wantsFetch
             guarded.settling = Task { [weak self, query] in
                 var error = isBalance ? await refresh(query) : nil
-                // The quotas after what the balance has told of the calls.
+                // The quotas come second, with what the balance has settled.
                 if self?.guarded.withLock({ $0.state.quotas.wantsFetch }) ?? false {
                     let other = await refresh(ValueQuery<[Quota]>.quotas.erased)
                     error = error ?? other
@@ -457,7 +460,7 @@ extension BalanceKeeper {
 // MARK: - Calls
 
 extension BalanceKeeper {
-    /// Shows what a call takes, at once.
+    /// Shows the cost of a call that begins.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if too many calls are pending, and
     ///   ``SanguineError/userChanged`` if the user is gone.
@@ -473,21 +476,21 @@ extension BalanceKeeper {
         if let refusal { throw refusal }
     }
 
-    /// A call that has waited for a network is sent: stored when this returns.
+    /// Records that a call that waited for a network is sent; stored when this returns.
     func sends(_ key: String) {
         guard openCall(key)?.state == .waiting else { return }
         change { if $0.ending == nil { $0.state.sends(key) } }
         persist()
     }
 
-    /// Takes in how a call ended, stores it, and fetches if nothing else brings a base.
+    /// Records the end of a call, stores it, and fetches if no other event will supply a base.
     func ended(_ event: (inout SpendingState) -> Void) {
         change { if $0.ending == nil { event(&$0.state) } }
         persist()
         settle()
     }
 
-    /// The app has read how a call has ended: it is not open any more.
+    /// Removes an open call whose result the app has read.
     ///
     /// Written when this returns, off the caller's actor.
     @concurrent func given(_ key: String) async {

@@ -1,37 +1,38 @@
 import OrderedCollections
 import SanguineModel
 
-/// What the client knows of the user's balance, and the only code that decides what they see.
+/// The user's balance, and the only code that decides what is shown of it.
 ///
 ///     visible = base ⊕ pending
 ///
-/// *Base* is the last server balance that was adopted. *Pending* are our own calls that it may not
-/// contain. An answer to one call does not replace the base while others are in flight: whether
-/// their holds are in that number is not known, and guessing makes it dance. Instead the call is
-/// marked as charged, which is exact, and the answer's balance is kept as the *candidate*. A
-/// candidate becomes the base, in one step with everything that it contains leaving the list, once
-/// it is known of each pending call what the candidate has of it:
+/// *Base* is the last server balance that was adopted. *Pending* are this device's calls that it
+/// may not contain. The answer to one call does not replace the base while others are in progress:
+/// it is unknown whether its number contains their holds, and a guess would make the shown number
+/// jump back and forth. Instead the call is marked as charged, which is exact, and the answer's
+/// balance is kept as the *candidate*. A candidate becomes the base, and all calls that it contains
+/// leave the list in the same step, once its content is known for each pending call:
 ///
 /// - its end, if the call is known to have ended at the candidate's number or before;
-/// - what the server said, if the fetch asked about it (`?operations=`);
+/// - the server's statement, if the fetch asked about the call (`?operations=`);
 /// - nothing, if the call began after the candidate was received.
 ///
-/// A call leaves the list only when the base contains its end, or when it never happened. One that
-/// failed after its hold was taken stays too, at no effect, because a balance that is still on its
-/// way may show that hold.
+/// A call leaves the list only when the base contains its end, or when it never took effect. A call
+/// that failed after its hold was placed stays too, without effect, because a balance on its way
+/// may still contain that hold.
 ///
 /// Each method is one event. Nothing here waits, reads a clock or writes; ``BalanceKeeper`` does.
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
-/// 1. The base's number never falls, except by ``reset(account:)`` and ``beginEpoch()``.
+/// 1. The base's number never falls, except by ``reset()`` and ``beginEpoch()``.
 /// 2. No pending call is known to have ended at the base's number or before.
-/// 3. Of a call that ended in the base only a request under way keeps it in the list.
+/// 3. A call whose end the base contains stays in the list only while a request for it is in
+///    progress.
 /// 4. A candidate is newer than the base.
-/// 5. There are at most ``BalanceLimits/pendingCalls`` pending calls, and
-///    ``BalanceLimits/history`` balances in the history.
+/// 5. There are at most ``BalanceLimits/pendingCalls`` pending calls, and ``BalanceLimits/history``
+///    balances in the history.
 struct BalanceState: Sendable {
-    /// Whose balance it is; `nil` until that is known.
+    /// The account of the balance; `nil` until it is known.
     private(set) var account: Identifier?
     private(set) var base: BalanceSnapshot?
     private(set) var candidate: BalanceSnapshot?
@@ -41,12 +42,12 @@ struct BalanceState: Sendable {
     private(set) var history: [RecordedBalance] = []
     private(set) var costs = LearnedCosts()
 
-    /// Creates the state of a client that knows nothing yet.
+    /// Creates the state of a client without data.
     init() {}
 
-    /// Creates the state that an earlier process left.
+    /// Restores the state that an earlier process left.
     ///
-    /// Its calls in flight were cut off, but for those that are sent again.
+    /// Its calls in progress were cut off, except for those that are sent again.
     init(
         restoring archive: BalanceArchive,
         sendingAgain isQueued: (String) -> Bool = { _ in false }
@@ -67,12 +68,12 @@ struct BalanceState: Sendable {
     /// The pending calls, in the order in which they began.
     var calls: [PendingCharge] { Array(pending.values) }
 
-    /// The pending call of that key, or `nil` if it is none, or none any more.
+    /// Returns the pending call of that key, or `nil` if none is pending.
     func call(_ key: String) -> PendingCharge? { pending[key] }
 
     /// Base ⊕ pending, or `nil` if no balance was ever received.
     ///
-    /// Never below zero: a prediction may exceed what is there, and the server refuses such calls.
+    /// Never below zero: a prediction may exceed the balance, and the server refuses such calls.
     var visible: Balance? {
         guard var balance = base?.balance else { return nil }
         for call in pending.values {
@@ -86,8 +87,8 @@ struct BalanceState: Sendable {
 
     /// Whether only a fetch can bring the base up to date.
     ///
-    /// So it is when calls wait for a base and none is in flight whose answer could bring one, or
-    /// when many wait because there is always one in flight.
+    /// So it is if calls wait for a base and no call is in progress whose answer could supply one,
+    /// or if many wait because there is always one in progress.
     var wantsFetch: Bool {
         guard !pending.isEmpty else { return false }
         let waiting = pending.values.count { $0.phase == .waiting }
@@ -96,7 +97,7 @@ struct BalanceState: Sendable {
         return open > (sending == 0 ? 0 : BalanceLimits.answeredCalls)
     }
 
-    /// Whether a fetch brings the base up to date at once: no call is open.
+    /// Whether a fetch brings the base up to date at once, because no call is open.
     var awaitsBase: Bool { wantsFetch && !pending.values.contains(where: \.isAskedAfter) }
 
     /// Whether there is a base, and no newer epoch has begun since.
@@ -110,9 +111,9 @@ struct BalanceState: Sendable {
         return receivedAt <= now && now - receivedAt <= BalanceLimits.freshness
     }
 
-    /// A call begins, before its first request: from now on the user sees its hold.
+    /// Records a call before its first request, which shows its hold to the user.
     ///
-    /// Returns `false`, and changes nothing, if too many are pending.
+    /// Returns `false`, and changes nothing, if too many calls are pending.
     mutating func began(
         _ key: String,
         function: String,
@@ -137,7 +138,7 @@ struct BalanceState: Sendable {
         return true
     }
 
-    /// A call that has waited for a network is sent.
+    /// Records that a call that waited for a network is sent.
     mutating func sends(_ key: String) {
         defer { checkInvariants() }
         guard pending[key]?.phase == .waiting else { return }
@@ -145,13 +146,13 @@ struct BalanceState: Sendable {
         candidate?.traces[key] = .absent
     }
 
-    /// A call was answered.
+    /// Records the answer to a call.
     ///
     /// - Parameters:
-    ///   - key: The call's.
-    ///   - function: Whose cost is learned from it; `nil` if it was before.
-    ///   - answer: What it says of the balance.
-    ///   - now: The time of day.
+    ///   - key: The key of the call.
+    ///   - function: The function whose cost is learned; `nil` if it was learned before.
+    ///   - answer: The answer's statement about the balance.
+    ///   - now: The current time.
     mutating func answered(
         _ key: String,
         function: String?,
@@ -173,12 +174,12 @@ struct BalanceState: Sendable {
         offer(BalanceSnapshot(balance: balance, traces: [:], receivedAt: now))
     }
 
-    /// A call was refused and never took effect.
+    /// Records that a call was refused and never took effect.
     mutating func refused(_ key: String) {
         defer { checkInvariants() }
         guard let call = pending[key] else { return }
         if case .running = call.trace {
-            // The base has a hold for it all the same: only a newer balance shows that it is gone.
+            // The base contains a hold for it all the same: only a newer balance shows its release.
             pending[key]?.phase = .released(head: nil)
         } else {
             pending[key] = nil
@@ -186,51 +187,51 @@ struct BalanceState: Sendable {
         adoptCandidate()
     }
 
-    /// A call failed after its hold was taken, and the hold was released.
+    /// Records that a call failed after its hold was placed, and that the hold was released.
     ///
     /// - Parameters:
-    ///   - key: The call's.
-    ///   - head: The number from which on balances contain the release, if it is known.
+    ///   - key: The key of the call.
+    ///   - head: The first number at which balances contain the release, if it is known.
     mutating func released(_ key: String, head: Int64?) {
         defer { checkInvariants() }
         end(key, .released(head: head))
     }
 
-    /// A call was ended by its owner, at that price.
+    /// Records that the user ended a call, at that price.
     mutating func cancelled(_ key: String, charged: Int64, _ balance: Balance, at now: Timestamp) {
         defer { checkInvariants() }
         pending[key]?.phase = .charged(charged, head: balance.head)
         offer(BalanceSnapshot(balance: balance, traces: [:], receivedAt: now))
     }
 
-    /// A call is known to have ended, at a price that only a newer base tells.
+    /// Records that a call has ended, at a price that only a newer base contains.
     mutating func settled(_ key: String, head: Int64) {
         defer { checkInvariants() }
         end(key, .settled(head: head))
     }
 
-    /// A call will not be sent again, and whether it happened is not known.
+    /// Records that a call will not be sent again and that its outcome is unknown.
     mutating func gaveUp(_ key: String) {
         defer { checkInvariants() }
         end(key, .unanswered)
     }
 
-    /// Takes in what became of a call, unless that is known already.
+    /// Records a call's outcome, unless it is known already.
     private mutating func end(_ key: String, _ phase: PendingCharge.Phase) {
         if pending[key]?.isOpen == true { pending[key]?.phase = phase }
         adoptCandidate()
     }
 
-    /// How many fetches it may take until all open calls were asked about.
+    /// The number of fetches it may take to ask about all open calls.
     var inquiries: Int {
         let open = pending.values.count(where: \.isAskedAfter)
         return max(1, (open + WireLimits.operationsAsked - 1) / WireLimits.operationsAsked)
     }
 
-    /// What the next fetch has to ask about, so that its answer can be adopted.
+    /// Returns the calls that the next fetch must ask about so that its answer can be adopted.
     ///
-    /// First about those of which the candidate does not know: at one number of the feed, several
-    /// fetches together learn of more calls than one may name.
+    /// Calls missing from the candidate come first: several fetches at one number of the feed
+    /// together cover more calls than one may name.
     func inquiry() -> BalanceInquiry {
         let all = pending.values.filter(\.isAskedAfter)
         let known = candidate?.traces ?? [:]
@@ -245,7 +246,7 @@ struct BalanceState: Sendable {
         )
     }
 
-    /// A fetch was answered, in whatever order to others.
+    /// Records a fetched balance; fetches may complete in any order.
     mutating func fetched(_ balance: Balance, for inquiry: BalanceInquiry, at now: Timestamp) {
         defer { checkInvariants() }
         var snapshot = BalanceSnapshot(balance: balance, traces: [:], receivedAt: now)
@@ -258,16 +259,16 @@ struct BalanceState: Sendable {
         offer(snapshot)
     }
 
-    /// The account became known, or another's.
+    /// Records the account.
     ///
-    /// Another's balance and calls are forgotten.
+    /// The balance and calls of another account are forgotten.
     mutating func signedIn(_ id: Identifier) {
         if let account, account != id { reset() }
         account = id
     }
 
-    /// Numbers begin again, in another epoch: the base stays, older than any that comes, and how
-    /// calls have ended must be asked again.
+    /// Begins a new epoch of numbers: the base stays, but counts as older than any later one, and
+    /// the ends of calls must be asked for again.
     mutating func beginEpoch() {
         defer { checkInvariants() }
         base?.balance.head = -1
@@ -282,16 +283,17 @@ struct BalanceState: Sendable {
         }
     }
 
-    /// Forgets everything of the user, as after a sign-out.
+    /// Forgets all data of the user, as after a sign-out.
     ///
-    /// What their calls have cost, too: it says which functions they use, and for how much.
+    /// This includes the costs of their calls, which show the functions they use and how much they
+    /// pay.
     mutating func reset() { self = BalanceState() }
 }
 
 // MARK: - Decisions
 
 extension BalanceState {
-    /// Ends the uncertainty about a call for which no request was under way at the fetch.
+    /// Settles a call for which no request was in progress at the fetch.
     private mutating func reconcile(_ key: String, with snapshot: BalanceSnapshot) {
         guard let call = pending[key], call.isOpen, !call.isSending else { return }
         let head = snapshot.balance.head
@@ -312,12 +314,12 @@ extension BalanceState {
         }
     }
 
-    /// Adopts the snapshot if it can be, else keeps it if it is the newest.
+    /// Adopts the snapshot if possible; otherwise keeps it if it is the newest.
     private mutating func offer(_ snapshot: BalanceSnapshot) {
         if !adopt(snapshot), snapshot.balance.head >= candidate?.balance.head ?? .min {
             var snapshot = snapshot
             if let candidate, candidate.balance.head == snapshot.balance.head {
-                // Of the same number: what is known of one is true of the other.
+                // They have the same number: the traces of one are true of the other.
                 snapshot.traces.merge(candidate.traces) { own, _ in own }
             }
             candidate = snapshot
@@ -333,7 +335,7 @@ extension BalanceState {
         removeContained()
     }
 
-    /// Makes the snapshot the base, in one step with what it contains leaving the list.
+    /// Makes the snapshot the base, and removes the calls that it contains in the same step.
     private mutating func adopt(_ snapshot: BalanceSnapshot) -> Bool {
         if let base, snapshot.balance.head < base.balance.head { return false }
         var traces: [PendingCharge.Trace] = []

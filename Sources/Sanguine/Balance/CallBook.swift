@@ -3,15 +3,16 @@ import SanguineModel
 
 /// The calls whose answers the app has not read, so that it finds them again.
 ///
-/// A call leaves when its answer was read to its end, when it has failed for good, or when the
-/// server no longer keeps its answer. ``KeptTime`` counts the time, so that no key is forgotten too
-/// early when the device's clock jumps. A call that waits for a network stays until it is sent.
+/// A call is removed when its answer was read to the end, when it has failed for good, or when the
+/// server no longer keeps its answer. ``KeptTime`` counts that time, so that no key is forgotten
+/// too early when the device's clock jumps. A call that waits for a network stays until it is sent.
 ///
-/// Invariant: at most ``BalanceLimits/openCalls``; the oldest that needs nothing sent goes first.
+/// Invariant: there are at most ``BalanceLimits/openCalls``; the oldest one that need not be sent
+/// is removed first.
 struct CallBook: Sendable {
     private var book: OrderedDictionary<String, OpenCall> = [:]
 
-    /// The time that has passed, as far as it is sure.
+    /// The time that has certainly passed.
     private(set) var kept = KeptTime()
 
     init() {}
@@ -24,10 +25,10 @@ struct CallBook: Sendable {
     /// The calls, in the order in which they began.
     var calls: [OpenCall] { Array(book.values) }
 
-    /// The keys of those whose requests are stored.
+    /// The keys of the calls whose requests are stored.
     var withRequests: Set<String> { Set(book.values.filter(\.keepsRequest).map(\.key)) }
 
-    /// How many of them are sent until they are answered.
+    /// The number of calls that are sent until they are answered.
     var queued: Int { book.values.count { $0.isQueued && !$0.hasEnded } }
 
     subscript(key: String) -> OpenCall? { book[key] }
@@ -49,24 +50,24 @@ struct CallBook: Sendable {
         book[call.key] = call
     }
 
-    /// A call is not sent again, whether or not its end is known.
+    /// Records that a call is not sent again, whether or not its end is known.
     mutating func leavesQueue(_ key: String) { book[key]?.isQueued = false }
 
-    /// A call that has waited is sent.
+    /// Records that a call that waited is sent.
     mutating func sends(_ key: String) { book[key]?.state = .running }
 
-    /// A call has ended.
+    /// Records that a call has ended.
     ///
     /// - Parameters:
-    ///   - key: The call's.
+    ///   - key: The key of the call.
     ///   - state: How it has ended.
     mutating func ended(_ key: String, _ state: OpenCall.State) { book[key]?.state = state }
 
-    /// The app has read how the call has ended; nothing changes for one that has not.
+    /// Removes a call whose result the app has read, if it has ended.
     mutating func given(_ key: String) {
         if book[key]?.hasEnded == true { book[key] = nil }
     }
 
-    /// There will be no answer.
+    /// Removes a call without an answer.
     mutating func remove(_ key: String) { book[key] = nil }
 }

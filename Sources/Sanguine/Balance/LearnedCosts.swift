@@ -1,16 +1,16 @@
 import SanguineModel
 
-/// What calls of each function have cost of late: how much to show as held for the next one.
+/// The recent costs of each function's calls, which predict the hold of the next one.
 ///
-/// The median of a function's last costs: one that is out of the way moves it by one rank, however
-/// far it is out. Beside each cost stands by how much the prediction had missed it.
+/// The prediction is the median of a function's last costs: an outlier moves it by one rank,
+/// however large it is. Each cost is stored with the error of its prediction.
 ///
 /// Invariants: at most ``BalanceLimits/learnedFunctions`` functions with
 /// ``BalanceLimits/learnedCalls`` costs each; no cost below zero.
 struct LearnedCosts: Hashable, Codable, Sendable {
     private struct Sample: Hashable, Codable, Sendable {
         var cost: Int64
-        /// How far the prediction was from it; `nil` for the first, for which there was none.
+        /// The distance from the prediction; `nil` for the first cost, which had none.
         var error: Int64?
     }
 
@@ -19,7 +19,7 @@ struct LearnedCosts: Hashable, Codable, Sendable {
         var samples: [Sample] = []
         var lastUse: Int64 = 0
 
-        /// The lower of the two in the middle, if there are two.
+        /// The median; the lower of the two in the middle, if there are two.
         var median: Int64? {
             guard !samples.isEmpty else { return nil }
             return samples.map(\.cost).sorted()[(samples.count - 1) / 2]
@@ -29,13 +29,13 @@ struct LearnedCosts: Hashable, Codable, Sendable {
     private var functions: [String: Function] = [:]
     private var uses: Int64 = 0
 
-    /// How many functions are known.
+    /// The number of known functions.
     var count: Int { functions.count }
 
-    /// What a call of the function will probably cost; `nil` if none was made yet.
+    /// Predicts the cost of a call of the function; `nil` if none was made yet.
     func expectedCost(of function: String) -> Int64? { functions[function]?.median }
 
-    /// What is predicted of a function's next call, and how good such predictions were.
+    /// Returns the prediction for a function's next call, and how good such predictions were.
     func prediction(of function: String, orElse declared: Int64) -> PredictedCost {
         let samples = functions[function]?.samples ?? []
         let errors = samples.compactMap(\.error)
@@ -47,7 +47,7 @@ struct LearnedCosts: Hashable, Codable, Sendable {
         )
     }
 
-    /// Takes in what a call has cost.
+    /// Records the cost of a call.
     ///
     /// Amounts that no server may charge are ignored.
     mutating func learn(_ cost: Int64, of name: String) {
@@ -66,18 +66,18 @@ struct LearnedCosts: Hashable, Codable, Sendable {
     }
 }
 
-/// What a call will probably cost, by what such calls have cost before.
+/// The probable cost of a call, from the costs of earlier ones.
 public struct PredictedCost: Hashable, Sendable {
     /// The cost that is shown as held when the next call begins, in the balance's unit.
     ///
-    /// The median of the last calls, or what the function declares as long as there was none.
+    /// The median of the last calls, or the declared cost of the function before the first one.
     public let expected: Int64
-    /// By how much the predictions for those calls have missed on average; `nil` if there was none.
+    /// The mean error of the predictions for those calls; `nil` without any.
     public let meanError: Double?
-    /// How many calls that rests on: at most 32.
+    /// The number of calls that the prediction is based on: at most 32.
     public let count: Int
 
-    /// Creates a prediction, as a fake or a preview needs it.
+    /// Creates a prediction, for a fake or a preview.
     public init(expected: Int64, meanError: Double?, count: Int) {
         self.expected = expected
         self.meanError = meanError

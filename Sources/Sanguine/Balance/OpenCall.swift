@@ -1,7 +1,7 @@
 import Foundation
 public import SanguineModel
 
-/// A call that was begun, and whose answer the app has not read.
+/// A call whose answer the app has not read.
 ///
 /// ```swift
 /// for call in client.openCalls where call.function == Ask.name {
@@ -10,7 +10,7 @@ public import SanguineModel
 /// }
 /// ```
 public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
-    /// Where a call stands, as far as this device knows.
+    /// The state of a call, as far as this device knows.
     public enum State: Hashable, Codable, Sendable {
         /// It waits for a network, and is sent when there is one.
         case waiting
@@ -22,27 +22,27 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
         case failed(Problem)
     }
 
-    /// The idempotency key of the call, by which it is found again.
+    /// The idempotency key of the call, which identifies it in later requests.
     public let key: String
     /// The function's name.
     public let function: String
     /// When it was begun, by the device's clock.
     public let begunAt: Timestamp
-    /// Where it stands.
+    /// The state of the call.
     public internal(set) var state: State
     /// Whether it is sent until it is answered.
     var isQueued: Bool
-    /// Whether its request is too large to be kept for longer than it is sent; `nil` if not.
+    /// Whether its request is too large to be kept once it is sent; `nil` if not.
     let isLarge: Bool?
-    /// How much time the book of calls had counted when it began; `nil` for none.
+    /// The time that ``CallBook`` had counted when it began; `nil` for none.
     var begunAfter: Duration?
-    /// The body of its request; `nil` where it is kept elsewhere, and if it is too large to keep.
+    /// The body of its request; `nil` if it is kept elsewhere, or too large to keep.
     var request: Data?
 
     /// The key.
     public var id: String { key }
 
-    /// Whether its request is stored: to be sent, or to be shown.
+    /// Whether its request is stored, to be sent or to be shown.
     var keepsRequest: Bool { isLarge != true || isQueued && !hasEnded }
 
     var hasEnded: Bool {
@@ -69,14 +69,14 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
         self.request = request
     }
 
-    /// The input of the call, to show the question with the answer after a restart.
+    /// Returns the input of the call, to show the question with the answer after a restart.
     ///
-    /// It is kept on disk with the call, and is removed with it. An input that another version of
-    /// the app has stored is read with the defaults and migrations of its type.
+    /// The input is kept on disk with the call, and removed with it. An input that another version
+    /// of the app has stored is read with the defaults and migrations of its type.
     ///
     /// - Parameter call: The function.
-    /// - Returns: `nil` if the call is of another function, if its input cannot be read as this
-    ///   one's, and for a call with a body of more than 64 KiB.
+    /// - Returns: The input; `nil` if the call is of another function, if its input cannot be
+    ///   decoded, or if the body is larger than 64 KiB.
     public func input<Call: FunctionCall>(of call: Call.Type) -> Call.Input? {
         guard function == Call.name, let request else { return nil }
         let form = StoredForm.arguments

@@ -1,32 +1,34 @@
 import SanguineModel
 
-/// A call of ours whose effect on the balance is not, or is not known to be, in the base.
+/// A call of this device that the base does not contain, or may not contain.
 ///
-/// Two axes. *Phase* is what we know of the call; *trace* is what the base has of it. Their
-/// combination gives what the call adds to the base to make what the user sees:
+/// It has two axes. *Phase* is the state of the call; *trace* is what the base contains of it.
+/// Together they determine what the call adds to the base for the number that the user sees:
 ///
 ///     effect on available = what the base holds for it − what it costs
 ///
-/// It costs what we predicted until we know better, and nothing once the base contains its end.
+/// It costs the predicted amount until the price is known, and nothing once the base contains its
+/// end.
 struct PendingCharge: Hashable, Codable, Sendable {
-    /// What we know of the call.
+    /// The state of the call, as far as this device knows.
     enum Phase: Hashable, Codable, Sendable {
-        /// It waits for a network: no server has ever heard of it.
+        /// It waits for a network: no request was ever sent.
         case waiting
-        /// A request is under way, or another try is scheduled.
+        /// A request is in progress, or another attempt is scheduled.
         case sending
-        /// Given up without an answer, or cut off by the end of the process: it may have happened.
+        /// Given up without an answer, or cut off by the end of the process: it may have taken
+        /// effect.
         case unanswered
-        /// Answered: it cost that much, and balances from `head` on contain it.
+        /// Answered, with this charge; balances from `head` on contain it.
         case charged(Int64, head: Int64)
-        /// Failed after its hold was taken: it costs nothing, and balances from `head` on contain
-        /// the release. `nil`: the answer did not say from where on.
+        /// Failed after its hold was placed: it costs nothing, and balances from `head` on contain
+        /// the release. `nil`: the answer did not give the number.
         case released(head: Int64?)
-        /// Known to have ended, at a price unknown: balances from `head` on contain it.
+        /// Known to have ended, at an unknown price; balances from `head` on contain it.
         case settled(head: Int64)
     }
 
-    /// What a balance has of the call.
+    /// What a balance contains of the call.
     enum Trace: Hashable, Codable, Sendable {
         /// Nothing: the hold came later, or never.
         case absent
@@ -36,17 +38,17 @@ struct PendingCharge: Hashable, Codable, Sendable {
         case settled
     }
 
-    /// The idempotency key of every sending of the call.
+    /// The idempotency key of every request of the call.
     let key: String
-    /// What we deduct while the price is unknown, in the balance's unit.
+    /// The amount deducted while the price is unknown, in the balance's unit.
     let predicted: Int64
     /// When the call began, by the device's clock.
     let since: Timestamp
     var phase: Phase
-    /// What the base has of it.
+    /// What the base contains of it.
     var trace: Trace
 
-    /// The number in the feed from which on balances contain the call's end, if it is known.
+    /// The first number in the feed at which balances contain the call's end, if it is known.
     var head: Int64? {
         switch phase {
         case .waiting, .sending, .unanswered: nil
@@ -55,16 +57,16 @@ struct PendingCharge: Hashable, Codable, Sendable {
         }
     }
 
-    /// Whether a request is under way or will be.
+    /// Whether a request is in progress or will be.
     var isSending: Bool { phase == .sending }
 
-    /// Whether a balance can tell something of it that is not known.
+    /// Whether a balance may supply the call's outcome.
     var isAskedAfter: Bool { isOpen && phase != .waiting }
 
-    /// Whether a balance of any number may or may not contain the call, for all we know.
+    /// Whether it is unknown which balances contain the call's end.
     var isOpen: Bool { head == nil }
 
-    /// What the call adds to `available` of the base.
+    /// The amount that the call adds to `available` of the base.
     var effectOnAvailable: Int64 {
         switch trace {
         case .settled: 0
@@ -73,7 +75,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
         }
     }
 
-    /// What the call adds to `held` of the base.
+    /// The amount that the call adds to `held` of the base.
     var effectOnHeld: Int64 {
         switch trace {
         case .settled: 0
@@ -97,7 +99,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
         }
     }
 
-    /// What a snapshot has of the call, or `nil` if that cannot be told.
+    /// Returns what a snapshot contains of the call, or `nil` if that is unknown.
     func trace(in snapshot: BalanceSnapshot) -> Trace? {
         if phase == .waiting { return .absent }
         if let head, head <= snapshot.balance.head { return .settled }
@@ -105,20 +107,20 @@ struct PendingCharge: Hashable, Codable, Sendable {
     }
 }
 
-/// A balance from the server, with what is known about which of our calls it contains.
+/// A balance from the server, with the known traces of this device's calls.
 struct BalanceSnapshot: Sendable {
     var balance: Balance
-    /// What it has of the calls that it was asked about, or that began after it was received.
+    /// Its traces of the calls that the fetch asked about, or that began after it was received.
     var traces: [String: PendingCharge.Trace]
     /// When it was received, by the device's clock.
     let receivedAt: Timestamp
 }
 
-/// What a fetch of the balance asks about, fixed when its request is made.
+/// The calls that a fetch of the balance asks about, fixed when its request is made.
 struct BalanceInquiry: Sendable {
     /// The keys to ask about, at most ``WireLimits/operationsAsked``.
     let keys: [String]
-    /// Those of them for which no request was under way: what the server does not know of them by
-    /// then, it will never know.
+    /// The keys without a request in progress: if the server does not know such a call by then, it
+    /// never will.
     let idle: Set<String>
 }

@@ -2,20 +2,20 @@ import Foundation
 import OrderedCollections
 import SanguineModel
 
-/// What the client knows of the user's daily quotas.
+/// The user's daily quotas, with the calls that use them.
 ///
-/// A quota is a balance of units that is new each day: what was said of one is said of it, and the
-/// same code decides. So a call shows what it takes at once, and the number does not dance.
+/// A quota is a balance of units that starts again each day, and the same code decides about it. So
+/// a call shows its cost at once, and the number does not jump back and forth.
 ///
-/// A new day begins afresh: what calls of the day before still take is taken of that one.
+/// A new day starts from zero: calls of the previous day count against that day.
 struct QuotaBook: Sendable {
     /// One quota.
     private struct Line: Sendable {
-        /// The server's last word on it, or what the rule of days makes of that.
+        /// The quota from the server, or as a new day makes it.
         private(set) var quota: Quota?
         /// When its day ends, by the device's clock.
         private(set) var endsAt: Timestamp?
-        /// What is left, counted from ``QuotaBook/ceiling``, with the calls that take of it.
+        /// The units left, counted from ``QuotaBook/ceiling``, with the calls that use them.
         var units = BalanceState()
 
         init() {}
@@ -27,11 +27,10 @@ struct QuotaBook: Sendable {
             endsAt = line.endsAt ?? line.quota.resetsAt
         }
 
-        /// Takes over the server's word.
+        /// Stores the quota from the server.
         ///
-        /// A list is of the present. If the day that it names has ended long ago by the device's
-        /// clock, that clock is ahead: what the server says of that day counts all the same, up to
-        /// the same time of the next day.
+        /// A list is current. If its day ended long ago by the device's clock, that clock is ahead:
+        /// the day then ends at the next occurrence of the same time.
         mutating func take(_ quota: Quota, at now: Timestamp, isOfPresent: Bool) {
             let isShownBeyond = isBeyondItsDay && self.quota?.resetsAt == quota.resetsAt
             self.quota = quota
@@ -42,11 +41,11 @@ struct QuotaBook: Sendable {
             endsAt = quota.resetsAt + .hours(24 * days)
         }
 
-        /// Whether the day that the server named is over by the device's clock, and shown still.
+        /// Whether the quota is shown although its day is over by the device's clock.
         var isBeyondItsDay: Bool { quota.map { $0.resetsAt != endsAt } ?? false }
 
-        /// Base ⊕ pending; as long as it is not known which calls the first base contains, that
-        /// alone.
+        /// Base ⊕ pending; only the candidate while it is unknown which calls the first base
+        /// contains.
         var visible: Quota? {
             guard let quota, let left = units.visible ?? units.candidate?.balance else {
                 return nil
@@ -66,11 +65,11 @@ struct QuotaBook: Sendable {
     private var names: [String] = []
     /// When the list was fetched.
     private(set) var receivedAt: Timestamp?
-    /// Whether a day has begun since the list was fetched: what is shown follows from the rule.
+    /// Whether a day has begun since the list was fetched, so that the shown values are assumed.
     private var hasTurned = false
 
-    /// What is left of a quota of which nothing is used: more than any limit, so that a quota that
-    /// nobody enforces can be used beyond its limit.
+    /// The units left of an unused quota: more than any limit, so that a quota that is not enforced
+    /// can be used beyond its limit.
     private static let ceiling: Int64 = 1 << 60
 
     init() {}
@@ -84,7 +83,7 @@ struct QuotaBook: Sendable {
         }
     }
 
-    /// What is stored of it.
+    /// The quotas as they are stored.
     var archive: QuotaArchive? {
         receivedAt.map { receivedAt in
             QuotaArchive(
@@ -101,7 +100,7 @@ struct QuotaBook: Sendable {
         }
     }
 
-    /// Base ⊕ pending of each quota, or `nil` if the list was never received.
+    /// Base ⊕ pending of each quota, or `nil` if no list was ever received.
     var visible: [Quota]? {
         receivedAt.map { _ in names.compactMap { lines[$0]?.visible } }
     }
@@ -113,20 +112,20 @@ struct QuotaBook: Sendable {
 
     // MARK: - Days
 
-    /// When the next of the quotas begins a new day; `nil` if none is known.
+    /// When the next day of any quota begins; `nil` if no quota is known.
     var turnsAt: Timestamp? { names.compactMap { lines[$0]?.endsAt }.min() }
 
-    /// Whether a newer list may say something else although nothing has happened here.
+    /// Whether a newer list may differ although nothing has happened here.
     var isOutdated: Bool { hasTurned || names.contains { lines[$0]?.isBeyondItsDay == true } }
 
-    /// Begins the day of each quota whose last one is over: nothing of it is used.
+    /// Starts the day of each quota whose last one is over: no unit of it is used.
     ///
-    /// Nobody has to be asked for that, so it holds without a network, too. The server's word
-    /// follows with the next list.
+    /// This needs no request, so it also works without a network. The next list brings the server's
+    /// values.
     ///
     /// - Parameters:
-    ///   - now: The time of day.
-    ///   - zone: Where the user's days begin and end.
+    ///   - now: The current time.
+    ///   - zone: The time zone of the user's days.
     mutating func turn(at now: Timestamp, in zone: TimeZone) {
         for (name, line) in lines {
             guard let quota = line.quota, let end = line.endsAt, end <= now else { continue }
@@ -148,12 +147,12 @@ struct QuotaBook: Sendable {
 
     // MARK: - Lists
 
-    /// A list was fetched.
+    /// Records a fetched list.
     ///
     /// - Parameters:
     ///   - quotas: All quotas.
-    ///   - head: The number in the feed at which they were so; `nil` if the server did not say.
-    ///   - now: The time of day.
+    ///   - head: The feed's number at that time; `nil` if the server did not send it.
+    ///   - now: The current time.
     mutating func fetched(_ quotas: [Quota], head: Int64?, at now: Timestamp) {
         for quota in quotas.prefix(BalanceLimits.quotas) {
             take(quota, head: head, at: now, isOfPresent: true)
@@ -163,7 +162,7 @@ struct QuotaBook: Sendable {
         (receivedAt, hasTurned) = (now, false)
     }
 
-    /// One quota has become known anew; returns whether the list has it.
+    /// Records a new state of one quota; returns whether the list contains it.
     mutating func received(_ quota: Quota, head: Int64, at now: Timestamp) -> Bool {
         guard names.contains(quota.name) else { return false }
         take(quota, head: head, at: now, isOfPresent: false)
@@ -186,7 +185,7 @@ struct QuotaBook: Sendable {
         lines[quota.name] = line
     }
 
-    /// The line of a quota, afresh if that is another day's.
+    /// Returns the line of a quota, or a new one if the known one is of an earlier day.
     private func turned(to quota: Quota, at now: Timestamp) -> Line {
         let line = lines[quota.name] ?? Line()
         guard let old = line.quota, old.resetsAt <= now, old.resetsAt < quota.resetsAt else {
@@ -207,9 +206,9 @@ struct QuotaBook: Sendable {
 
     // MARK: - Calls
 
-    /// What a call of that price pays in tokens because too little of its quota seems to be left.
+    /// Returns the tokens that a call of that price costs because its quota seems to be used up.
     ///
-    /// Nothing as long as the quota is not known: then a unit is expected to be there.
+    /// `nil` while the quota is unknown: a unit is then expected to be left.
     func tokensInstead(of price: Price.QuotaPrice?) -> Int64? {
         guard let price, let tokens = price.otherwise,
             lines[price.name]?.visible?.allows(price.units) == false
@@ -217,7 +216,7 @@ struct QuotaBook: Sendable {
         return tokens
     }
 
-    /// A call begins that takes of a quota; see ``BalanceState``.
+    /// Records a call that uses a quota; see ``BalanceState``.
     mutating func began(
         _ key: String,
         _ price: Price.QuotaPrice,
@@ -234,13 +233,13 @@ struct QuotaBook: Sendable {
         )
     }
 
-    /// A call was answered.
+    /// Records the answer to a call.
     ///
     /// - Parameters:
-    ///   - key: The call's.
-    ///   - quota: The quota after the call; `nil` if it has taken of none.
-    ///   - head: The number in the feed at which that is so.
-    ///   - now: The time of day.
+    ///   - key: The key of the call.
+    ///   - quota: The quota after the call; `nil` if the call used none.
+    ///   - head: The feed's number at that time.
+    ///   - now: The current time.
     mutating func answered(_ key: String, _ quota: Quota?, head: Int64, at now: Timestamp) {
         guard let quota else { return each(key) { $0.refused(key) } }
         guard lines[quota.name] != nil else { return }
@@ -253,25 +252,25 @@ struct QuotaBook: Sendable {
             available: Self.ceiling - quota.used,
             held: 0,
             head: head,
-            cached: true  // Costs are learned in the balance's unit alone.
+            cached: true  // Costs are learned only in the balance's unit.
         )
         line.units.answered(key, function: "", answer, at: now)
         lines[quota.name] = line
     }
 
-    /// Plays an event of a call where it takes of something.
+    /// Applies an event of a call to each quota that it uses.
     mutating func each(_ key: String, _ event: (inout BalanceState) -> Void) {
         for place in lines.values.indices where lines.values[place].units.call(key) != nil {
             event(&lines.values[place].units)
         }
     }
 
-    /// Numbers begin again: the next list is newer than what is known, whatever its number.
+    /// Begins a new epoch: the next list is newer than the known one, whatever its number.
     mutating func beginEpoch() {
         for place in lines.values.indices { lines.values[place].units.beginEpoch() }
     }
 
-    /// Takes over what the balance knows of calls by now: how they ended is in the next list.
+    /// Marks calls that the balance has settled: the next list contains their ends.
     mutating func follow(_ balance: BalanceState) {
         for place in lines.values.indices {
             for call in lines.values[place].units.calls where call.isAskedAfter {
@@ -290,7 +289,7 @@ struct QuotaArchive: Codable, Sendable {
     struct Line: Codable, Sendable {
         let quota: Quota
         let units: BalanceArchive
-        /// When its day ends, by the device's clock; `nil`: when the quota says.
+        /// When its day ends, by the device's clock; `nil`: at the quota's `resetsAt`.
         var endsAt: Timestamp?
     }
 

@@ -1,5 +1,5 @@
 extension SanguineClient {
-    /// The last 10 different balances that the server gave, the newest last, with their times.
+    /// The last 10 different balances from the server, the newest last, with their times.
     ///
     /// They survive a restart and end with a sign-out.
     public var balanceHistory: [RecordedBalance] { balance.history }

@@ -1,24 +1,23 @@
 import Foundation
 import SanguineModel
 
-/// What the user may spend, and what they spend it on: the balance, the daily quotas, and the calls
-/// that are paid from both.
+/// The balance, the daily quotas, and the calls that are paid from both.
 ///
-/// Each call is one for all of them: what becomes of it is said once, here. ``BalanceState``
-/// decides what is shown.
+/// Each event of a call is reported once, here, for all of them. ``BalanceState`` decides what is
+/// shown.
 struct SpendingState: Sendable {
     private(set) var balance = BalanceState()
     private(set) var quotas = QuotaBook()
     private(set) var calls = CallBook()
-    /// The epoch of the numbers that are known; `nil` from a server that knows of none.
+    /// The epoch of the known numbers; `nil` if the server has none.
     private(set) var epoch: Epoch?
-    /// Epochs that are over, the newest last: an answer of one of them may still arrive.
+    /// Earlier epochs, the newest last: an answer of one of them may still arrive.
     private var former: [Epoch] = []
 
-    /// Creates the state of a client that knows nothing yet.
+    /// Creates the state of a client without data.
     init() {}
 
-    /// Creates the state that an earlier process left.
+    /// Restores the state that an earlier process left.
     init(restoring archive: SpendingArchive) {
         epoch = archive.epoch
         calls = CallBook(restoring: archive.calls, kept: archive.kept)
@@ -29,18 +28,18 @@ struct SpendingState: Sendable {
         }
     }
 
-    /// Whether only a fetch can bring what is shown up to date.
+    /// Whether only a fetch can bring the shown values up to date.
     var wantsFetch: Bool { balance.wantsFetch || quotas.wantsFetch }
 
     // MARK: - Calls
 
-    /// What a call takes.
+    /// The price of a call.
     struct Terms: Sendable {
         let expectedCost: Int64
         let quota: Price.QuotaPrice?
     }
 
-    /// What the next call of a function will probably cost.
+    /// Predicts the cost of a function's next call.
     func prediction(of function: String, _ terms: Terms) -> PredictedCost {
         let known = balance.costs.prediction(of: function, orElse: terms.expectedCost)
         let tokensInstead = quotas.tokensInstead(of: terms.quota) ?? 0
@@ -51,9 +50,9 @@ struct SpendingState: Sendable {
         )
     }
 
-    /// A call begins, before its first request: from now on the user sees what it takes.
+    /// Records a call before its first request, which shows its cost to the user.
     ///
-    /// Returns `false`, and changes nothing, if too many are pending.
+    /// Returns `false`, and changes nothing, if too many calls are pending.
     mutating func began(_ call: OpenCall, _ terms: Terms) -> Bool {
         guard !call.isQueued || calls.queued < BalanceLimits.queuedCalls else { return false }
         let isWaiting = call.state == .waiting
@@ -74,19 +73,19 @@ struct SpendingState: Sendable {
         return true
     }
 
-    /// A call is not sent again.
+    /// Records that a call is not sent again.
     mutating func leavesQueue(_ key: String) { calls.leavesQueue(key) }
 
-    /// A call that has waited for a network is sent.
+    /// Records that a call that waited for a network is sent.
     mutating func sends(_ key: String) {
         balance.sends(key)
         quotas.each(key) { $0.sends(key) }
         calls.sends(key)
     }
 
-    /// A call was answered.
+    /// Records the answer to a call.
     ///
-    /// The numbers of an epoch that is over say nothing: then the balance is asked.
+    /// Numbers of an earlier epoch are ignored: the balance is fetched then.
     mutating func answered(
         _ key: String,
         function: String,
@@ -99,7 +98,7 @@ struct SpendingState: Sendable {
             gaveUp(key)
             return calls.ended(key, .answered)
         }
-        // What is found again by its key may have been counted before.
+        // The cost of an answer that was found again by its key may have been learned before.
         let isCounted = calls[key].map(\.hasEnded) ?? true
         balance.answered(key, function: isCounted ? nil : function, answer, at: now)
         quotas.answered(key, quota, head: answer.head, at: now)
@@ -107,26 +106,26 @@ struct SpendingState: Sendable {
         quotas.follow(balance)
     }
 
-    /// A call was refused and never took effect.
+    /// Records that a call was refused and never took effect.
     mutating func refused(_ key: String) {
         balance.refused(key)
         quotas.each(key) { $0.refused(key) }
     }
 
-    /// A call failed after its hold was taken, and the hold was released.
+    /// Records that a call failed after its hold was placed, and that the hold was released.
     mutating func released(_ key: String, head: Int64?, epoch: Epoch? = nil) {
         let head = enter(epoch) ? head : nil
         balance.released(key, head: head)
         quotas.each(key) { $0.released(key, head: head) }
     }
 
-    /// A call will not be sent again, and whether it happened is not known.
+    /// Records that a call will not be sent again and that its outcome is unknown.
     mutating func gaveUp(_ key: String) {
         balance.gaveUp(key)
         quotas.each(key) { $0.gaveUp(key) }
     }
 
-    /// A call was ended by its owner.
+    /// Records that the user ended a call.
     mutating func cancelled(
         _ key: String,
         _ ending: CallEnding,
@@ -140,7 +139,7 @@ struct SpendingState: Sendable {
         quotas.follow(balance)
     }
 
-    /// Why a call has failed, for good.
+    /// Records why a call has failed for good.
     mutating func failed(_ key: String, _ problem: Problem?) {
         if let problem {
             calls.ended(key, .failed(problem))
@@ -149,27 +148,27 @@ struct SpendingState: Sendable {
         }
     }
 
-    /// The app has read a call's answer to its end, or why it has failed.
+    /// Removes a call whose answer or failure the app has read.
     mutating func given(_ key: String) { calls.given(key) }
 
-    /// There is no answer to a call.
+    /// Removes a call without an answer.
     mutating func forget(_ key: String) { calls.remove(key) }
 
     // MARK: - Bases
 
-    /// An answer has numbers of an epoch.
+    /// Records the epoch of an answer, and begins a new one if it differs.
     ///
-    /// After a copy of the server's database was restored a lower number is newer: what was known
-    /// by numbers of the lost history is asked about again. What is shown stays until then.
+    /// After a backup of the server's database is restored, a lower number is newer: everything
+    /// known by numbers of the lost history is fetched again. The shown values stay until then.
     ///
-    /// Answers of two histories may come in any order. So an epoch that seems to be over is taken
-    /// for the present one if the answer was asked for in the epoch that is known now: the server
-    /// gave it later than the answer that led to this one.
+    /// Answers from two histories may arrive in any order. So an epoch that seems to be over
+    /// becomes the current one if the request was made in the epoch known now: the server answered
+    /// it after the answer that began this epoch.
     ///
     /// - Parameters:
-    ///   - other: The epoch; `nil` if the server did not say.
-    ///   - asked: The epoch that was known when the answer was asked for. Default: not known.
-    /// - Returns: Whether the answer counts; `false` for one of an epoch that is over.
+    ///   - other: The epoch; `nil` if the server did not send one.
+    ///   - asked: The epoch that was known when the request was made. Default: unknown.
+    /// - Returns: Whether the answer counts; `false` for an answer of an earlier epoch.
     mutating func enter(_ other: Epoch?, asked: Epoch? = nil) -> Bool {
         guard let other, other != epoch else { return true }
         guard !former.contains(other) || asked != nil && asked == epoch else { return false }
@@ -183,28 +182,28 @@ struct SpendingState: Sendable {
         return true
     }
 
-    /// A fetch of the balance was answered, in whatever order to others.
+    /// Records a fetched balance; fetches may complete in any order.
     mutating func fetched(_ balance: Balance, for inquiry: BalanceInquiry, at now: Timestamp) {
         self.balance.fetched(balance, for: inquiry, at: now)
         quotas.follow(self.balance)
     }
 
-    /// Begins the days of quotas that have come.
+    /// Starts the new days of quotas.
     mutating func turnQuotas(at now: Timestamp, in zone: TimeZone) {
         quotas.turn(at: now, in: zone)
     }
 
-    /// A fetch of the quotas was answered.
+    /// Records the fetched quotas.
     mutating func fetched(_ quotas: [Quota], head: Int64?, at now: Timestamp) {
         self.quotas.fetched(quotas, head: head, at: now)
     }
 
-    /// The feed has a quota; returns whether it is one of those that are known.
+    /// Records a quota from the feed; returns whether it is a known one.
     mutating func received(_ quota: Quota, head: Int64, at now: Timestamp) -> Bool {
         quotas.received(quota, head: head, at: now)
     }
 
-    /// The account became known, or another's, whose balance and calls are forgotten.
+    /// Records the account, and forgets the balance and calls of another one.
     mutating func signedIn(_ id: Identifier) {
         if let account = balance.account, account != id { self = SpendingState() }
         balance.signedIn(id)
@@ -235,7 +234,7 @@ struct SpendingArchive: Codable, Sendable {
         self = archive
     }
 
-    /// The archive as bytes.
+    /// Returns the archive as JSON.
     func encoded() throws(StoreError) -> Data {
         do {
             return try JSONEncoder().encode(self)
