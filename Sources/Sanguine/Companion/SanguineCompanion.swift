@@ -3,7 +3,7 @@ import Logging
 public import SanguineModel
 import Synchronization
 
-/// A second process at an app's records: a widget, a share extension, an intent.
+/// Access to an app's records from a second process: a widget, a share extension, an intent.
 ///
 /// ```swift
 /// var configuration = SanguineClient.Configuration()
@@ -13,19 +13,20 @@ import Synchronization
 /// try companion.perform(CompleteHabit(habit: id, day: today))
 /// ```
 ///
-/// It reads what the app has, and takes operations in, which the app sees within a second while it
-/// shows records, and sends. It never sends or fetches anything itself, and holds no session.
+/// It reads the app's records and enqueues operations. The app sees them within a second while it
+/// shows records, and sends them. The companion itself never sends or fetches anything, and holds
+/// no session.
 public final class SanguineCompanion: Sendable {
-    // No mutable state of its own: the reader guards its.
+    // No mutable state of its own: the reader guards its state.
     private let reader: CompanionReader
 
-    /// Opens the records of the app whose folder it is.
+    /// Opens the records of the app that uses the folder.
     ///
-    /// Of the configuration count: `folder`, `schema`, `clock`, `delay`, `random`, `logger` and
-    /// `durableWrites`.
+    /// Uses these properties of the configuration: `folder`, `schema`, `clock`, `delay`, `random`,
+    /// `logger` and `durableWrites`.
     ///
-    /// - Throws: ``SanguineError/notConfigured(_:)`` without a folder: the app's own is not found
-    ///   by its name from another process.
+    /// - Throws: ``SanguineError/notConfigured(_:)`` without a folder: another process cannot find
+    ///   the app's own folder by its name.
     public init(_ configuration: SanguineClient.Configuration) throws(SanguineError) {
         guard let folder = configuration.folder, !configuration.isInMemory else {
             throw .notConfigured("'folder', which the app and its companion share")
@@ -35,16 +36,16 @@ public final class SanguineCompanion: Sendable {
 
     deinit { close() }
 
-    /// Gives files back.
+    /// Closes the files.
     ///
     /// May be called more than once.
     public func close() { reader.close() }
 
-    /// Does what the user did: here at once; the app sends it.
+    /// Performs a mutation: it applies here at once, and the app sends it.
     ///
     /// The operation is on disk when this returns.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)-(RecordMutation)`` does.
+    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RecordMutation)``.
     public func perform(_ mutator: some RecordMutation) throws(SanguineError) {
         while true {
             let user = reader.user
@@ -52,7 +53,7 @@ public final class SanguineCompanion: Sendable {
                 _ = try user.mutators.perform(mutator)
                 return
             } catch {
-                // The app shows another user since: it is theirs.
+                // The app has switched to another user meanwhile: the mutation is theirs.
                 guard error == .userChanged, reader.user.records !== user.records else {
                     throw error
                 }
@@ -60,29 +61,29 @@ public final class SanguineCompanion: Sendable {
         }
     }
 
-    /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
-    /// read as the type.
+    /// Returns the record with the user's own changes, at once; `nil` if there is none, or if it
+    /// cannot be decoded as the type.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         let records = reader.user.records
         return records.value(RecordKey(R.collection.name, id))
             .flatMap { records.unreadable.record($0, id) }
     }
 
-    /// All records of a type, in the order of their ids.
+    /// Returns all records of a type, ordered by id.
     public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
 
-    /// What the query gives of the present records, at once.
+    /// Returns the query's result for the current records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
         reader.user.records.reading(query.collections, query.read)
     }
 
-    /// What the query gives now, then every change of it, the app's within a second.
+    /// Returns the query's current result followed by every change, the app's within a second.
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
         reader.observers.updates(of: query)
     }
 }
 
-/// Whom the app shows: their records and operations.
+/// The app's current user: their records and operations.
 private struct CompanionUser: Sendable {
     let outbox: OutboxEngine
     let records: UserRecords
@@ -97,9 +98,9 @@ private struct CompanionUser: Sendable {
     }
 }
 
-/// Reads the folder of whomever the app shows, and goes over to the next one's.
+/// Reads the folder of the app's current user, and follows the app to the next user.
 ///
-/// Mutable state: `present`, by its mutex, held over the opening of files alone.
+/// Mutable state: `present`, by its mutex, held only while files are opened.
 private final class CompanionReader: Sendable {
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration
@@ -115,14 +116,14 @@ private final class CompanionReader: Sendable {
         observers.observe { [weak self] in self?.user.records }
     }
 
-    /// Whomever the app shows.
+    /// The app's current user.
     var user: CompanionUser {
         let isOver = isClosed.withLock { $0 }
         let (user, former) = present.withLock { present -> (CompanionUser, CompanionUser?) in
-            // Read under the lock, so that the last one to read is the last one to open.
+            // Read under the lock, so that the last thread to read is the last to open.
             let readable = try? folders.present()
             if let present, readable == nil { return (present, nil) }
-            // Of whom nobody can name there is nothing to read; the next call looks again.
+            // Without a readable name there is nothing to read; the next call looks again.
             let place = readable ?? UserFolders.Place(folders: folders, number: 0)
             if let present, isOver || present.folder.path == place.url.path {
                 return (present, nil)
