@@ -1,10 +1,10 @@
 import Foundation
 import SanguineModel
 
-/// How often a value really changes, and for how long it may therefore be trusted.
+/// Estimates how often a value really changes, and how long it may therefore be trusted.
 ///
-/// Each fetch that lands says whether the value has changed since the one before. Changes are taken
-/// as a Poisson process of a rate λ, whose estimate from such looks is that of Cho and
+/// Each completed fetch shows whether the value has changed since the one before: it is a *look*.
+/// Changes are modelled as a Poisson process of rate λ, with the estimator of Cho and
 /// Garcia-Molina, "Estimating Frequency of Change" (ACM Transactions on Internet Technology 3(3),
 /// 2003), section 4.2: after *n* looks, *X* of which found a change, at a mean distance *I*,
 ///
@@ -16,34 +16,34 @@ import SanguineModel
 ///     TTL = ¼ / λ, at most twice the longest time over which no change was seen,
 ///           after a change at most half the time within which it was seen,
 ///
-/// clamped to the policy's range. A quarter of the mean time between changes means that at the end
-/// of the TTL a change was missed with a chance of 1 − e^−¼ = 22 %. The bounds keep a few lucky
-/// looks from being trusted for long, and let a source that wakes up be noticed soon: the TTL at
-/// most doubles with each look, and each change halves it.
+/// clamped to the policy's range. With a quarter of the mean time between changes, a change was
+/// missed by the end of the TTL with a probability of 1 − e^−¼ = 22 %. The bounds keep a few lucky
+/// looks from being trusted for long, and make the client notice soon that a source becomes active:
+/// the TTL at most doubles with each look, and each change halves it.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
 /// 1. 0 ≤ X ≤ n ≤ 20, and all sums are finite and not negative.
-/// 2. A TTL lies in the range that it was asked for.
+/// 2. A TTL is within the requested range.
 struct AdaptiveState: Sendable, Hashable {
     private var looks = 0.0
     private var changes = 0.0
-    /// Seconds between the looks, summed.
+    /// The sum of the seconds between looks.
     private var span = 0.0
-    /// Half of what the TTL may be at most, in seconds.
+    /// Half of the largest allowed TTL, in seconds.
     private var proven = 0.0
     private var lastLook: Timestamp?
 
     init() {}
 
-    /// A fetch has landed.
+    /// Records a completed fetch.
     ///
-    /// The first one compares with nothing and only begins the count. So does one after the clock
-    /// was set back. A value set by the app itself is no look: leave it out.
+    /// The first one has nothing to compare with and only starts the count; so does one after the
+    /// clock was set back. Do not record a value that the app itself has set.
     ///
     /// - Parameters:
     ///   - changed: Whether the value differs from the one before.
-    ///   - now: When it landed.
+    ///   - now: When the fetch completed.
     mutating func landed(changed: Bool, at now: Timestamp) {
         defer { checkInvariants() }
         guard let last = lastLook, last <= now else {
@@ -54,8 +54,8 @@ struct AdaptiveState: Sendable, Hashable {
         var gap = Double((now - last).wholeMilliseconds) / 1_000
         proven = changed ? min(proven, gap / 4) : max(proven, gap)
         if changed, looks > 0 {
-            // Over a long absence there is nearly always a change; that it took so long says
-            // nothing of how soon it came.
+            // Over a long absence there is nearly always a change, which shows nothing of how soon
+            // it came.
             gap = min(gap, EventLimits.adaptiveAbsence * span / looks)
         }
         let memory = EventLimits.adaptiveMemory
@@ -64,9 +64,9 @@ struct AdaptiveState: Sendable, Hashable {
         span = span * memory + gap
     }
 
-    /// For how long the value may be trusted.
+    /// Returns how long the value may be trusted.
     ///
-    /// The range's lower bound until two fetches have landed.
+    /// The range's lower bound until two fetches have completed.
     func ttl(within range: ClosedRange<Duration>) -> Duration {
         guard looks > 0 else { return range.lowerBound }
         let rate = changesPerSecond
@@ -78,7 +78,7 @@ struct AdaptiveState: Sendable, Hashable {
         return .seconds(seconds)
     }
 
-    /// The mean time between real changes; `nil` if none was seen, or nothing is known.
+    /// The mean time between real changes; `nil` if none was seen.
     var meanTimeBetweenChanges: Duration? {
         let rate = changesPerSecond
         guard rate > 0, rate.isFinite, 1 / rate < 1e12 else { return nil }

@@ -3,19 +3,19 @@ import Dispatch
 import Network
 #endif
 
-/// Says whether there is a network.
+/// Reports whether there is a network.
 ///
-/// A hint, and no promise: requests are made whatever it says. It is used to fetch again when the
-/// network is back, and to poll only while there is one. The default follows the system's on
-/// Apple's platforms; elsewhere there always is one.
+/// This is a hint: requests are made whatever it says. The client uses it to fetch again when the
+/// network is back, and to poll only while there is one. The default follows the system on Apple's
+/// platforms; elsewhere there is always a network.
 public protocol Connectivity: Sendable {
-    /// Whether there is a network, and each change of that.
+    /// Whether there is a network.
     var isOnline: Signal<Bool> { get }
 }
 
 /// A network that is always there.
 public struct AlwaysOnline: Connectivity {
-    /// True, for good.
+    /// Always true.
     public let isOnline = Signal(true)
 
     /// Creates the connectivity.

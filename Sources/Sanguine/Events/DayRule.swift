@@ -1,25 +1,25 @@
 import Foundation
 import SanguineModel
 
-/// The rule of ``Policy/untilMidnight``: a value is good until the user's first midnight after the
+/// The rule of ``Policy/untilMidnight``: a value is fresh until the user's first midnight after the
 /// fetch, wherever that comes.
 ///
-/// The day is noted with the value when it arrives, with its end in the zone that is stored then. A
-/// value is stale once that moment has come, whatever zone is stored now; once a midnight of the
-/// zone that is stored now has passed since the fetch; and where it is another day. No length of a
-/// day is assumed, so days of 23 and 25 hours, skipped midnights and skipped days come out right.
-/// In one zone a value that is stale stays so: a user who moves west does not get yesterday's value
-/// for another day, and one who moves east into the next day gets a new one.
+/// The day is stored with the value when it arrives, with its end in the zone that is set then. A
+/// value is stale once that end has come, in whatever zone; once a midnight of the current zone has
+/// passed since the fetch; and where the date is another one. No length of a day is assumed, so
+/// days of 23 and 25 hours, skipped midnights and skipped days come out right. In one zone a stale
+/// value stays stale: a user who moves west does not get yesterday's value for another day, and one
+/// who moves east into the next day gets a new one.
 enum DayRule {
-    /// Whether a value counts as true without asking again.
+    /// Returns whether a value can be used without a fetch.
     ///
-    /// A value from the future does not: the clock was set back, and nobody knows by how much.
+    /// A value from the future is stale: the clock was set back, by an unknown amount.
     ///
     /// - Parameters:
-    ///   - day: The local day on which the value was fetched, in the zone of then.
-    ///   - asOf: When it was fetched.
-    ///   - now: The present moment.
-    ///   - zone: Where the user's days begin and end now.
+    ///   - day: The local day of the fetch, in the zone at that time.
+    ///   - asOf: When the value was fetched.
+    ///   - now: The current time.
+    ///   - zone: The current zone of the user's days.
     /// - Returns: Whether no midnight has come since the fetch.
     static func isFresh(
         fetchedOn day: LocalDay,
@@ -34,18 +34,17 @@ enum DayRule {
 }
 
 extension Policy.Freshness {
-    /// Whether a value still counts as true that arrived then.
+    /// Returns whether a value that arrived at that time is still fresh.
     ///
-    /// A moment in the future counts as stale: the clock was set back, and nobody knows by how
-    /// much.
+    /// A time in the future counts as stale: the clock was set back, by an unknown amount.
     ///
     /// - Parameters:
     ///   - asOf: When it arrived.
-    ///   - day: The user's day on which it was fetched; `nil` if it was not noted.
+    ///   - day: The user's day on which it was fetched; `nil` if it was not recorded.
     ///   - isOfSession: Whether this process fetched it.
-    ///   - now: The present moment.
-    ///   - zone: Where the user's days begin and end now.
-    /// - Returns: Whether it need not be asked for again.
+    ///   - now: The current time.
+    ///   - zone: The current zone of the user's days.
+    /// - Returns: Whether it need not be fetched again.
     func holds(
         since asOf: Timestamp,
         day: LocalDay?,

@@ -2,28 +2,28 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Fetches again what the time, the network and the app's coming and going make stale.
+/// Refetches queries when time passes, the network returns or the app comes to the foreground.
 ///
-/// ``EventState`` decides; this watches the clocks and performs.
+/// ``EventState`` decides; this class watches the clocks and acts.
 ///
 /// Invariants:
 ///
-/// 1. One timer at most, and none in the background, without anything to wait for, or after
+/// 1. At most one timer, and none in the background, without anything to wait for, or after
 ///    ``close()``.
-/// 2. What is to be done is done outside of the lock, and never after ``close()``.
+/// 2. Actions are performed outside of the lock, and never after ``close()``.
 ///
 /// Mutable state: `guarded`, by its mutex. The timer's task holds this object weakly while it
 /// sleeps.
 ///
-/// A class with a mutex and not an actor: what a notification says must be taken in before the
-/// process may be stopped.
+/// A class with a mutex and not an actor: a notification must be recorded before the process may be
+/// stopped.
 final class EventKeeper: Sendable {
-    /// Fetches again what its actions name.
+    /// Fetches the queries of the actions again.
     typealias Perform = @Sendable (EventState.Actions) -> Void
 
     private struct Timer {
         let number: UInt64
-        /// On the clock of waits.
+        /// By the clock for delays.
         let due: Duration
         let task: Task<Void, Never>
     }
@@ -46,7 +46,7 @@ final class EventKeeper: Sendable {
     private let delay: any Clock<Duration>
     private let uptime: Stopwatch
 
-    /// Begins to count, and does nothing before ``start(_:)``.
+    /// Starts to measure time, but does nothing before ``start(_:)``.
     init(configuration: SanguineClient.Configuration, zone: TimeZone) {
         lifecycle = configuration.lifecycle
         connectivity = configuration.connectivity
@@ -68,9 +68,9 @@ final class EventKeeper: Sendable {
 
     deinit { close() }
 
-    /// Follows the app and the network from now on.
+    /// Starts to follow app and network.
     ///
-    /// - Parameter perform: Fetches again what its actions name. Called under no lock.
+    /// - Parameter perform: Fetches the queries of the actions again. Called under no lock.
     func start(_ perform: @escaping Perform) {
         let followings = [
             lifecycle.isForeground.follow { [weak self] in self?.lifecycleChanged() },
@@ -80,12 +80,12 @@ final class EventKeeper: Sendable {
             guarded.perform = perform
             guarded.followings = followings
         }
-        // What changed between the creation and now.
+        // Changes between the creation and now.
         lifecycleChanged()
         networkChanged()
     }
 
-    /// Ends the timer, and follows nothing any more.
+    /// Ends the timer, and stops following app and network.
     func close() {
         let (timer, followings) = guarded.withLock { guarded in
             defer { (guarded.timer, guarded.perform, guarded.followings) = (nil, nil, []) }
@@ -98,7 +98,7 @@ final class EventKeeper: Sendable {
 
     // MARK: - Events
 
-    /// A query is observed that is to be polled or follows the user's days.
+    /// Records an observed query that is polled or follows the user's days.
     func observed(_ key: QueryKey, polling: Duration?, followsDays: Bool) {
         change { state, moment, random in
             state.observed(
@@ -112,7 +112,7 @@ final class EventKeeper: Sendable {
         }
     }
 
-    /// It is no longer.
+    /// Records that a query is no longer observed.
     func unobserved(_ key: QueryKey, polling: Duration?, followsDays: Bool) {
         change { state, _, _ in
             state.unobserved(key, polling: polling, followsDays: followsDays)
@@ -120,7 +120,7 @@ final class EventKeeper: Sendable {
         }
     }
 
-    /// The user's days are those of this zone from now on.
+    /// Sets the zone of the user's days.
     func zoneIs(_ zone: TimeZone) {
         guarded.withLock { $0.zone = zone }
         change { state, moment, random in state.woke(at: moment, using: &random) }
@@ -151,11 +151,11 @@ final class EventKeeper: Sendable {
 
     // MARK: - Machinery
 
-    /// The one door through which anything changes.
+    /// Records an event and performs its actions; nothing changes in any other way.
     private func change(
         _ event: (inout EventState, EventState.Moment, inout RandomSource) -> EventState.Actions
     ) {
-        // The app's own clocks, so not under the lock.
+        // The app's own clocks are read outside of the lock.
         let (wall, uptime) = (clock.now(), uptime.elapsed)
         let (perform, actions, overtaken) = guarded.withLock { guarded in
             guard !guarded.isClosed, let perform = guarded.perform else {
@@ -170,7 +170,7 @@ final class EventKeeper: Sendable {
         if actions != .nothing { perform?(actions) }
     }
 
-    /// Sees to it that the timer wakes in time; returns the one to cancel.
+    /// Schedules a timer that wakes in time; returns the timer to cancel.
     private func arm(_ guarded: inout Guarded, at moment: EventState.Moment) -> Timer? {
         let wait = guarded.state.wait(at: moment)
         let overtaken = guarded.timer
@@ -179,7 +179,7 @@ final class EventKeeper: Sendable {
             return overtaken
         }
         let due = moment.uptime + wait
-        // One that wakes too early is put off when it does.
+        // A timer that wakes too early is scheduled again when it does.
         if let timer = guarded.timer, timer.due <= due { return nil }
         guarded.timers += 1
         let (number, delay) = (guarded.timers, delay)

@@ -1,19 +1,19 @@
 import SanguineModel
 
-/// What happens around the app, and the only code that decides what is fetched again because of it.
+/// Records events around the app, and is the only code that decides what they refetch.
 ///
-/// The state performs no I/O and reads no clock. Each method records one thing that has happened
-/// and returns what is now to be fetched again, see ``Actions``. ``EventKeeper`` does it.
+/// The state performs no I/O and reads no clock. Each method records one event and returns what to
+/// fetch again, see ``Actions``. ``EventKeeper`` does it.
 ///
-/// - *Foreground*: the app was away for long enough. Counted on both clocks, and the longer time
-///   counts: one stands still while the device sleeps, the other may be set back.
-/// - *Network back*: it was gone. Counts once in 10 seconds; a return that comes sooner waits.
-/// - *Midnight*: the local day is another one than when last looked at, whichever way it changed
-///   (time passed, the clock was set, the zone is another one), or that one has ended where it was.
+/// - *Foreground*: the app was away for long enough. Both clocks count, and the longer time
+///   decides: one stands still while the device sleeps, the other may be set back.
+/// - *Network back*: it was gone. Counts once in 10 seconds; an earlier return waits.
+/// - *Midnight*: the local day has changed since the last check, for whatever reason (time passed,
+///   the clock or the zone was set), or the last one has ended where it was.
 /// - *Polls*: while observed, in the foreground, with a network.
 ///
-/// In the background no timer runs. What would have happened is made up for on return, once. What
-/// happened without a network counts again when that is back, because nothing could be fetched.
+/// No timer runs in the background: events of that time are made up for on return, once. Events
+/// without a network count again when it is back, because nothing could be fetched.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -21,28 +21,28 @@ import SanguineModel
 /// 2. Without a network nothing is polled.
 /// 3. A return of the network waits only while there is one.
 struct EventState: Sendable {
-    /// The present on all clocks.
+    /// The current time on all clocks.
     struct Moment: Hashable, Sendable {
         /// The time of day.
         var wall: Timestamp
-        /// The time on the clock of waits, since the client was created.
+        /// The time on the clock for delays, since the client was created.
         var uptime: Duration
         /// The local day, and its end.
         var day: LocalDay
     }
 
-    /// What is to be fetched again.
+    /// The queries to fetch again.
     struct Actions: Hashable, Sendable {
-        /// Every query whose policy names one of these.
+        /// All queries whose policy names one of these events.
         var events: RefetchEvents = []
-        /// And these, whose turn has come.
+        /// The polled queries that are due.
         var polls: [QueryKey] = []
 
         static let nothing = Actions()
     }
 
     private let foregroundAfter: Duration
-    /// How much later than midnight this device fetches.
+    /// The delay of this device's fetches after midnight.
     private let spread: Duration
     private(set) var isForeground: Bool
     private(set) var isOnline: Bool
@@ -52,19 +52,19 @@ struct EventState: Sendable {
     /// When the return of the network counts.
     private var networkDue: Duration?
     private var lastNetwork: Duration?
-    /// What happened while there was no network.
+    /// Events that happened without a network.
     private var missed: RefetchEvents = []
     private var polls = PollSchedule<QueryKey>()
     private var midnightObservers = 0
 
-    /// Begins to watch.
+    /// Creates the state of a client that starts now.
     ///
     /// - Parameters:
     ///   - isForeground: Whether the app is in the foreground.
     ///   - isOnline: Whether there is a network.
-    ///   - moment: The present.
+    ///   - moment: The current time.
     ///   - foregroundAfter: How long the app must be away for its return to count.
-    ///   - spread: How much later than midnight this device fetches.
+    ///   - spread: The delay of this device's fetches after midnight.
     init(
         isForeground: Bool,
         isOnline: Bool,
@@ -80,14 +80,14 @@ struct EventState: Sendable {
         wentAway = isForeground ? nil : moment
     }
 
-    /// How many keys are polled.
+    /// The number of polled keys.
     var polled: Int { polls.count }
 
     // MARK: - Observers
 
-    /// A query is observed, and is to be polled or to follow the days.
+    /// Records an observed query that is polled or follows the user's days.
     ///
-    /// Nothing comes of it at once: whoever begins to observe has its own way to a fresh value.
+    /// Fetches nothing: observing a query already fetches a stale value.
     mutating func observed(
         _ key: QueryKey,
         polling: Duration?,
@@ -97,14 +97,14 @@ struct EventState: Sendable {
     ) {
         defer { checkInvariants() }
         if followsDays {
-            // Nobody was told of a midnight that nobody waited for.
+            // A midnight without observers was not reported.
             if midnightObservers == 0 { day = moment.day }
             midnightObservers += 1
         }
         if let polling { polls.begin(key, every: polling, at: moment.uptime, using: &random) }
     }
 
-    /// It is no longer.
+    /// Records that a query is no longer observed.
     mutating func unobserved(_ key: QueryKey, polling: Duration?, followsDays: Bool) {
         defer { checkInvariants() }
         if followsDays { midnightObservers = max(0, midnightObservers - 1) }
@@ -113,7 +113,7 @@ struct EventState: Sendable {
 
     // MARK: - Events
 
-    /// The app is in the foreground, or is not.
+    /// Records whether the app is in the foreground.
     mutating func lifecycleIs(
         foreground: Bool,
         at moment: Moment,
@@ -135,7 +135,7 @@ struct EventState: Sendable {
         return look(at: moment, and: events, using: &random)
     }
 
-    /// There is a network, or there is none.
+    /// Records whether there is a network.
     mutating func networkIs(
         online: Bool,
         at moment: Moment,
@@ -149,7 +149,7 @@ struct EventState: Sendable {
         return look(at: moment, using: &random)
     }
 
-    /// Time has passed, or the clock or the zone was set.
+    /// Records that time has passed, or that the clock or the zone was set.
     mutating func woke(
         at moment: Moment,
         using random: inout some RandomNumberGenerator
@@ -158,16 +158,16 @@ struct EventState: Sendable {
         return look(at: moment, using: &random)
     }
 
-    /// How long nothing happens by itself.
+    /// Returns the time until the next event that is due by itself.
     ///
-    /// - Parameter moment: The present.
-    /// - Returns: At least a second and at most an hour where days are followed; `nil` if nothing
-    ///   will happen.
+    /// - Parameter moment: The current time.
+    /// - Returns: At least a second, and at most an hour if days are followed; `nil` if nothing is
+    ///   due.
     func wait(at moment: Moment) -> Duration? {
         guard isForeground else { return nil }
         var waits: [Duration] = []
         if midnightObservers > 0 {
-            // Not longer than an hour: whoever sets the clock or moves tells nobody.
+            // At most an hour: there is no notification of a changed clock or zone.
             let midnight = min(day.end, moment.day.end)
             waits.append(min(midnight - moment.wall + spread, EventLimits.longestSleep))
         }
@@ -178,7 +178,7 @@ struct EventState: Sendable {
 
     private var earliestNetwork: Duration? { lastNetwork.map { $0 + EventLimits.networkPause } }
 
-    /// What is due now.
+    /// Returns what is due now.
     private mutating func look(
         at moment: Moment,
         and events: RefetchEvents = [],
@@ -190,7 +190,7 @@ struct EventState: Sendable {
             day = moment.day
             actions.events.insert(.midnight)
         } else {
-            // What was fetched in another zone is of a day that may end earlier there.
+            // A value that was fetched in another zone is of a day that may end earlier there.
             day.end = min(day.end, moment.day.end)
         }
         guard isOnline else {

@@ -1,27 +1,27 @@
 public import Foundation
 
-/// Says whether the app is in the foreground.
+/// Reports whether the app is in the foreground.
 ///
-/// Values are fetched by themselves only in the foreground, and some are fetched again on return,
+/// Values are fetched automatically only in the foreground, and some are fetched again on return,
 /// see ``RefetchEvents``. The default follows the notifications of iOS, tvOS, visionOS and macOS;
 /// elsewhere an app is always in the foreground.
 public protocol Lifecycle: Sendable {
-    /// Whether the app is in the foreground, and each change of that.
+    /// Whether the app is in the foreground.
     var isForeground: Signal<Bool> { get }
 }
 
-/// An app that is always in the foreground: a program on the command line, say.
+/// An app that is always in the foreground, such as a command-line program.
 public struct AlwaysForeground: Lifecycle {
-    /// True, for good.
+    /// Always true.
     public let isForeground = Signal(true)
 
     /// Creates the lifecycle.
     public init() {}
 }
 
-/// Follows an app's own notifications.
+/// A lifecycle that follows an app's own notifications.
 ///
-/// An app extension, or an app with a lifecycle of its own, names those that it posts.
+/// For an app extension, or an app with its own lifecycle, that posts other notifications.
 public final class NotificationLifecycle: Lifecycle {
     /// Whether the app is in the foreground: true until a notification says otherwise.
     public let isForeground: Signal<Bool>
@@ -44,8 +44,8 @@ public final class NotificationLifecycle: Lifecycle {
     ///
     /// - Parameters:
     ///   - foreground: Posted when the app comes to the foreground.
-    ///   - background: Posted when it leaves it.
-    ///   - center: Where. Default: the process's own centre.
+    ///   - background: Posted when it leaves the foreground.
+    ///   - center: The notification center. Default: the process's default one.
     public init(
         foreground: Notification.Name,
         background: Notification.Name,
@@ -54,7 +54,7 @@ public final class NotificationLifecycle: Lifecycle {
         let isForeground = Signal(true)
         self.isForeground = isForeground
         observations = [(foreground, true), (background, false)].map { name, value in
-            // Without a queue: called by whoever posts, before the process may be stopped.
+            // Without a queue: called by the posting thread, before the process may be stopped.
             let token = center.addObserver(forName: name, object: nil, queue: nil) { _ in
                 isForeground.set(value)
             }
@@ -65,7 +65,7 @@ public final class NotificationLifecycle: Lifecycle {
 
 /// The lifecycle of this platform's apps.
 enum PlatformLifecycle {
-    // By name, which spares the import of a user interface that an extension may not have.
+    // By name, which avoids importing a UI framework that an extension may not have.
     static let shared: any Lifecycle = {
         #if os(iOS) || os(tvOS) || os(visionOS)
         NotificationLifecycle(

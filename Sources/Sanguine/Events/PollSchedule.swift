@@ -1,17 +1,17 @@
 import HeapModule
 import SanguineModel
 
-/// When which of the polled keys is due: one timer for all of them.
+/// The due times of polled keys, with one timer for all of them.
 ///
-/// A key that is due is due once, however long ago: its next turn counts from now, not from when
-/// the last one should have been. After an hour in the background there is one fetch and not
-/// sixty. Each interval is up to a tenth longer or shorter by chance, so that devices that began
-/// together do not stay together.
+/// A key that is due is due once, however long ago: its next turn counts from the current time, not
+/// from its last due time. After an hour in the background there is one fetch, not sixty. Each
+/// interval is randomly up to a tenth longer or shorter, so that devices that started together do
+/// not stay together.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. Each key has one turn ahead: the heap's element of its number.
-/// 2. The heap holds at most twice as many elements as there are keys, and 16.
+/// 1. Each key has one future turn: the heap's element with its number.
+/// 2. The heap holds at most 16 elements more than twice the number of keys.
 struct PollSchedule<Key: Hashable & Sendable>: Sendable {
     private struct Poll {
         var interval: Duration
@@ -36,21 +36,21 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
 
     init() {}
 
-    /// How many keys are polled.
+    /// The number of polled keys.
     var count: Int { polls.count }
 
-    /// When the next turn is; `nil` if nothing is polled.
+    /// When the next turn is due; `nil` if nothing is polled.
     var nextDue: Duration? { turns.min?.due }
 
-    /// Somebody observes a key that is to be fetched every so often.
+    /// Adds an observer of a polled key.
     ///
-    /// Its turn comes after an interval. Of several intervals for one key the shortest counts.
+    /// Its turn comes after an interval. If one key has several intervals, the shortest counts.
     ///
     /// - Parameters:
-    ///   - key: What to fetch.
-    ///   - interval: How often; a shorter one than a second counts as a second.
-    ///   - now: The present time on the clock of waits.
-    ///   - random: Where chance comes from.
+    ///   - key: The key to fetch.
+    ///   - interval: The polling interval; less than a second counts as a second.
+    ///   - now: The current time on the clock for delays.
+    ///   - random: The source of randomness.
     mutating func begin(
         _ key: Key,
         every interval: Duration,
@@ -71,9 +71,9 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
         if isShorter { schedule(key, at: now, using: &random) }
     }
 
-    /// An observer of a polled key has gone.
+    /// Removes an observer of a polled key.
     ///
-    /// With the last one the polling ends.
+    /// Polling ends with the last one.
     mutating func end(_ key: Key) {
         defer { checkInvariants() }
         guard let poll = polls[key] else { return }
@@ -85,7 +85,7 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Takes the keys whose turn has come, the longest due first, and gives each its next turn.
+    /// Returns the due keys, the longest overdue first, and schedules their next turns.
     mutating func takeDue(
         at now: Duration,
         using random: inout some RandomNumberGenerator
@@ -118,7 +118,7 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
         prune()
     }
 
-    /// Removes turns that were overtaken or given up, as far as they are in the way.
+    /// Removes outdated turns from the front of the heap, and all of them if there are too many.
     private mutating func prune() {
         while let turn = turns.min, polls[turn.key]?.turn != turn.number { turns.removeMin() }
         guard turns.count > 2 * polls.count + 16 else { return }

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// A value that changes, and that others follow: whether the app is in the foreground, say.
+/// A value that changes and can be followed, such as whether the app is in the foreground.
 ///
-/// Followers are called at the moment of the change, on the thread that makes it: on iOS a process
-/// may be stopped right after it was told that it left the foreground, so a message that waits to
-/// be read would be read when the app comes back, and nobody would know how long it was away.
+/// Followers are called at the moment of the change, on the thread that makes it. On iOS a process
+/// may be stopped right after the notification that it left the foreground: a queued message would
+/// be read only when the app comes back, and the time away would be unknown.
 ///
 /// May be used from any thread.
 public final class Signal<Value: Sendable & Equatable>: Sendable {
@@ -19,10 +19,10 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
     /// Creates a signal with its first value.
     public init(_ value: Value) { state = Mutex(State(value: value)) }
 
-    /// The present value.
+    /// The current value.
     public var value: Value { state.withLock { $0.value } }
 
-    /// Changes the value, and tells the followers unless it is equal to the last one.
+    /// Changes the value, and calls the followers unless it equals the last one.
     public func set(_ value: Value) {
         let followers = state.withLock { state -> Observers<Void>.Crowd? in
             guard state.value != value else { return nil }
@@ -34,8 +34,8 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
 
     /// Calls the follower after each change, until the result is released.
     ///
-    /// It gets no value and reads ``value`` itself: with two changes at once it then reads the one
-    /// that counts.
+    /// The follower gets no value and reads ``value`` itself: if two changes happen at once, it
+    /// reads the current value.
     public func follow(_ follower: @escaping @Sendable () -> Void) -> ObservationToken {
         let number = state.withLock { $0.followers.add(.init(tell: follower)) }
         return ObservationToken { [weak self] in

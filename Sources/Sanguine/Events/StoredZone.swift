@@ -2,20 +2,20 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// The zone of the user's days: what the app set last, or else the configuration's.
+/// The zone of the user's days: the one the app last set, or the configuration's.
 ///
-/// Kept in the user's store: it is forgotten when they sign out.
+/// It is kept in the user's store and forgotten when they sign out.
 ///
-/// Mutable state: `zone`, by its mutex, which is never held over the disk.
+/// Mutable state: `zone`, by its mutex, which is never held during disk access.
 final class StoredZone: Sendable {
     static let stateName = "timeZone"
 
     private let zone: Mutex<TimeZone>
     private let store: ClientStore
 
-    /// Restores what was set in an earlier process.
+    /// Restores the zone that was set in an earlier process.
     ///
-    /// A name that this system does not know (any more) counts as never set.
+    /// A name that this system does not know counts as never set.
     init(default fallback: TimeZone, store: ClientStore) {
         self.store = store
         let data = (try? store.state(Self.stateName)) ?? nil
@@ -36,7 +36,7 @@ final class StoredZone: Sendable {
             try store.setState(Self.stateName, Data(name.utf8))
         } catch {
             if error == .closed { throw .userChanged }
-            // A disk that fails is said in the store's report; the zone counts in this process.
+            // The store reports a failing disk; the zone applies in this process.
         }
         self.zone.withLock { $0 = zone }
     }
@@ -46,7 +46,7 @@ final class StoredZone: Sendable {
         "Set a time zone by its name in the IANA database, such as Europe/Berlin."
     )
 
-    /// The zone of that name in the IANA database; `nil` if there is none.
+    /// Returns the zone of that name in the IANA database; `nil` if there is none.
     static func zone(_ name: String) -> TimeZone? {
         ZoneName.isKnown(name) ? TimeZone(identifier: name) : nil
     }
