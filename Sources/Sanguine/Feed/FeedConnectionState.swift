@@ -1,40 +1,40 @@
-/// When a live connection to the feed is made, given up and made again.
+/// Decides when a live connection to the feed is made, closed and made again.
 ///
-/// Pure: told of what happens, it says what is to be done. There is a connection while the app is
-/// in the foreground and there is a network. One that ends is made again after what the server has
-/// named, a little longer by chance; after failures in a row ever later, and meanwhile the feed is
-/// polled.
+/// Pure: each method records one event and returns what to do. There is a connection while the app
+/// is in the foreground and there is a network. After a connection ends, the next one follows after
+/// the time that the server has named, plus a random delay. After consecutive failures the delay
+/// grows, and the feed is polled meanwhile.
 ///
 /// Invariants, checked after each event in debug builds:
 ///
 /// 1. At any time there is at most one connection, one attempt or one wait; none in the background,
 ///    without a network, or after ``close()``.
-/// 2. What is told of a connection, or a wait, that was given up changes nothing.
+/// 2. Events of a connection or wait that was cancelled change nothing.
 struct FeedConnectionState: Sendable {
-    /// What is to be done, in this order.
+    /// What to do, in this order.
     enum Action: Hashable, Sendable {
-        /// Makes a connection of this number.
+        /// Make a connection with this number.
         case connect(UInt64)
-        /// Gives up the connection or wait of this number.
+        /// Cancel the connection or wait with this number.
         case cancel(UInt64)
-        /// Waits, under this number, and tells of the end of it.
+        /// Wait, under this number, and report the end of the wait.
         case wait(UInt64, Duration)
-        /// The feed is live, and need not be polled; or the other way round.
+        /// Record whether the feed is live; if not, it is polled.
         case setLive(Bool)
         case pull
     }
 
     /// How a connection ended.
     enum Ending: Hashable, Sendable {
-        /// The server has ended it: it lasts as long as an access token.
+        /// The server has closed it: it lasts as long as an access token.
         case ended
-        /// There was none, or it broke; the server may have named a time.
+        /// It could not be made, or it broke; the server may have named a time.
         case failed(retryAfter: Duration?)
-        /// The server serves no live feed, or not to this client.
+        /// The server offers no live feed, or not to this client.
         case unavailable
-        /// The position is none from which the server can go on.
+        /// The server cannot continue from the position.
         case reset
-        /// There was none: the first pull is not over, and says where a connection begins.
+        /// It was not made: the first pull, which sets the start, has not ended.
         case noPlace
     }
 
@@ -50,10 +50,10 @@ struct FeedConnectionState: Sendable {
     private var isOnline: Bool
     private var isClosed = false
     private var isLive = false
-    /// Whether the present wait ends as soon as a pull says where to begin.
+    /// Whether the current wait ends as soon as a pull has set the start.
     private var awaitsPlace = false
     private var failures = 0
-    /// Whether a connection has lasted and stayed silent, and no bytes have come on one since.
+    /// Whether a long connection stayed silent, and no bytes have arrived on one since.
     private var wasSilent = false
     private var retry = FeedLimits.retry
     private var lastNumber: UInt64 = 0
@@ -63,13 +63,13 @@ struct FeedConnectionState: Sendable {
         self.isOnline = isOnline
     }
 
-    /// Whether a connection stands.
+    /// Whether there is a connection.
     var isConnected: Bool { if case .live = phase { true } else { false } }
 
-    /// The feed is wanted from now on.
+    /// Starts the connection.
     mutating func start() -> [Action] { checked { $0.update() } }
 
-    /// The app has come to the foreground or left it.
+    /// Records whether the app is in the foreground.
     mutating func setForeground(_ isForeground: Bool) -> [Action] {
         checked { state in
             guard state.isForeground != isForeground else { return [] }
@@ -79,7 +79,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// The network has come or gone.
+    /// Records whether there is a network.
     mutating func setOnline(_ isOnline: Bool) -> [Action] {
         checked { state in
             guard state.isOnline != isOnline else { return [] }
@@ -89,7 +89,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// Nothing is done from now on.
+    /// Ends the connection for good.
     mutating func close() -> [Action] {
         checked { state in
             state.isClosed = true
@@ -97,10 +97,10 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// The server has answered, and events may come.
+    /// Records that the server has answered, and that events may come.
     ///
-    /// While the feed is polled because connections stayed silent, it counts as live only when
-    /// bytes have come.
+    /// After silent connections, while the feed is polled, it counts as live only when bytes have
+    /// arrived.
     mutating func opened(_ number: UInt64, at now: Duration) -> [Action] {
         checked { state in
             guard state.phase == .connecting(number) else { return [] }
@@ -109,9 +109,9 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// Bytes have come.
+    /// Records that bytes have arrived.
     ///
-    /// A connection that stays silent does not count as one that has lasted.
+    /// A connection that stays silent counts as failed, however long it lasts.
     mutating func heard(_ number: UInt64) -> [Action] {
         checked { state in
             guard case .live(number, let since, _) = state.phase else { return [] }
@@ -121,7 +121,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// A pull has ended, and there is a place to begin at.
+    /// Records that a pull has ended, and that there is a position to start from.
     mutating func placed() -> [Action] {
         checked { state in
             guard state.awaitsPlace, case .waiting = state.phase else { return [] }
@@ -129,13 +129,13 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// The server has named the time after which to connect again.
+    /// Records the delay that the server has named for the next connection.
     mutating func told(_ number: UInt64, retry: Duration) {
         guard case .live(number, _, _) = phase else { return }
         self.retry = min(retry, FeedLimits.longestRetry)
     }
 
-    /// A connection, or the attempt to make one, is over.
+    /// Records the end of a connection, or of the attempt to make one.
     mutating func ended(
         _ number: UInt64,
         _ ending: Ending,
@@ -167,7 +167,7 @@ struct FeedConnectionState: Sendable {
             if state.failures >= FeedLimits.failuresBeforePolling {
                 actions += state.told(live: false)
             }
-            // The pull that a first connection waits for is under way; it may have failed since.
+            // The pull that a first connection waits for is in progress; it may have failed since.
             let isStuck = ending == .noPlace && state.awaitsPlace
             if ending == .reset || isStuck { actions.append(.pull) }
             state.awaitsPlace = ending == .noPlace
@@ -175,7 +175,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// A wait is over.
+    /// Records the end of a wait.
     mutating func waited(_ number: UInt64) -> [Action] {
         checked { state in
             guard state.phase == .waiting(number) else { return [] }
@@ -185,7 +185,7 @@ struct FeedConnectionState: Sendable {
     }
 
     private mutating func update() -> [Action] {
-        // Nothing is polled in the background or without a network either.
+        // Polling also stops in the background and without a network.
         guard isForeground, isOnline, !isClosed else { return takeDown() }
         switch phase {
         case .connecting, .live: return []

@@ -1,24 +1,23 @@
-/// What bounds the live feed.
+/// The limits of the live feed.
 public enum FeedLimits {
-    /// Bytes of one event: 1 MiB.
+    /// The size of one event, in bytes: 1 MiB.
     public static let eventBytes = 1 << 20
     /// How long a connection may be silent: 50 seconds, two and a half of the server's pings.
     public static let silence = Duration.seconds(50)
-    /// After how long a connection is made again that has ended, unless the server says otherwise:
-    /// 2 seconds.
+    /// The delay before a new connection, unless the server names one: 2 seconds.
     public static let retry = Duration.seconds(2)
-    /// The longest wait between attempts, before chance is added: 1 minute.
+    /// The longest delay between attempts, before the random part is added: 1 minute.
     public static let longestRetry = Duration.seconds(60)
-    /// By what part of itself a wait may be longer by chance: half.
+    /// The largest random addition to a delay, as a fraction of it: half.
     public static let jitter = 0.5
-    /// How long a connection must have lasted not to count as a failure: 10 seconds.
+    /// The time a connection must last in order not to count as a failure: 10 seconds.
     public static let lasting = Duration.seconds(10)
-    /// Failures in a row after which the feed is polled as well: 3.
+    /// The number of consecutive failures after which the feed is also polled: 3.
     public static let failuresBeforePolling = 3
-    /// Changes that are taken in at once: 256.
+    /// The number of changes that are delivered at once: 256.
     ///
-    /// An operation's changes are never parted, so there may be a few more.
+    /// An operation's changes are never split, so there may be a few more.
     public static let batchedChanges = 256
-    /// Changes that may wait for the end of an operation: 1,000.
+    /// The number of changes that may wait for the end of an operation: 1,000.
     public static let waitingChanges = 1_000
 }

@@ -2,12 +2,12 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// A long feed from its start: several ranges at once, into a space of their own.
+/// Restores a long feed from its start: several ranges at once, into a separate space on disk.
 ///
-/// The head that the first page names is where the ranges end. What changes while they are read has
-/// a number behind it, and comes with the catching up that follows; so does what was deleted. Only
-/// when that has reached its end is the space whole, and becomes the base. How far each range is
-/// lies on disk with its records, so that a death costs a page of each.
+/// The ranges end at the head of the first page. Changes and deletions that happen while they are
+/// read have later numbers, and are read afterwards, when the restore catches up. Only when it has
+/// reached the end is the space complete, and becomes the base. The progress of each range is
+/// stored with its records, so that a crash costs one page of each.
 ///
 /// Mutable state: `state`, by its mutex.
 final class FeedRestore: Sendable {
@@ -24,10 +24,10 @@ final class FeedRestore: Sendable {
         (self.records, self.requests) = (records, requests)
     }
 
-    /// The number of the range that stands for the catching up.
+    /// The number of the range that stands for catching up.
     private static let catchingUp = 0
 
-    /// A page of a range, without its changes: those go to the file as they came.
+    /// A page of a range, without its changes: they are written to the file as received.
     private struct RangePage: FeedPage {
         let next: Int64
         let hasMore: Bool
@@ -38,12 +38,12 @@ final class FeedRestore: Sendable {
         }
     }
 
-    /// A restore that an earlier process, or a failure, left.
+    /// Returns a restore that an earlier process, or a failure, left unfinished.
     func unfinished() throws(SanguineError) -> RecordsFile.Restore? {
         try records.writing { try $0.restore() } ?? nil
     }
 
-    /// Begins with the first page.
+    /// Begins a restore with the first page.
     func begin(
         with answer: PullAnswer
     ) throws(SanguineError) -> RecordsFile.Restore {
@@ -53,7 +53,7 @@ final class FeedRestore: Sendable {
         var ranges = [
             RecordsFile.Range(
                 number: Self.catchingUp,
-                low: answer.horizon ?? 0,  // Kept here: what is asked with from now on.
+                low: answer.horizon ?? 0,  // Stored here, for later requests.
                 high: head,
                 reached: head
             )
@@ -72,7 +72,7 @@ final class FeedRestore: Sendable {
         return restore
     }
 
-    /// Has one range write at a time, while those that wait for it hold no thread.
+    /// Lets one range write at a time; ranges that wait block no thread.
     private actor Turn {
         func take(
             _ body: @Sendable () throws(SanguineError) -> Void
@@ -84,12 +84,12 @@ final class FeedRestore: Sendable {
     /// How a range ended.
     private enum Ending {
         case done
-        /// The server no longer knows how to complete the restore: it was dropped.
+        /// The server can no longer complete the restore: it was dropped.
         case abandoned
         case failed(SanguineError)
     }
 
-    /// Restores what is missing; returns whether the feed must be pulled.
+    /// Restores the missing parts; returns whether the feed must be pulled.
     func go(
         on restore: RecordsFile.Restore,
         _ ask: FeedRequests.Ask
@@ -184,7 +184,7 @@ final class FeedRestore: Sendable {
             return true
         }
         while true {
-            // Asked with each page what is done by now: the last page's word counts.
+            // Each page asks about the operations open at that time: the last page decides.
             let now = records.outbox.read { FeedRequests.Ask($0.state) }
             let answer = try await page(PullAnswer.self, since: range.reached, now, restore).value
             guard !answer.reset else {
@@ -197,7 +197,7 @@ final class FeedRestore: Sendable {
             }
             guard !answer.hasMore else { continue }
             var batch = FeedRequests.batch(of: answer, to: now)
-            batch.changes = []  // They lie there already, with all others.
+            batch.changes = []  // They are already there, with all others.
             batch.isReset = true
             batch.staged = restore.space
             let missing = records.receive(batch)
@@ -211,14 +211,14 @@ final class FeedRestore: Sendable {
         if let ranges = try unfinished()?.ranges { progress(ranges) }
     }
 
-    /// Drops a restore whose beginning the server no longer knows how to complete.
+    /// Drops a restore that the server can no longer complete.
     private func abandon() throws(SanguineError) {
         _ = try records.writing { [outbox = records.outbox] file in
-            // Held back, it would become the base when all is known, and is swept away now.
+            // A held batch could otherwise become the base later, but its space is deleted now.
             _ = outbox.change { $0.state.dropStaged() }
             try file.abandonRestore()
         }
-        set(progress: 1)  // What follows may be no restore.
+        set(progress: 1)  // The next pull may need no restore.
     }
 
     // MARK: - Progress
@@ -227,21 +227,21 @@ final class FeedRestore: Sendable {
         let ranges = ranges.filter { $0.number != Self.catchingUp }
         let whole = ranges.reduce(0) { $0 + max(1, $1.high - $1.low) }
         let done = ranges.reduce(0) { $0 + min($1.reached, $1.high) - $1.low }
-        // The last part is the catching up.
+        // The last part is for catching up.
         set(progress: 0.99 * Double(done) / Double(max(1, whole)))
     }
 
     private func set(progress part: Double) {
         state.withLock { state in
-            // How far another user's was is nobody else's to know.
+            // A user's progress is private: it does not change after their end.
             guard !state.hasEnded else { return }
             state.part = part
         }
     }
 
-    /// How much of a long feed is restored, from 0 to 1.
+    /// The restored part of a long feed, from 0 to 1.
     var part: Double { state.withLock { $0.part } }
 
-    /// Nothing is told any more: the user is gone.
+    /// Stops recording progress: the user is gone.
     func end() { state.withLock { $0.hasEnded = true } }
 }

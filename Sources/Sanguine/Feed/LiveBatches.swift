@@ -1,13 +1,13 @@
 import SanguineModel
 
-/// Puts changes that arrive one by one together to what may be shown: whole operations.
+/// Combines changes that arrive one by one into batches of whole operations.
 ///
 /// Invariants:
 ///
-/// 1. Batches follow each other without a gap, the first after the position given.
-/// 2. A batch ends where an operation ends, so no reader ever sees half of one.
+/// 1. Batches follow each other without a gap, the first after the given position.
+/// 2. A batch ends where an operation ends, so that no reader ever sees half of one.
 struct LiveBatches {
-    /// More changes than one operation can have wait for its end.
+    /// More changes than one operation can have are waiting for its end.
     struct Overrun: Error, Hashable {}
 
     /// Where the next batch begins.
@@ -15,12 +15,12 @@ struct LiveBatches {
     /// The epoch of the numbers; `nil` until it is known.
     private var epoch: Epoch?
     private var changes: [RecordChange] = []
-    /// Where the operation ends of which changes are there.
+    /// The last number of an operation that has arrived in part.
     private var through: Int64?
-    /// Up to where all is there that will come.
+    /// The number through which all changes have arrived.
     private var boundary: Int64
     private var head: Int64 = 0
-    /// The number of the last change that was taken in, and the records that changed at it.
+    /// The number of the last change, and the records that changed at it.
     private var last: (number: Int64, records: Set<RecordKey>) = (0, [])
 
     init(after place: FeedMark) {
@@ -29,18 +29,18 @@ struct LiveBatches {
         epoch = place.epoch
     }
 
-    /// Whether an event's id is of the epoch of those before it.
+    /// Returns whether an event's id belongs to the same epoch as earlier ones.
     mutating func isContinued(at id: String) -> Bool {
         guard let told = FeedMark(id)?.epoch else { return true }
         defer { epoch = told }
         return epoch == nil || epoch == told
     }
 
-    /// Takes a change in; returns the batch that is whole now, if one is.
+    /// Adds a change; returns the batch that is now complete, if any.
     mutating func take(_ event: LiveChange) throws(Overrun) -> SyncState.FeedBatch? {
         let change = event.change
-        // One commit may change the balance and a quota under one number: what shares the number of
-        // the last batch is a batch of its own, that leads to where it begins.
+        // One commit may change the balance and a quota under one number. A change with the number
+        // of the last batch forms its own batch, which ends where it begins.
         let key = RecordKey(change.collection, change.id)
         if change.seq == last.number {
             guard last.records.insert(key).inserted else { return nil }
@@ -50,7 +50,7 @@ struct LiveBatches {
         }
         head = max(head, event.head)
         var batch: SyncState.FeedBatch?
-        // The last change of an operation is missing if its record has changed again since.
+        // An operation's last change is missing if its record has changed again since.
         if let through, change.seq > through { batch = reach(through) }
         changes.append(change)
         guard changes.count <= FeedLimits.batchedChanges + FeedLimits.waitingChanges else {
@@ -60,13 +60,13 @@ struct LiveBatches {
         through = end
         if change.seq >= end {
             through = nil
-            // Two ends in one step are one batch, with the later end.
+            // Two ends in one step form one batch, with the later end.
             if let whole = reach(end) { return batch.map { merged($0, whole) } ?? whole }
         }
         return batch
     }
 
-    /// The server has nothing up to a number.
+    /// Records that the server has no further changes up to a number.
     mutating func reached(_ number: Int64) -> SyncState.FeedBatch? {
         guard number > boundary else { return nil }
         head = max(head, number)

@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// Follows the feed live: ``FeedConnectionState`` decides, this connects, waits and hands on.
+/// Follows the feed live: ``FeedConnectionState`` decides, this class connects, waits and delivers.
 ///
 /// ```swift
 /// let feed = LiveFeed(call: call, environment: environment, handlers: handlers)
@@ -12,25 +12,25 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. At most one connection, and one wait; none after ``close()``.
-/// 2. Handlers are called in the order in which things happened, and under no lock.
+/// 2. Handlers are called in the order of the events, and under no lock.
 ///
 /// Mutable state: `guarded`, by its mutex. Tasks hold this object weakly while they wait.
 final class LiveFeed: Sendable {
-    /// What the owner of the records does.
+    /// Callbacks into the owner of the records.
     struct Handlers: Sendable {
-        /// Where to begin; `nil` while the feed is still to be pulled.
+        /// Returns where to begin; `nil` while the feed is still to be pulled.
         ///
-        /// ``LiveFeed/pulled()`` is called when it was.
+        /// ``LiveFeed/pulled()`` is called after the pull.
         var place: @Sendable () -> FeedMark?
-        /// Takes whole operations in.
+        /// Receives whole operations.
         var receive: @Sendable (SyncState.FeedBatch) -> Void
         /// Pulls the feed.
         var pull: @Sendable () -> Void
-        /// Is told whether the feed is live; if not, it is to be polled.
+        /// Records whether the feed is live; if not, it must be polled.
         var setLive: @Sendable (Bool) -> Void
     }
 
-    /// What a feed is given.
+    /// The parts of the client that a feed uses.
     struct Environment: Sendable {
         var lifecycle: any Lifecycle
         var connectivity: any Connectivity
@@ -44,7 +44,8 @@ final class LiveFeed: Sendable {
         var tasks: [UInt64: Task<Void, Never>] = [:]
         var watchdog: Task<Void, Never>?
         var followings: [ObservationToken] = []
-        /// What the handlers are still to be told, and whether someone is telling them.
+        /// Actions that the handlers have not received yet, and whether a thread is delivering
+        /// them.
         var untold: [FeedConnectionState.Action] = []
         var isTelling = false
     }
@@ -69,7 +70,7 @@ final class LiveFeed: Sendable {
 
     deinit { close() }
 
-    /// Connects from now on.
+    /// Connects, and follows app and network.
     func start() {
         let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
         let followings = [
@@ -81,7 +82,7 @@ final class LiveFeed: Sendable {
             },
         ]
         guarded.withLock { $0.followings = followings }
-        // What changed between the creation and now.
+        // Changes between the creation and now.
         change { state in
             state.setForeground(lifecycle.isForeground.value)
                 + state.setOnline(connectivity.isOnline.value) + state.start()
@@ -93,7 +94,7 @@ final class LiveFeed: Sendable {
         if handlers.place() != nil { change { $0.placed() } }
     }
 
-    /// Ends the connection; nothing is handed on any more.
+    /// Ends the connection, after which nothing is delivered.
     func close() {
         change { $0.close() }
         let followings = guarded.withLock { guarded in
@@ -103,7 +104,7 @@ final class LiveFeed: Sendable {
         withExtendedLifetime(followings) {}  // Released here, under no lock.
     }
 
-    // MARK: - The one door
+    // MARK: - Changes
 
     private func change(_ body: (inout FeedConnectionState) -> [FeedConnectionState.Action]) {
         change { state, _ in body(&state) }
@@ -137,7 +138,7 @@ final class LiveFeed: Sendable {
         }
     }
 
-    /// Tells the handlers in order; whoever comes meanwhile leaves it to this.
+    /// Calls the handlers in order; a thread that comes meanwhile leaves its actions to this one.
     private func tell() {
         while let action = nextToTell() {
             switch action {
@@ -162,7 +163,7 @@ final class LiveFeed: Sendable {
         change { $0.waited(number) }
     }
 
-    /// Gives the connection up if nothing is heard of it for too long.
+    /// Closes the connection if nothing arrives for too long.
     private func watch(_ number: UInt64, _ guarded: inout Guarded) {
         guarded.watchdog?.cancel()
         guarded.watchdog = Task { [weak self, delay = environment.delay] in
@@ -219,7 +220,7 @@ final class LiveFeed: Sendable {
         while let bytes = try await next(of: stream) {
             heard(number)
             change { $0.heard(number) }
-            // After a sign-out nothing of it may be seen.
+            // After a sign-out no further data may be delivered.
             try call.authorizer.check()
             var outputs: [EventStreamParser.Output] = []
             do {
@@ -244,7 +245,7 @@ final class LiveFeed: Sendable {
         }
     }
 
-    /// Takes one output in; returns whether the feed can go on from it.
+    /// Processes one output; returns whether the feed can continue from it.
     private func take(
         _ output: EventStreamParser.Output,
         _ number: UInt64,
@@ -278,7 +279,7 @@ final class LiveFeed: Sendable {
 }
 
 extension FeedConnectionState.Ending {
-    /// What an error means for the next attempt.
+    /// Maps an error to its meaning for the next attempt.
     fileprivate init(_ error: SanguineError) {
         switch error {
         case .problem(let problem) where [404, 405, 406, 501].contains(problem.status):

@@ -1,54 +1,55 @@
 package import SanguineModel
 
-/// Base, pending and feed together: what makes *no flicker* and *exactly once* visible to the user.
+/// Combines base, pending operations and feed: no flicker, and every effect shown exactly once.
 ///
-/// Two rules beside replay:
+/// Two rules apply besides replay:
 ///
-/// **A base is adopted only when it is known, of each operation that may have been done, whether it
-/// is in it.** A pull says so of the operations that it was asked about; what arrives while a push
-/// is unanswered is held back until the answer is there. So an operation's effect is never shown
-/// twice, and never disappears between the acknowledgement and the feed, whichever comes first.
+/// **A base is adopted only when the client knows, for each operation that may have been done,
+/// whether the base contains it.** A pull states this for the operations that it was asked about. A
+/// batch that arrives while a push is unanswered is held back until the answer is there. So an
+/// operation's effect is never shown twice, and never disappears between the acknowledgement and
+/// the feed, whichever comes first.
 ///
-/// **Acknowledged operations are settled by a complete base only.** The feed has each record once,
-/// at its newest: of an operation that changed two records the first page may have one, and the
-/// last page the other, which somebody else has changed since. So with acknowledged operations in
-/// the replay pages are held back until the last one is there, and adopted in one step. Without
-/// them each page is shown as it comes.
+/// **Only a complete base settles acknowledged operations.** The feed has each record once, in its
+/// newest state. If an operation changed two records, the first page may have one, and the last
+/// page the other, which has changed again since. So while there are acknowledged operations, pages
+/// are held back until the last one is there, and adopted in one step. Otherwise each page is shown
+/// as it comes.
 ///
-/// Pure: the base is kept outside. The shell makes what ``Effects`` says durable, in its order:
+/// Pure: the base is kept outside. The shell makes ``Actions`` durable, in this order:
 ///
-/// 1. ``Effects/records``, in the outbox;
-/// 2. ``Effects/adopt``, in the base, with its position, in one transaction; then it calls
-///    ``adopted(_:over:)``, and does what that returns.
+/// 1. ``Actions/steps``, in the outbox;
+/// 2. ``Actions/adopt``, in the base, with its position, in one transaction; then it calls
+///    ``adopted(_:over:)`` and executes the result.
 ///
-/// A death between any two steps leaves a state from which the next start goes on.
+/// After a crash between any two steps, the next start continues from the stored state.
 ///
 /// Invariants:
 ///
-/// 1. What is visible is the base with all operations replayed that are not settled or refused.
-/// 2. The position never falls but by a reset.
-/// 3. What is held back follows the base without a gap, and is at most `heldLimit` changes; past
+/// 1. The visible state is the base with all operations replayed that are not settled or refused.
+/// 2. The position never falls, except by a reset.
+/// 3. The held batch follows the base without a gap, and has at most `heldLimit` changes; beyond
 ///    that, acknowledged operations are hidden until the base has them.
 package struct SyncState {
     /// A part of the feed that the shell received.
     package struct FeedBatch: Sendable {
-        /// The position that it was asked from.
+        /// The position that it was requested from.
         package var since: Int64
         /// The position that it leads to.
         package var next: Int64
         /// The newest number that the authority knew.
         package var head: Int64
-        /// Up to where the authority had forgotten deletions; kept with the position.
+        /// The last number whose deletions the authority had forgotten; kept with the position.
         package var horizon: Int64
-        /// The epoch of these numbers; `nil` from a server that knows of none.
+        /// The epoch of these numbers; `nil` if the server has none.
         package var epoch: Epoch?
         package var changes: [RecordChange]
-        /// Whether records that no batch from here on mentions are gone.
+        /// Whether records that neither this batch nor a later one mentions are gone.
         package var isReset: Bool
-        /// The operations that the answer says of whether it has them.
+        /// The operations for which the answer states whether it contains them.
         package var asked: Set<Int64>
         package let results: [PushResult]
-        /// Where the records lie already that this makes the base; ``changes`` is empty then.
+        /// The space that already holds the records of this base; ``changes`` is empty then.
         package var staged: Int64?
 
         /// Whether nothing newer was left to read.
@@ -70,48 +71,48 @@ package struct SyncState {
 
     /// What the shell must do now, in this order.
     package struct Actions {
-        /// To be made durable in the outbox.
+        /// Steps to make durable in the outbox.
         package var steps: [OutboxState.Step] = []
-        /// To be written to the base.
+        /// The batch to write to the base.
         package var adopt: FeedBatch?
         /// The records whose visible value may have changed.
         package var changed: Set<RecordKey> = []
-        /// Whether any visible value may have changed: the base is another.
+        /// Whether any visible value may have changed, because the base was replaced.
         package var isEverythingChanged = false
-        /// Why it is not known what is visible now; what is said beside it counts all the same.
+        /// Why the visible state is unknown; the other actions count all the same.
         package var failure: (any Error)?
-        /// What the shell must see to: what it received could not be used, or is not enough.
+        /// What the shell must supply: the received data could not be used, or is not enough.
         package var missing = Missing.nothing
 
         /// Whether the shell must pull, if it is not live.
         package var mustPull: Bool { missing != .nothing }
     }
 
-    /// What the base lacks that the server has.
+    /// The data of the server that the base lacks.
     package enum Missing: Int, Comparable, Sendable {
         case nothing
-        /// What the live feed, or the answer to a push that is under way, brings by itself: it is
-        /// pulled if there is no live feed, or it does not come.
+        /// Data that the live feed, or the answer to a push in progress, will bring: it is pulled
+        /// if there is no live feed, or if it does not arrive.
         case echo
-        /// What only a pull brings.
+        /// Data that only a pull brings.
         case more
 
         package static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
     }
 
-    /// All of the user's operations; of these the record mutations are replayed.
+    /// All of the user's operations; only the record mutations are replayed.
     package var outbox: OutboxState
     package private(set) var replay: Replay
     /// The number of the feed that the base has reached.
     package private(set) var position: Int64
-    /// The horizon that came with it.
+    /// The horizon of that position.
     package private(set) var horizon: Int64
-    /// Whether the base is all that there was when it was last read, and not a part.
+    /// Whether the base was complete when it was last read.
     package private(set) var isComplete = false
-    /// Whether the base may hold records that the reset under way, perhaps an earlier process's,
-    /// does not mention.
+    /// Whether the base may hold records that the current reset, perhaps an earlier process's, does
+    /// not mention.
     private var isResetting = true
-    /// What came and must not be adopted yet, as one batch.
+    /// Everything that has arrived but must not be adopted yet, as one batch.
     private var held: FeedBatch?
     private let heldLimit: Int
 
@@ -129,14 +130,14 @@ package struct SyncState {
         self.heldLimit = heldLimit
     }
 
-    /// Puts another base under the operations: it was read anew, or is empty.
+    /// Replaces the base under the operations: it was read again, or is empty.
     ///
     /// - Parameters:
     ///   - position: The number of the feed that it has reached.
-    ///   - epoch: The epoch of that number; `nil` if it is not known.
+    ///   - epoch: The epoch of that number; `nil` if it is unknown.
     ///   - operations: The record mutations, as they are on disk.
-    ///   - base: The base.
-    /// - Throws: what the base threw.
+    ///   - base: The new base.
+    /// - Throws: The error of reading the base.
     package mutating func restart(
         at position: Int64,
         of epoch: Epoch? = nil,
@@ -147,7 +148,7 @@ package struct SyncState {
         self.position = position
         (horizon, held, isComplete, isResetting) = (0, nil, false, true)
         if let epoch {
-            // Not written: what is on disk leads to the same at the next start.
+            // Not written: the stored state leads to the same result at the next start.
             _ = outbox.reopen(for: epoch)
             outbox.enter(epoch)
         }
@@ -159,15 +160,15 @@ package struct SyncState {
 
     // MARK: - Operations
 
-    /// Takes an operation in that is durable already.
+    /// Adds an operation that is already durable.
     ///
     /// - Parameters:
-    ///   - operation: What it does.
-    ///   - item: How far it is.
-    ///   - rehearsal: What it does now, if that is known.
+    ///   - operation: What the operation does.
+    ///   - item: Its progress.
+    ///   - rehearsal: The result of running it now, if that is known.
     ///   - base: The base.
-    /// - Returns: What to do.
-    /// - Throws: what the base threw.
+    /// - Returns: What to do now.
+    /// - Throws: The error of reading the base.
     package mutating func add(
         _ operation: Replay.Operation,
         as item: OutboxState.Item,
@@ -177,11 +178,11 @@ package struct SyncState {
         var actions = Actions()
         var item = item
         if case .acknowledged = item.phase, !outbox.isOfBase(item) {
-            // One of the two histories is lost: the server says whether the operation is done.
+            // One of the two histories is lost: the server states whether the operation is done.
             (item.phase, item.mayBeDone, item.epoch) = (.queued, true, nil)
         }
         if case .acknowledged(let head) = item.phase, head <= position {
-            // The process died after the base had it and before the outbox knew.
+            // The process ended after the base had it and before the outbox knew.
             actions.steps = [.removed([item.sequence])]
             return actions
         }
@@ -198,7 +199,7 @@ package struct SyncState {
         return actions
     }
 
-    /// Takes an operation out that is refused, or was never sent; `nil` if it may be done.
+    /// Removes an operation that is refused or was never sent; `nil` if it may have been done.
     package mutating func discard(
         _ sequence: Int64,
         over base: some RecordSource
@@ -210,7 +211,7 @@ package struct SyncState {
         )
     }
 
-    /// A push was answered.
+    /// Records the answer to a push.
     package mutating func landed(
         _ flight: UInt64,
         _ answer: PushAnswer,
@@ -222,7 +223,7 @@ package struct SyncState {
 
     // MARK: - Feed
 
-    /// A part of the feed is there.
+    /// Records a part of the feed.
     package mutating func received(
         _ batch: FeedBatch,
         over base: some RecordSource
@@ -231,29 +232,29 @@ package struct SyncState {
         var steps: [OutboxState.Step] = []
         let isNext = batch.since == pullPosition
         if let epoch = batch.epoch, epoch != pullEpoch {
-            // From the start on there is nothing that another epoch makes wrong.
+            // A batch from the start is valid in any epoch.
             let isWhole = batch.isReset || batch.since == 0
             guard isNext, isWhole || pullEpoch == nil else {
-                // Its numbers say nothing here: a pull is answered with a reset.
+                // Its numbers mean nothing here: a pull will return a reset.
                 actions.missing = .more
                 return actions
             }
-            // What is held back is of a lost history, and may contain what is sent again.
+            // The held batch is of a lost history, and may contain operations that are sent again.
             if isWhole { held = nil }
             steps = outbox.reopen(for: epoch)
         } else if isNext, let epoch = batch.epoch {
-            // An answer of a lost history may have come after the base had left it.
+            // An answer of a lost history may have arrived after the base left it.
             steps = outbox.reopen(for: epoch, isNew: false)
         }
         steps += outbox.resolve(batch.results, epoch: batch.epoch)
         actions = took(note: steps, over: base)
         if actions.adopt != nil {
-            // What was held back comes first, and this begins where that does not end.
+            // The held batch comes first, and this one does not begin where it ends.
             actions.missing = .more
             return actions
         }
         guard isNext else {
-            // It overlaps with what came meanwhile, or comes after something that did not.
+            // It overlaps a batch that came meanwhile, or follows one that did not come.
             if batch.next > pullPosition { actions.missing = .more }
             return actions
         }
@@ -263,7 +264,7 @@ package struct SyncState {
         return actions
     }
 
-    /// A batch and its position are in the base: what it contains is settled, in this one step.
+    /// Records that a batch and its position are in the base, and settles what it contains.
     package mutating func adopted(
         _ batch: FeedBatch,
         over base: some RecordSource
@@ -273,7 +274,7 @@ package struct SyncState {
         horizon = isOtherEpoch ? batch.horizon : max(horizon, batch.horizon)
         if let epoch = batch.epoch { outbox.enter(epoch) }
         isComplete = batch.isComplete
-        // Records that a reset does not mention go at its end, and nobody names them.
+        // Records that a reset does not mention are removed at its end, without being named.
         let isOther = batch.isReset || batch.staged != nil || (isResetting && isComplete)
         isResetting = (isResetting || batch.isReset) && !isComplete
         var settled: [Int64] = []
@@ -281,7 +282,8 @@ package struct SyncState {
         if isComplete {
             (settled, actions.steps) = outbox.settle(through: position)
         } else if outbox.wantedHead != nil {
-            // More than may be held back. They are done: better hidden for a moment than twice.
+            // Too much to hold back. The operations are done: hiding them briefly beats showing
+            // them twice.
             (settled, actions.steps) = outbox.settle(through: .max)
         }
         actions.changed = try replay.settle(
@@ -295,19 +297,19 @@ package struct SyncState {
         return actions
     }
 
-    /// What is held back and lies in a space of its own is dropped: the space goes.
+    /// Drops a held batch in a space of its own, because the space is deleted.
     mutating func dropStaged() { if held?.staged != nil { held = nil } }
 
-    /// Where the next pull begins: after what is held back.
+    /// The position of the next pull: after the held batch.
     package var pullPosition: Int64 { held?.next ?? position }
 
-    /// The horizon that the next pull names.
+    /// The horizon that the next pull sends.
     package var pullHorizon: Int64 {
         guard let held else { return horizon }
         return held.epoch == outbox.epoch ? max(horizon, held.horizon) : held.horizon
     }
 
-    /// The epoch that the next pull names.
+    /// The epoch that the next pull sends.
     package var pullEpoch: Epoch? { held?.epoch ?? outbox.epoch }
 
     private mutating func took(
@@ -321,7 +323,8 @@ package struct SyncState {
         if !refused.isEmpty { settle(refused, over: base, &actions) }
         actions.adopt = takeHeld()
         if held == nil, actions.adopt == nil, isComplete {
-            // What changed nothing is done at a number that the base has reached already.
+            // An operation that changed nothing is done at a number that the base has already
+            // reached.
             let (settled, ended) = outbox.settle(through: position)
             actions.steps += ended
             settle(settled, over: base, &actions)
@@ -330,7 +333,7 @@ package struct SyncState {
         return actions
     }
 
-    // What has become of operations is so, whether the base can be read or not.
+    // Outcomes of operations count even if the base cannot be read.
     private mutating func settle(
         _ sequences: [Int64],
         over base: some RecordSource,
@@ -344,32 +347,33 @@ package struct SyncState {
         }
     }
 
-    /// What is to come, as far as it is known.
+    /// The data that is still to come, as far as it is known.
     package var missing: Missing {
         if let held {
-            // Only a pull says what became of an operation that another history has acknowledged.
+            // Only a pull returns the outcome of an operation that another history has
+            // acknowledged.
             if !held.isComplete || hasOtherHistory(held) { return .more }
             if isKnown(held) { return .nothing }
             return outbox.isAnswerDue ? .echo : .more
         }
         if !isComplete { return .more }
         guard let wanted = outbox.wantedHead, wanted > position else { return .nothing }
-        // Of another epoch: only a pull says what became of this one.
+        // Of another epoch: only a pull returns the outcome in this one.
         return wanted == .max ? .more : .echo
     }
 
-    // Whether it is known, of each operation that may be done, whether the batch has it.
+    // Whether it is known, for each operation that may be done, if the batch contains it.
     private func isKnown(_ batch: FeedBatch) -> Bool {
         !hasOtherHistory(batch) && outbox.unresolved.allSatisfy(batch.asked.contains)
     }
 
-    // Whether an operation is acknowledged in another history than the batch's.
+    // Whether an operation was acknowledged in another history than the batch's.
     private func hasOtherHistory(_ batch: FeedBatch) -> Bool {
         batch.epoch.map { outbox.isAcknowledged(outside: $0) } ?? false
     }
 
     private mutating func hold(_ batch: FeedBatch) {
-        guard var all = held, !batch.isReset else {  // After a reset nothing before it counts.
+        guard var all = held, !batch.isReset else {  // A reset replaces everything before it.
             held = batch
             return
         }
@@ -379,7 +383,7 @@ package struct SyncState {
         all.asked = batch.asked
         all.changes += batch.changes
         held = all
-        // Too much to keep: it is read again from the base's position, when all is known.
+        // Too much to keep: it is read again from the base's position, when everything is known.
         if all.changes.count > heldLimit, outbox.wantedHead == nil { held = nil }
     }
 

@@ -3,16 +3,16 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Asks for parts of one user's feed.
+/// Requests parts of one user's feed.
 struct FeedRequests: Sendable {
-    /// What a pull asks.
+    /// The parameters of a pull.
     struct Ask: Sendable {
         let since: Int64
-        /// The epoch of that number; `nil` if it is not known.
+        /// The epoch of that number; `nil` if it is unknown.
         let epoch: Epoch?
-        /// The operations of which it asks whether they are done, with their sequence numbers.
+        /// The operations whose outcome it asks for, with their sequence numbers.
         let operations: [Identifier: Int64]
-        /// Up to where the base knows that deletions are forgotten.
+        /// The last number whose deletions are forgotten, as far as the base knows.
         let horizon: Int64
 
         init(_ state: borrowing SyncState) {
@@ -28,7 +28,7 @@ struct FeedRequests: Sendable {
 
     let call: ServerCall
 
-    /// Asks for the part behind a number.
+    /// Requests the part after a number.
     func page<Page: FeedPage>(
         _ page: Page.Type,
         since: FeedMark,
@@ -51,7 +51,7 @@ struct FeedRequests: Sendable {
     }
 
     static func batch(of answer: PullAnswer, to ask: Ask) -> SyncState.FeedBatch {
-        // A server that does not say what became of them has not been asked.
+        // If the server does not state their outcomes, they count as not asked about.
         let asked = answer.operations == nil ? [] : Set(ask.operations.values)
         var batch = SyncState.FeedBatch(answer, since: ask.since, asked: asked)
         batch.head = answer.hasMore ? max(answer.head, answer.next + 1) : answer.next
@@ -59,7 +59,7 @@ struct FeedRequests: Sendable {
     }
 }
 
-/// What a pull's answer is decoded as.
+/// A type that decodes the answer to a pull.
 protocol FeedPage: Decodable, Sendable {
     static func decoded(from response: TransportResponse) throws(SanguineError) -> Self
 }
@@ -70,16 +70,16 @@ extension PullAnswer: FeedPage {
     }
 }
 
-/// Reads one user's feed, by pulls and live, for ``UserRecords`` to take in.
+/// Reads one user's feed, by pulls and live, and passes it to ``UserRecords``.
 ///
-/// Nothing is asked of the server before somebody uses records, or observes what the feed carries.
+/// No request is sent before the app uses records or observes an entry that the feed carries.
 ///
 /// Invariants: at most one pull, one wait before the next, one wait for an echo and one live
 /// connection; none after ``end(_:)``.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over `await` or over the records.
+/// Mutable state: `guarded`, by its mutex, never held during an `await` or a call of the records.
 final class UserFeed: Sendable {
-    /// A pull, for all who want to know of its end.
+    /// A pull, which several callers may wait for.
     private struct Run {
         let number: UInt64
         let outcome = OneShot<Void>()
@@ -96,10 +96,10 @@ final class UserFeed: Sendable {
         var runs: UInt64 = 0
         /// Waits for the next pull.
         var polling: Task<Void, Never>?
-        /// Waits for what a live feed is to bring.
+        /// Waits for changes that the live feed should bring.
         var echo: Task<Void, Never>?
         var echoes: UInt64 = 0
-        /// Whether something is to be waited for that was not yet when that wait began.
+        /// Whether to wait again, for changes that became due after the wait began.
         var mustWaitAgain = false
         var followings: [ObservationToken] = []
         var live: LiveFeed?
@@ -121,11 +121,11 @@ final class UserFeed: Sendable {
     private let records: UserRecords
     private let environment: OutboxEnvironment
     private let requests: FeedRequests?
-    /// How often the feed is pulled in the foreground; `nil` for never.
+    /// The interval between pulls in the foreground; `nil` for never.
     private let pollInterval: Duration?
     private let guarded = Mutex(Guarded())
 
-    /// Creates the feed; without a server `call` is `nil`, and nothing ever comes.
+    /// Creates the feed; without a server `call` is `nil`, and nothing ever arrives.
     init(
         _ records: UserRecords,
         _ call: ServerCall?,
@@ -146,7 +146,7 @@ final class UserFeed: Sendable {
         activate()
     }
 
-    /// Opens what is needed, follows the app and the network, and asks for what is new.
+    /// Opens the records, follows app and network, and pulls new changes.
     func activate() {
         let isNew = guarded.withLock { guarded in
             guard !guarded.hasEnded, !guarded.isActive else { return false }
@@ -163,7 +163,7 @@ final class UserFeed: Sendable {
         }
         guard isNew else { return }
         records.open()
-        // Who has read meanwhile has seen nothing.
+        // Earlier readers have seen no records.
         records.observers.changed(nil)
         pull()
         followLive()
@@ -172,15 +172,15 @@ final class UserFeed: Sendable {
     /// Whether the feed is being pulled.
     var isPulling: Bool { guarded.withLock { $0.puller != nil } }
 
-    /// Whether a live connection stands.
+    /// Whether there is a live connection.
     var isLive: Bool { guarded.withLock { $0.isLive } }
 
-    /// Whether somebody uses records.
+    /// Whether the app uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
 
-    /// Ends all that is under way.
+    /// Ends everything in progress.
     ///
-    /// - Returns: What tells those who wait.
+    /// - Returns: A closure that notifies the waiting callers.
     func end(_ reason: SanguineError) -> @Sendable () -> Void {
         let ended = guarded.withLock { guarded in
             defer { guarded = Guarded(isActive: guarded.isActive, hasEnded: true) }
@@ -195,13 +195,13 @@ final class UserFeed: Sendable {
         return { puller?.outcome.resolve(.failure(reason)) }
     }
 
-    /// The account has become known: there is a feed to ask for.
+    /// Pulls the feed, now that the account is known.
     func signedIn() {
-        // A pull that is under way waits for the account, and goes on by itself.
+        // A pull in progress waits for the account and continues by itself.
         if guarded.withLock({ $0.isActive && $0.puller == nil }) { pull() }
     }
 
-    /// Sends what waits, and pulls to the head.
+    /// Sends pending operations, and pulls to the head.
     func synchronize() async throws(SanguineError) {
         guard let requests else { throw .notConfigured("'server'") }
         requests.call.authorizer.allowSignIn()
@@ -209,7 +209,7 @@ final class UserFeed: Sendable {
         do throws(SanguineError) {
             try await records.outbox.sendAll(.mutator)
         } catch {
-            // The server answers: what it has to say arrives whether or not it takes the operation.
+            // The server answers: its changes arrive even if it refuses the operation.
             if case .problem = error { try await pulled() }
             throw error
         }
@@ -221,7 +221,7 @@ final class UserFeed: Sendable {
         try await pulling.value()
     }
 
-    /// Whether the records are known as the server had them at some time.
+    /// Whether the records are a complete state of the server.
     var hasBase: Bool { records.outbox.read { $0.state.position > 0 } && restore.part == 1 }
 
     private func lifecycleChanged() {
@@ -234,9 +234,9 @@ final class UserFeed: Sendable {
 
     // MARK: - Pulling
 
-    /// Asks for what is new; once more if that is under way.
+    /// Pulls new changes; if a pull is in progress, it pulls once more.
     ///
-    /// - Returns: What tells of the end of it; `nil` without a server.
+    /// - Returns: The outcome of the pull; `nil` without a server.
     @discardableResult
     func pull() -> OneShot<Void>? {
         guard requests != nil, records.outbox.read({ $0.records != nil }) else { return nil }
@@ -268,7 +268,7 @@ final class UserFeed: Sendable {
         }
     }
 
-    /// What to ask next; `nil` if the run is over.
+    /// Returns the parameters of the next request; `nil` if the run is over.
     private func nextAsk(
         _ run: UInt64,
         more: Bool,
@@ -290,9 +290,9 @@ final class UserFeed: Sendable {
         return goesOn ? records.outbox.read { FeedRequests.Ask($0.state) } : nil
     }
 
-    /// Has the feed pulled again after a while, if nothing else brings news.
+    /// Schedules another pull, unless something else pulls first.
     private func poll(_ guarded: inout Guarded) {
-        // A live feed goes on from where the pull should have ended.
+        // A live feed continues from the end of the pull, so a failed pull is repeated.
         guard !guarded.isLive || guarded.failures > 0,
             environment.lifecycle.isForeground.value
         else { return }
@@ -312,18 +312,18 @@ final class UserFeed: Sendable {
         }
     }
 
-    /// Returns whether there is more to pull.
+    /// Pulls one page; returns whether there is more to pull.
     private func pullPage(_ first: FeedRequests.Ask) async throws(SanguineError) -> Bool {
         guard let requests else { throw .notConfigured("'server'") }
         let ask = try await signedIn(first, requests.call.authorizer)
         if let unfinished = try restore.unfinished() {
             return try await restore.go(on: unfinished, ask)
         }
-        // At the start it has no record, and may miss the deletion of none.
+        // At the start there are no records, so no deletion can be missed.
         let horizon = ask.since == 0 ? 0 : ask.horizon
         let answer = try await requests.page(
             PullAnswer.self,
-            // At the start there is nothing that another epoch could make wrong.
+            // At the start there is nothing that another epoch could invalidate.
             since: FeedMark(epoch: ask.since == 0 ? nil : ask.epoch, number: ask.since),
             ask,
             horizon: horizon
@@ -335,7 +335,7 @@ final class UserFeed: Sendable {
         return records.receive(FeedRequests.batch(of: answer, to: ask)) != .nothing
     }
 
-    /// Makes an account known before anything is asked: nobody has no feed.
+    /// Waits until an account is known, because there is no feed without one.
     private func signedIn(
         _ ask: FeedRequests.Ask,
         _ authorizer: any Authorizer
@@ -348,10 +348,11 @@ final class UserFeed: Sendable {
 
     // MARK: - What is missing
 
-    /// Sees to it that what is missing comes.
+    /// Supplies missing data.
     ///
-    /// What a push has done comes live: so nobody reads back what the user wrote. It is pulled if
-    /// it does not come in ``RecordLimits/echoWait``, or nothing is live.
+    /// The changes of a push come through the live feed, so that the client need not read its own
+    /// writes back. They are pulled if they do not arrive within ``RecordLimits/echoWait``, or if
+    /// there is no live feed.
     func see(to missing: SyncState.Missing) {
         switch missing {
         case .nothing: break
@@ -360,13 +361,13 @@ final class UserFeed: Sendable {
         }
     }
 
-    /// Whether what a push has done is still to come, and is waited for.
+    /// Whether the client waits for the changes of a push.
     var isWaitingForEcho: Bool {
         guarded.withLock { $0.echo != nil }
             && records.outbox.read { $0.state.missing == .echo }
     }
 
-    /// Returns whether it may come live.
+    /// Starts a wait for the live feed; returns whether there is one.
     private func waitForEcho() -> Bool {
         guarded.withLock { guarded in
             guard guarded.isLive, !guarded.hasEnded else { return false }
@@ -384,7 +385,7 @@ final class UserFeed: Sendable {
         }
     }
 
-    /// Pulls what has not come since the base was at the place; returns whether to wait again.
+    /// Pulls if the base has not moved from the position; returns whether to wait again.
     private func mustWait(_ number: UInt64, for place: Int64) -> Bool {
         let (missing, position) = records.outbox.read { ($0.state.missing, $0.state.position) }
         let isLate = missing != .nothing && position == place
@@ -400,10 +401,10 @@ final class UserFeed: Sendable {
 
     // MARK: - Live
 
-    /// Whether there is a server, and a transport for a connection that stays.
+    /// Whether there is a server, and a transport that supports live connections.
     var canBeLive: Bool { requests?.call.exchange.transport is any StreamingTransport }
 
-    /// Follows the feed live from now on.
+    /// Starts to follow the feed live.
     private func followLive() {
         guard let requests, canBeLive else { return }
         let live = guarded.withLock { guarded -> LiveFeed? in
@@ -436,7 +437,7 @@ final class UserFeed: Sendable {
         )
     }
 
-    /// Whether a live connection stands: nothing is polled then.
+    /// Records whether there is a live connection; without one the feed is pulled.
     private func setLive(_ isLive: Bool) {
         guarded.withLock { guarded in
             guarded.isLive = isLive
@@ -445,7 +446,7 @@ final class UserFeed: Sendable {
         if !isLive { pull() }
     }
 
-    /// Where a live connection begins: where the last pull has ended.
+    /// The start of a live connection: the end of the last pull.
     private var livePlace: FeedMark? {
         records.outbox.read { contents in
             guard contents.records != nil, contents.state.isComplete else { return nil }
