@@ -2,7 +2,7 @@ public import Observation
 public import SanguineModel
 import Synchronization
 
-/// The answer of a metered call for a view: its text grows while it is made.
+/// The answer of a metered call for a view: its text grows while it is generated.
 ///
 /// ```swift
 /// struct AnswerView: View {
@@ -15,25 +15,26 @@ import Synchronization
 /// }
 /// ```
 ///
-/// All parts of one moment come in one turn of the main actor. It reads until the end, or until its
-/// last holder lets it go: then the call goes on by itself, and is found again by its ``key``. The
-/// type is that of the output, so that answers of several functions stand in one list.
+/// Parts that arrive together are shown in one turn of the main actor. The model reads until the
+/// end, or until it is released: then the call continues on its own and can be found again by its
+/// ``key``. The type parameter is the output, so that one list can hold answers of several
+/// functions.
 @MainActor
 @Observable
 public final class AnswerModel<Output: Codable & Sendable> {
-    /// What a view shows beside the text.
+    /// The phase that a view shows along with the text.
     public enum Phase: Sendable, Hashable {
-        /// No part is there yet.
+        /// No part has arrived yet.
         case waiting
-        /// Parts are there, and more follow.
+        /// Parts have arrived, and more follow.
         case answering
-        /// All of it is there; see ``AnswerModel/result``.
+        /// The whole answer has arrived; see ``AnswerModel/result``.
         case done
-        /// There will be no more; see ``AnswerModel/error``.
+        /// No more parts will arrive; see ``AnswerModel/error``.
         case failed
     }
 
-    /// What is known, by whoever reads.
+    /// The state that the reading task has received.
     private struct Known: Sendable {
         var text = ""
         var end: Result<FunctionResult<Output>, SanguineError>?
@@ -41,21 +42,21 @@ public final class AnswerModel<Output: Codable & Sendable> {
 
     /// The call's idempotency key.
     @ObservationIgnored public let key: String
-    /// The text that is there.
+    /// The text that has arrived.
     public private(set) var text = ""
-    /// What to show beside it.
+    /// The phase to show along with the text.
     public private(set) var phase = Phase.waiting
-    /// The whole answer, once it is there.
+    /// The whole answer, once it has arrived.
     public private(set) var result: FunctionResult<Output>?
-    /// Why the language model stopped, once the answer is there: `stop` after a whole one, `length`
-    /// or `content_filter` after a part of one; `nil` where the model does not say.
+    /// Why the language model stopped, once the answer has arrived: `stop` after a whole one,
+    /// `length` or `content_filter` after a part of one; `nil` if the model does not say.
     public var finishReason: String? { result?.finishReason }
-    /// Why there is no answer, or not all of it.
+    /// Why the answer is missing or incomplete.
     public private(set) var error: SanguineError?
 
     @ObservationIgnored private let stream: FunctionStream<Output>
     @ObservationIgnored private var reading: Task<Void, Never>?
-    /// Is resolved when the end is in the properties.
+    /// Resolved when the properties show the end.
     @ObservationIgnored private let shown = OneShot<FunctionResult<Output>>()
 
     init(_ stream: FunctionStream<Output>, _ turn: MainTurn) {
@@ -82,7 +83,7 @@ public final class AnswerModel<Output: Codable & Sendable> {
                 known.change { $0.end = .failure(error) }
             }
             tell()
-            // Read means shown: a model that is released before leaves the call open.
+            // Read means shown: if the model is released earlier, the call stays open.
             _ = try? await shown.value()
             if !Task.isCancelled { await call.given(as: Output.self) }
         }
@@ -90,16 +91,16 @@ public final class AnswerModel<Output: Codable & Sendable> {
 
     deinit { reading?.cancel() }
 
-    /// Ends the call, and charges for what was made.
+    /// Ends the call, and charges for the parts that were generated.
     ///
-    /// - Throws: ``SanguineError``, as ``FunctionStream/cancel()`` does.
+    /// - Throws: ``SanguineError``; see ``FunctionStream/cancel()``.
     public func stop() async throws(SanguineError) { try await stream.cancel() }
 
     /// Waits for the whole answer, which is in ``result`` and ``text`` when this returns.
     ///
-    /// - Returns: The answer, the charge among it.
+    /// - Returns: The answer, including the charge.
     /// - Throws: ``SanguineError``: the model's ``error``; ``SanguineError/cancelled`` if the
-    ///   calling task is cancelled, which ends the waiting and not the call.
+    ///   calling task is cancelled, which ends the wait but not the call.
     public func finished() async throws(SanguineError) -> FunctionResult<Output> {
         do throws(SanguineError) {
             let result = try await shown.value()
@@ -128,7 +129,7 @@ public final class AnswerModel<Output: Codable & Sendable> {
     }
 }
 
-/// A value and its lock.
+/// A value guarded by a mutex.
 private final class Guardian<Value: Sendable>: Sendable {
     private let guarded: Mutex<Value>
 
@@ -143,7 +144,7 @@ extension SanguineClient {
     /// Calls a metered function, with its answer as an observable object for a view.
     ///
     /// - Returns: A new object for each call.
-    /// - Throws: ``SanguineError`` if the call was not begun; then nothing was changed.
+    /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
     @MainActor
     public func answer<Call: FunctionCall>(
         to call: Call
@@ -151,10 +152,10 @@ extension SanguineClient {
         AnswerModel(try stream(call), device.turn)
     }
 
-    /// The answer of a call that was made before, as an observable object for a view; see
+    /// Returns the answer of an earlier call as an observable object for a view; see
     /// ``stream(of:key:)``.
     ///
-    /// - Throws: ``SanguineError``: the problem with which the call failed, if that is known.
+    /// - Throws: ``SanguineError``: the problem with which the call failed, if it is known.
     @MainActor
     public func answer<Call: FunctionCall>(
         to call: Call.Type,

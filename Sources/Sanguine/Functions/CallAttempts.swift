@@ -1,13 +1,13 @@
 import SanguineModel
 
-/// What a failed sending of a call means, and when the call is sent again.
+/// Decides what a failed request of a call means, and when the call is sent again.
 ///
-/// A call is always sent with the same idempotency key, so that sending it again is safe. What must
-/// be decided with care is that it has *not* happened: only then may its hold be lifted. Once one
-/// sending may have reached the server, a later refusal proves that only if the server decides it
-/// after it has looked the key up (see the order of refusals in `Documentation/Protocol.md`).
+/// A call is always sent with the same idempotency key, so that sending it again is safe. The
+/// critical decision is that it has *not* taken effect: only then may its hold be released. Once
+/// one request may have reached the server, a later refusal proves this only if the server decides
+/// it after looking up the key (see the order of refusals in `Documentation/Protocol.md`).
 ///
-/// | failure | first sending | after one that may have arrived |
+/// | failure | first request | after one that may have arrived |
 /// |---|---|---|
 /// | never reached the server | again, then refused | again, then unknown |
 /// | timed out, broken off, intercepted, 408, 500, a proxy's 5xx | again, then unknown | same |
@@ -16,34 +16,34 @@ import SanguineModel
 /// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |
 /// | 422 `upstream_refused`, 502 `interrupted`, 409 `call_cancelled` | released | released |
-/// | one of these with `charged`: some was made, or its hold expired | charged | charged |
+/// | one of these with `charged`: partly generated, or its hold expired | charged | charged |
 /// | 422 of the key itself, an answer that cannot be read | unknown | unknown |
 /// | any other refusal | refused | unknown |
 struct CallAttempts: Sendable {
     enum Verdict: Hashable, Sendable {
-        /// Send it again after that long.
+        /// Send it again after this delay.
         case again(after: Duration)
         /// It never took effect.
         case refused
-        /// It failed after its hold was taken, and that was released.
+        /// It failed after its hold was placed, and the hold was released.
         case released
-        /// It failed and was charged: the balance's next fetch says with how much.
+        /// It failed and was charged: the next fetch of the balance brings the amount.
         case charged
-        /// Whether it took effect is not known here; the balance's next fetch asks.
+        /// It is unknown whether it took effect; the next fetch of the balance asks.
         case unknown
     }
 
     private static let schedule = RetrySchedule(attempts: BalanceLimits.callAttempts)
 
     private var failures = 0
-    /// How long all inquiries together have waited.
+    /// The total wait of all polls for a call that is still running.
     private var inquired = Duration.zero
     private(set) var mayHaveHappened: Bool
 
-    /// - Parameter mayHaveHappened: Whether an earlier sending may have arrived. Default: no.
+    /// - Parameter mayHaveHappened: Whether an earlier request may have arrived. Default: no.
     init(mayHaveHappened: Bool = false) { self.mayHaveHappened = mayHaveHappened }
 
-    /// A sending has failed.
+    /// Records a failed request and returns what to do.
     mutating func failed(
         _ error: SanguineError,
         using random: inout some RandomNumberGenerator
@@ -65,7 +65,7 @@ struct CallAttempts: Sendable {
         }
     }
 
-    /// No token could be had, so this time nothing was sent.
+    /// Returns what to do if no token was available, so that this time nothing was sent.
     func notSent() -> Verdict { refusedUnlessHappened }
 
     private mutating func failed(

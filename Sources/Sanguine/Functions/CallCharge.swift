@@ -10,9 +10,9 @@ struct CallCharge: Decodable {
     let cached: Bool
     let quota: Quota?
 
-    /// What the answer says of the balance.
+    /// Returns the answer's statement about the balance.
     ///
-    /// - Parameter tokensInstead: What the call costs if too little of its quota is left.
+    /// - Parameter tokensInstead: The cost of the call in tokens if its quota is used up.
     /// - Returns: The charge, and the balance after it.
     func answer(tokensInstead: Int64?) -> CallAnswer {
         CallAnswer(
@@ -26,7 +26,7 @@ struct CallCharge: Decodable {
     }
 }
 
-/// Notes the `Sanguine-Head` of answers, refusals among them, and passes everything on.
+/// Records the `Sanguine-Head` of answers, including refusals, and passes everything on.
 final class HeadNotingTransport: HTTPTransport {
     /// A number, and its epoch.
     typealias Noted = (head: Int64?, epoch: Epoch?)
@@ -37,7 +37,7 @@ final class HeadNotingTransport: HTTPTransport {
 
     init(_ transport: any HTTPTransport) { self.transport = transport }
 
-    /// The last answer's number and epoch, as far as it had them.
+    /// The number and epoch of the last answer, if it had them.
     var last: Noted { noted.withLock { $0 } }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {

@@ -1,44 +1,44 @@
 import Foundation
 import SanguineModel
 
-/// Puts the events of a streamed answer together, whatever connections they come by.
+/// Assembles the events of a streamed answer, across connections.
 ///
 /// Invariants:
 ///
-/// 1. Each part is given once, in the order of its index, and none after the end.
-/// 2. What follows a gap is not taken: it is asked for again, from the last part on.
-/// 3. A problem without an id is not the answer's end, which is asked for again: a server that
+/// 1. Each part is returned once, in the order of its index, and none after the end.
+/// 2. Parts after a gap are rejected and requested again, from the last part on.
+/// 3. A problem without an id is not the end of the answer, which is requested again: a server that
 ///    stops, or whose storage fails, does not know the end yet.
 struct CallEventReader: Sendable {
-    /// How the answer ends.
+    /// The end of an answer.
     enum End: Sendable {
         /// The body of the result.
         case result(Data)
-        /// Why there is none.
+        /// Why there is no result.
         case problem(Problem)
     }
 
-    /// The events do not follow those that are known, or cannot be read.
+    /// The events do not follow the known ones, or cannot be read.
     struct Broken: Error, Hashable {
         let reason: String
     }
 
-    /// The index of the last part that was taken; `nil` before the first.
+    /// The index of the last part that was received; `nil` before the first.
     private(set) var last: Int64?
-    /// How the answer ends, once that is known.
+    /// The end of the answer, once it is known.
     private(set) var end: End?
     private var parts: [String] = []
     private var given = 0
     private var parser = Self.parser
 
-    /// Another connection begins.
+    /// Prepares for another connection.
     mutating func reconnect() { parser = Self.parser }
 
     private static var parser: EventStreamParser {
         EventStreamParser(limit: FeedLimits.eventBytes, remembersID: false)
     }
 
-    /// The next part that was taken and not given.
+    /// Returns the next part that was received but not yet returned.
     mutating func nextPart() -> String? {
         guard given < parts.count else { return nil }
         defer {
@@ -48,9 +48,9 @@ struct CallEventReader: Sendable {
         return parts[given]
     }
 
-    /// Takes bytes of the connection in.
+    /// Receives bytes of the connection.
     ///
-    /// - Returns: Whether they had news, and not only said that the server is there.
+    /// - Returns: Whether they contained new events, and not only a sign of life.
     mutating func take(_ bytes: Data) throws(Broken) -> Bool {
         var outputs: [EventStreamParser.Output] = []
         do throws(EventStreamParser.TooLong) {
@@ -66,7 +66,7 @@ struct CallEventReader: Sendable {
         return hasNews
     }
 
-    /// Takes an answer that came in one piece: one part, if its output is a text.
+    /// Receives an answer in one piece: it is one part, if its output is a string.
     mutating func takeWhole(_ body: Data) {
         let whole = try? WireCoding.decode(Whole.self, from: body)
         if last == nil, let text = whole?.output.string {
@@ -112,6 +112,6 @@ struct CallEventReader: Sendable {
         let output: JSONValue
     }
 
-    /// The end was none: the answer is asked for again.
+    /// Discards the end, because the answer is requested again.
     mutating func dropEnd() { end = nil }
 }

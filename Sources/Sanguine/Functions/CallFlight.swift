@@ -2,14 +2,14 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// A call under way, for those who wait for its answer.
+/// A call in progress, for the callers that wait for its answer.
 final class CallFlight: Sendable {
     let outcome = OneShot<Data>()
     /// Whether a caller waits for the answer, or is about to.
     let isWanted: Mutex<Bool>
-    /// What a queued call rests for; `nil` while it does not rest.
+    /// The signal that a queued call waits for; `nil` while it does not wait.
     let rest = Mutex<OneShot<Void>?>(nil)
-    /// Whether it was ever sent, or is not to be.
+    /// Whether it may have been sent, or must not be.
     private let start: Mutex<Start>
 
     private enum Start {
@@ -25,7 +25,7 @@ final class CallFlight: Sendable {
 
     var isWithdrawn: Bool { start.withLock { $0 == .withdrawn } }
 
-    /// It is about to be sent; returns whether it still may.
+    /// Marks it as sent; returns `false` if it was withdrawn.
     func sends() -> Bool {
         start.withLock { start in
             if start == .waiting { start = .sent }
@@ -33,7 +33,7 @@ final class CallFlight: Sendable {
         }
     }
 
-    /// It is not to be sent; returns whether it never was.
+    /// Withdraws it, if it was never sent; returns whether it is withdrawn.
     func withdraw() -> Bool {
         let isWithdrawn = start.withLock { start in
             if start == .waiting { start = .withdrawn }
@@ -55,10 +55,10 @@ struct BegunCall<Output: Codable & Sendable>: Sendable {
     let flight: CallFlight
     let caller: FunctionCaller
 
-    /// The answer, as soon as it is there.
+    /// Waits for the answer.
     ///
-    /// The call is open until its output was decoded: another version of the app may read what
-    /// this one cannot.
+    /// The call stays open until its output is decoded: another version of the app may be able to
+    /// read an output that this one cannot.
     nonisolated(nonsending) func value() async throws(SanguineError) -> FunctionResult<Output> {
         let body: Data
         do throws(SanguineError) {

@@ -1,26 +1,26 @@
 import Foundation
 import SanguineModel
 
-/// What all sendings of a call have in common.
+/// The data that all requests of a call share.
 struct CallSending: Sendable {
     let key: String
     let function: String
-    /// The request; `nil` for a call that is only to be found.
+    /// The request body; `nil` for a call that is only looked up.
     let body: Data?
     /// Whether it is sent until it is answered.
     var isQueued = false
-    /// What it costs if too little of its quota is left, as far as that is declared.
+    /// Its declared cost in tokens if its quota is used up.
     var tokensInstead: Int64?
 }
 
-/// How the sendings of a call have failed.
+/// The failure of a call's requests.
 struct CallFailure: Error {
     let verdict: CallAttempts.Verdict
     let error: SanguineError
     var head: Int64?
     var epoch: Epoch?
 
-    /// Whether it has to do with the way to the server, and not with the call.
+    /// Whether the cause is the connection to the server, and not the call.
     var isPassing: Bool {
         guard verdict == .refused || verdict == .unknown else { return false }
         return switch error {
@@ -35,18 +35,18 @@ struct CallFailure: Error {
     }
 }
 
-/// Sends calls: ``CallAttempts`` decides what a failure means, this sends and waits.
+/// Sends calls: ``CallAttempts`` decides what a failure means, this type sends and waits.
 struct CallSender: Sendable {
     let call: ServerCall
     let configuration: SanguineClient.Configuration
 
-    /// Sends a call as often as it takes, and with a short patience.
+    /// Sends a call with a few retries.
     ///
     /// - Parameters:
     ///   - sending: The call.
-    ///   - attempts: What its sendings have come to so far.
-    ///   - take: Takes the answer in.
-    /// - Returns: The answer, or why there is none.
+    ///   - attempts: The state of its attempts so far.
+    ///   - take: Processes the answer.
+    /// - Returns: The answer, or the failure.
     func round(
         _ sending: CallSending,
         _ attempts: inout CallAttempts,
@@ -82,7 +82,7 @@ struct CallSender: Sendable {
         }
     }
 
-    /// Does what may be done twice, until it is done or no further try would help.
+    /// Repeats an idempotent request until it succeeds or another attempt would not help.
     func repeatedly<Value>(
         _ body: () async throws(SanguineError) -> Value
     ) async throws(SanguineError) -> Value {
@@ -114,7 +114,7 @@ struct CallSender: Sendable {
         return try await noting.send(try request(sending))
     }
 
-    /// The request of a call, the same each time.
+    /// Returns the request of a call, the same each time.
     func request(
         _ sending: CallSending,
         headers: [String: String] = [:]
@@ -144,7 +144,7 @@ struct CallSender: Sendable {
 }
 
 extension SanguineError {
-    /// The server's refusal, if it is one.
+    /// The problem, if the error is one.
     var asProblem: Problem? {
         if case .problem(let problem) = self { problem } else { nil }
     }

@@ -2,25 +2,27 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// One reader of a call's answer while it is made.
+/// One reader of a call's answer while it is generated.
 ///
-/// Nothing is read ahead: bytes are taken from the connection when a part is asked for and none is
-/// left. A connection that breaks is made again with the same key, from the last part on; the call
-/// itself goes on meanwhile. ``CallEventReader`` puts the parts together, ``CallAttempts`` decides.
+/// Nothing is read ahead: bytes are taken from the connection when a part is requested and none is
+/// left. After a broken connection, a new one with the same key continues after the last part; the
+/// call itself goes on meanwhile. ``CallEventReader`` assembles the parts, ``CallAttempts``
+/// decides.
 ///
 /// Invariants:
 ///
-/// 1. At most one connection, and one who reads.
-/// 2. The balance learns of the call's end once from here, or that nobody reads any more.
-/// 3. The call is open until ``given(as:)`` says that the app has read its end.
+/// 1. At most one connection, and one reading task.
+/// 2. The balance receives the call's end once from here, or the fact that it has no reader any
+///    more.
+/// 3. The call is open until ``given(as:)`` records that the app has read its end.
 ///
-/// Mutable state: `guarded`, by its mutex, held over nothing.
+/// Mutable state: `guarded`, by its mutex, held during no call.
 final class CallStream: Sendable {
-    /// Where the answer comes from.
+    /// The source of the answer.
     enum Source: Sendable {
         /// The server.
         case server
-        /// A call that is sent in one piece, by this process.
+        /// A call that this process sends in one piece.
         case flight(CallFlight)
     }
 
@@ -33,14 +35,14 @@ final class CallStream: Sendable {
         var reader = CallEventReader()
         var attempts: CallAttempts
         var connection: Connection?
-        /// The first connection, made before anybody reads.
+        /// The first connection, made before the first read.
         var opening: OneShot<Connection>?
         var isOpening = false
         var isReading = false
         var isDetached = false
         var outcome: Result<Data, SanguineError>?
 
-        /// Whether the balance counts on somebody who reads, and would not learn that nobody does.
+        /// Whether the balance relies on a reader, and would not notice its end.
         var countsOnReader: Bool { outcome == nil && !isDetached && !isOpening }
     }
 
@@ -55,7 +57,7 @@ final class CallStream: Sendable {
         self.sending = sending
         self.source = source
         self.caller = caller
-        // What is only found again has happened.
+        // A call that is only looked up has been sent.
         let attempts = CallAttempts(mayHaveHappened: sending.body == nil)
         guarded = Mutex(Guarded(attempts: attempts))
     }
@@ -67,14 +69,14 @@ final class CallStream: Sendable {
         }
     }
 
-    /// Sends the call, before anybody reads, and whether somebody will or not.
+    /// Sends the call at once, whether or not anything reads it.
     ///
-    /// ``FunctionCaller/opens(_:)`` was called before.
+    /// ``FunctionCaller/opens(_:)`` must have been called before.
     func open() {
         let opening = OneShot<Connection>()
         guarded.withLock { ($0.opening, $0.isOpening) = (opening, true) }
         Task { [weak self, sending, caller] in
-            // Stored before it is sent: a kill from here on does not lose the hold.
+            // Stored before it is sent: from here on a crash does not lose the hold.
             caller.balance.persist()
             defer { caller.opened(sending.key) }
             do throws(SanguineError) {
@@ -87,7 +89,7 @@ final class CallStream: Sendable {
         }
     }
 
-    /// The first connection is there, or is not; returns whether somebody reads, or may.
+    /// Records the end of opening the first connection; returns whether there may be a reader.
     private func isOpened() -> Bool {
         guarded.withLock { guarded in
             guarded.isOpening = false
@@ -95,9 +97,9 @@ final class CallStream: Sendable {
         }
     }
 
-    /// The next part; `nil` at the end, which counts as read, see ``given(as:)``.
+    /// Returns the next part; `nil` at the end, which counts as read, see ``given(as:)``.
     ///
-    /// - Throws: As ``part()`` does.
+    /// - Throws: See ``part()``.
     func next<Output: Codable & Sendable>(
         as output: Output.Type
     ) async throws(SanguineError) -> String? {
@@ -111,10 +113,10 @@ final class CallStream: Sendable {
         }
     }
 
-    /// Records that the app has read the end of the answer, if it is there.
+    /// Records that the app has read the end of the answer, if it has arrived.
     ///
-    /// An output that cannot be decoded leaves the call open: another version of the app may read
-    /// what this one cannot.
+    /// An output that cannot be decoded leaves the call open: another version of the app may be
+    /// able to read it.
     func given<Output: Codable & Sendable>(as output: Output.Type) async {
         guard let outcome = guarded.withLock({ $0.outcome }) else { return }
         if case .success(let body) = outcome,
@@ -125,10 +127,10 @@ final class CallStream: Sendable {
         await caller.given(key)
     }
 
-    /// The next part; `nil` at the end, which does not count as read yet.
+    /// Returns the next part; `nil` at the end, which does not count as read yet.
     ///
-    /// - Throws: Why there is no answer; ``SanguineError/cancelled`` if the task is: then the call
-    ///   goes on, and a later reader continues where this one ended.
+    /// - Throws: Why there is no answer; ``SanguineError/cancelled`` if the task is cancelled: then
+    ///   the call goes on, and a later read continues after the last part.
     func part() async throws(SanguineError) -> String? {
         let isFree = guarded.withLock { guarded in
             defer { guarded.isReading = true }
@@ -152,7 +154,7 @@ final class CallStream: Sendable {
         }
     }
 
-    /// The body of the result, after the last part; it does not count as read yet.
+    /// Returns the body of the result, after the last part; it does not count as read yet.
     func body() async throws(SanguineError) -> Data {
         while try await part() != nil {}
         guard let outcome = guarded.withLock({ $0.outcome }) else { throw .cancelled }
@@ -164,7 +166,7 @@ final class CallStream: Sendable {
 
     // MARK: - Reading
 
-    /// Brings what comes next: parts, or the end.
+    /// Reads more parts, or the end.
     private func advance() async throws(SanguineError) {
         if Task.isCancelled { throw .cancelled }
         switch try await connection() {
@@ -179,7 +181,7 @@ final class CallStream: Sendable {
             guard let bytes = try await Self.read(stream, caller) else {
                 throw .transport(.interrupted("the stream ended before the answer"))
             }
-            // After a sign-out nothing of it may be seen.
+            // After a sign-out no part of the answer may be shown.
             try caller.call.authorizer.check()
             try take(bytes, stream.response.epoch)
         }
@@ -261,7 +263,7 @@ final class CallStream: Sendable {
         return .whole(body, stream.response.epoch)
     }
 
-    /// Waits for bytes, but not for ever: a server says now and then that it is there.
+    /// Waits for bytes until a timeout: the server regularly sends signs of life.
     private static func read(
         _ stream: TransportStream,
         _ caller: FunctionCaller
@@ -276,7 +278,7 @@ final class CallStream: Sendable {
         } catch .cancelled {
             throw .cancelled
         } catch .bodyTooLarge {
-            // More came than the reader took: it is asked for again.
+            // More arrived than the reader took: the rest is requested again.
             throw .transport(.interrupted("the reader is slower than the stream"))
         } catch {
             throw .transport(error)
@@ -285,7 +287,7 @@ final class CallStream: Sendable {
 
     // MARK: - Ends
 
-    /// Waits until it is worth another try, or takes in that there is none.
+    /// Waits until another attempt makes sense, or ends the stream.
     private func failed(_ error: SanguineError) async throws(SanguineError) {
         var random = caller.configuration.random
         if case .flight(let flight) = source {
@@ -305,7 +307,7 @@ final class CallStream: Sendable {
             return guarded.attempts.failed(error, using: &random)
         }
         if case .again(let delay) = verdict {
-            // If the task is cancelled meanwhile, the next step finds out.
+            // If the task is cancelled meanwhile, the next step notices.
             try? await caller.configuration.delay.sleep(for: delay)
             return
         }
@@ -313,15 +315,15 @@ final class CallStream: Sendable {
         finish(caller.ended(sending, failure))
     }
 
-    /// Nobody reads any more: the balance asks what becomes of the call.
+    /// Records that the call has no reader any more: the balance asks for its outcome.
     private func detach() {
-        // What was only found again is asked after by whoever has begun it.
+        // The outcome of a call that was only looked up concerns the process that began it.
         if sending.body != nil { caller.detached(sending) }
     }
 
     private func finish(_ error: SanguineError) {
         guarded.withLock { $0.outcome = .failure(error) }
-        // The error ends this reader by key only: the call may be asked for again.
+        // The error ends only this look-up by key: the call may be requested again.
         if sending.body != nil { arrived(.failure(error)) }
     }
 

@@ -1,17 +1,17 @@
 import Foundation
 import SanguineModel
 
-/// How calls end.
+/// The ends of calls.
 ///
-/// A call that has ended stays among the open calls until the app has read its end: a kill between
-/// the two loses no answer that was paid for.
+/// A call that has ended stays among the open calls until the app has read its end: a crash in
+/// between loses no answer that was paid for.
 extension FunctionCaller {
-    /// Settles the balance first, from its part of the answer: an output that the app declared
-    /// otherwise costs all the same.
+    /// Settles the balance from its part of the answer, before the output is decoded: an output
+    /// that does not match the app's declaration is charged all the same.
     ///
     /// - Parameters:
     ///   - body: The answer.
-    ///   - epoch: The epoch of the answer's number; `nil` from a server that knows of none.
+    ///   - epoch: The epoch of the answer's number; `nil` if the server has none.
     ///   - sending: The call.
     /// - Throws: ``SanguineError/decoding(_:)``; ``SanguineError/userChanged``.
     func settle(
@@ -22,7 +22,7 @@ extension FunctionCaller {
         try settle(try WireCoding.decode(CallCharge.self, from: body), epoch, sending)
     }
 
-    /// As ``settle(_:_:_:)``, of an answer in one piece, which may not be the server's.
+    /// Like ``settle(_:_:_:)``, for an answer in one piece, which may not come from the server.
     func settle(
         whole body: Data,
         _ epoch: Epoch?,
@@ -58,7 +58,7 @@ extension FunctionCaller {
         try call.authorizer.check()
     }
 
-    /// Takes in how the sendings of a call have ended; returns what is said of that.
+    /// Records how the requests of a call have failed; returns the error for the app.
     func ended(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
         guard sending.body != nil else { return lost(sending, failure) }
         let error = failure.told
@@ -79,8 +79,9 @@ extension FunctionCaller {
         }
     }
 
-    /// A call that was looked for was not found, or has failed: what its sending has come to is not
-    /// said by that.
+    /// Records that a look-up did not find the call, or found that it failed.
+    ///
+    /// This does not show what became of the call's own request.
     private func lost(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
         let error = failure.told
         let problem = error.asProblem
@@ -97,7 +98,7 @@ extension FunctionCaller {
         return error
     }
 
-    /// A call without a reader could not be begun, or has broken off.
+    /// Records that a call without a reader could not be begun, or broke off.
     func failedUnread(_ sending: CallSending, _ error: SanguineError) {
         var (attempts, random) = (CallAttempts(), configuration.random)
         let verdict = attempts.failed(error, using: &random)
@@ -105,18 +106,18 @@ extension FunctionCaller {
         _ = ended(sending, CallFailure(verdict: verdict, error: error))
     }
 
-    /// Nobody reads a call's answer any more; it goes on, and the balance asks what became of it.
+    /// Records that a call's answer has no reader any more; the balance asks for its outcome.
     func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
 
-    /// The app has read how the call has ended.
+    /// Records that the app has read the end of the call.
     func given(_ key: String) async { await balance.given(key) }
 }
 
 extension CallFailure {
     /// The error for the app.
     ///
-    /// A call that has ended for good is refused, also where another call might succeed: its key
-    /// gives the same answer again.
+    /// A call that has ended for good counts as refused, even if another call might succeed: its
+    /// key returns the same answer again.
     var told: SanguineError {
         switch (verdict, error) {
         case (.released, .problem(let problem)), (.charged, .problem(let problem)):
@@ -127,7 +128,7 @@ extension CallFailure {
 }
 
 extension Problem {
-    /// The problem as the end of a call, which is not retried.
+    /// The problem as the end of a call, which must not be retried.
     var ofEndedCall: Problem {
         var problem = self
         var known = known ?? ProblemContext()

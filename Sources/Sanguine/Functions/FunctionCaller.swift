@@ -3,18 +3,18 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// Makes metered calls: shows the hold, stores it, sends, and sees each call through to its end.
+/// Makes metered calls: shows the hold, stores it, sends the call and follows it to its end.
 ///
-/// A call runs in a task of its own, its *flight*. A caller who is cancelled stops waiting; the
-/// call is seen through all the same, because the server charges for it all the same. A call that
-/// may wait for a network has its request stored beside its hold, and is sent until it is answered,
-/// by this process or a later one.
+/// A call runs in a task of its own, its *flight*. A cancelled caller stops waiting, but the call
+/// continues, because the server charges for it all the same. The request of a call that may wait
+/// for a network is stored with its hold, and is sent until it is answered, by this process or a
+/// later one.
 ///
-/// Mutable state: `guarded`, by its mutex, held over nothing.
+/// Mutable state: `guarded`, by its mutex, held during no call.
 final class FunctionCaller: Sendable {
     private struct Guarded {
         var flights: [String: CallFlight] = [:]
-        /// The streams whose first sending is under way.
+        /// The streams whose first request is in progress.
         var openings: [String: OneShot<Void>] = [:]
         var ending: SanguineError?
         var following: ObservationToken?
@@ -39,7 +39,7 @@ final class FunctionCaller: Sendable {
         self.balance = balance
     }
 
-    /// Goes on with the queued calls that an earlier process has left.
+    /// Continues the queued calls of an earlier process.
     func start() {
         guard call.server != nil, configuration.refusal == nil else { return }
         let following = configuration.connectivity.isOnline.follow { [weak self] in
@@ -51,7 +51,7 @@ final class FunctionCaller: Sendable {
             do throws(StoreError) {
                 stored = try balance.request(of: open.key)
             } catch {
-                // It stays in the queue, for the next launch.
+                // The call stays in the queue for the next launch.
                 configuration.logger.error(
                     "The request of a waiting call could not be read.",
                     metadata: ["key": "\(open.key)", "reason": "\(error)"]
@@ -59,7 +59,8 @@ final class FunctionCaller: Sendable {
                 continue
             }
             guard let body = stored else {
-                // It was never stored whole, or its answer has come: the balance asks.
+                // The request was never stored, or the call was answered: the balance asks for its
+                // outcome.
                 balance.ended { state in
                     state.gaveUp(open.key)
                     state.leavesQueue(open.key)
@@ -82,7 +83,7 @@ final class FunctionCaller: Sendable {
         }
     }
 
-    /// Ends the waiting of queued calls; they are sent when their user is there again.
+    /// Ends the waiting of queued calls; they are sent when their user returns.
     func end(_ reason: SanguineError) {
         let (flights, following) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
@@ -93,7 +94,7 @@ final class FunctionCaller: Sendable {
         withExtendedLifetime(following) {}  // Released here, under no lock.
     }
 
-    /// Whether a call is on its way that nobody awaits.
+    /// Whether a call without a waiting caller is being sent.
     var isSending: Bool {
         guarded.withLock { $0.flights.values }.contains { flight in
             !flight.isAwaited && flight.rest.withLock { $0 } == nil
@@ -104,10 +105,10 @@ final class FunctionCaller: Sendable {
 
     /// Begins a call.
     ///
-    /// When this returns the balance shows its hold; nothing has been waited for, but for the disk
-    /// if the call waits for a network.
+    /// When this returns, the balance shows its hold. The method waits for nothing but the disk,
+    /// and for that only if the call waits for a network.
     ///
-    /// - Throws: ``SanguineError`` if the call was not begun; then nothing was changed.
+    /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
     func begin<Call: FunctionCall>(
         _ function: Call
     ) throws(SanguineError) -> BegunCall<Call.Output> {
@@ -121,9 +122,9 @@ final class FunctionCaller: Sendable {
         )
     }
 
-    /// Begins a call whose answer is read while it is made.
+    /// Begins a call whose answer is read while it is generated.
     ///
-    /// One that waits for a network comes in one part.
+    /// The answer to a call that waits for a network comes in one part.
     func open<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallStream {
         let isOffline = try isOffline(Call.self)
         var sending = try sending(function)
@@ -132,7 +133,7 @@ final class FunctionCaller: Sendable {
             let flight = try begin(sending, Self.terms(Call.self), isWaiting: true)
             return CallStream(sending, .flight(flight), self)
         }
-        // Before the call is listed, so that it is found by a key from the list.
+        // Before the call is listed, so that a key from the list finds it.
         opens(sending.key)
         do throws(SanguineError) {
             try began(sending, Self.terms(Call.self), isWaiting: false)
@@ -150,7 +151,7 @@ final class FunctionCaller: Sendable {
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) -> CallFlight {
-        // Before the call is listed, so that its flight is found by a key from the list.
+        // Before the call is listed, so that a key from the list finds its flight.
         let flight = enter(sending, isWanted: true, mayHaveHappened: false)
         do throws(SanguineError) {
             try began(sending, terms, isWaiting: isWaiting)
@@ -193,9 +194,9 @@ final class FunctionCaller: Sendable {
         try balance.began(open, terms)
     }
 
-    /// Whether the device has no network, as far as it knows.
+    /// Returns whether the device has no network, as far as it knows.
     ///
-    /// - Throws: The refusal of a call that does not wait for one.
+    /// - Throws: The error of a call that does not wait for a network.
     private func isOffline<Call: FunctionCall>(_: Call.Type) throws(SanguineError) -> Bool {
         if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
@@ -218,7 +219,7 @@ final class FunctionCaller: Sendable {
         )
     }
 
-    /// The body of a call, and of a quote.
+    /// Returns the request body of a call or a quote.
     static func body<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> Data {
         do {
             return try WireCoding.encode(
@@ -232,33 +233,33 @@ final class FunctionCaller: Sendable {
         }
     }
 
-    /// What calls of a function take, as it is declared.
+    /// Returns the declared terms of a function's calls.
     static func terms<Call: FunctionCall>(_: Call.Type) -> SpendingState.Terms {
         SpendingState.Terms(expectedCost: Call.expectedCost, quota: Call.rules.price.quota)
     }
 
-    /// A stream is about to be opened.
+    /// Records that a stream is about to be opened.
     func opens(_ key: String) { guarded.withLock { $0.openings[key] = OneShot() } }
 
-    /// A stream was opened, or was not.
+    /// Records that the opening of a stream has ended.
     func opened(_ key: String) {
         guarded.withLock { $0.openings.removeValue(forKey: key) }?.resolve(.success(()))
     }
 
-    /// Returns when the server knows a call that this process may be opening: whoever asks for it
-    /// sooner is told that there is none.
+    /// Waits until the server knows a call that this process is opening: an earlier request for it
+    /// would return `not_found`.
     func isOpened(_ key: String) async {
         try? await guarded.withLock { $0.openings[key] }?.value()
     }
 
     // MARK: - Finding again
 
-    /// The flight of a call, which is looked for on the server if it is none of this process.
+    /// Returns the flight of a call, and looks the call up on the server if this process has none.
     ///
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
     func find(_ key: String) throws(SanguineError) -> CallFlight {
-        // In one step, and before it is looked at whether the call has ended: an end in between is
-        // told to this flight.
+        // In one step, and before the call's state is checked: if it ends in between, this flight
+        // gets the outcome.
         let fresh = CallFlight(isWanted: true, mayHaveBeenSent: true)
         let flight = guarded.withLock { guarded in
             let flight = guarded.flights[key] ?? fresh
@@ -275,7 +276,7 @@ final class FunctionCaller: Sendable {
             flight.outcome.resolve(.failure(error))
             throw error
         }
-        // Read as it is made: the server tells of its end by itself, and is not asked again.
+        // Read as a stream: the server reports the end by itself, without polling.
         let stream = CallStream(sending, .server, self)
         Task {
             let outcome: Result<Data, SanguineError>
@@ -296,12 +297,12 @@ final class FunctionCaller: Sendable {
         }
     }
 
-    /// A stream of this process has the answer: callers that wait for it by its key get it, too.
+    /// Passes the answer from a stream of this process to callers that wait for it by key.
     func arrived(_ key: String, _ outcome: Result<Data, SanguineError>) {
         guarded.withLock { $0.flights[key] }?.outcome.resolve(outcome)
     }
 
-    /// The answer of a call, read while it is made.
+    /// Returns the answer of an earlier call, read while it is generated.
     func reopen(_ key: String) throws(SanguineError) -> CallStream {
         let flight = join(key)
         let sending =
@@ -327,7 +328,7 @@ final class FunctionCaller: Sendable {
         return CallSending(key: key, function: open?.function ?? "", body: nil)
     }
 
-    /// Somebody gives up the waiting for a flight.
+    /// Records that a caller no longer waits for a flight.
     func left(_ flight: CallFlight) {
         if flight.outcome.waiting == 0 { flight.isWanted.withLock { $0 = false } }
     }
@@ -336,7 +337,7 @@ final class FunctionCaller: Sendable {
 
     /// Ends a call, for good.
     ///
-    /// - Returns: What it was charged.
+    /// - Returns: The charge.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
         if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
         allowSignIn()
@@ -370,13 +371,13 @@ final class FunctionCaller: Sendable {
     }
 
     private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
-        // Stored before it is sent: a kill from here on does not lose the hold. A disk that fails
-        // makes a queued call one like any other.
+        // Stored before it is sent: from here on a crash does not lose the hold. If the disk fails,
+        // a queued call is treated like any other.
         balance.persist()
         let outcome = await outcome(of: sending, first, flight)
         let isOver = guarded.withLock { $0.ending != nil }
         if sending.isQueued, !isOver { balance.ended { $0.leavesQueue(sending.key) } }
-        // In this order: once the flight is gone, the balance says how the call has ended.
+        // In this order: once the flight is gone, the balance has the outcome of the call.
         flight.outcome.resolve(outcome)
         leave(flight, sending.key)
     }
@@ -428,9 +429,9 @@ extension FunctionCaller {
         for flight in flights { flight.wake() }
     }
 
-    /// Waits for a network and, after a failure, for a while.
+    /// Waits for a network and, after a failure, for the backoff.
     ///
-    /// - Throws: Why there is nothing to wait for any more.
+    /// - Throws: Why the call must not wait any longer.
     private func awaitNetwork(
         _ flight: CallFlight,
         afterFailures failures: Int
@@ -441,7 +442,7 @@ extension FunctionCaller {
             flight.rest.withLock { $0 = rest }
             defer { flight.rest.withLock { $0 = nil } }
             if let ending = guarded.withLock({ $0.ending }) { throw ending }
-            // Looked at after the rest is known: a change from here on ends it.
+            // Checked after `rest` is set: any later change ends it.
             let isOnline = configuration.connectivity.isOnline.value
             guard mustRest || !isOnline, !flight.isWithdrawn else { break }
             var random = configuration.random
@@ -452,7 +453,7 @@ extension FunctionCaller {
             }
             defer { timer.cancel() }
             try await rest.value()
-            // Time has passed, or the network is another one.
+            // The backoff has ended, or the network has changed.
             mustRest = false
         }
         guard flight.sends() else {
@@ -460,7 +461,7 @@ extension FunctionCaller {
         }
     }
 
-    /// A call that waited for a network will not be sent by this process.
+    /// Records that this process will not send a call that waited for a network.
     private func withdrawn(_ sending: CallSending, _ reason: SanguineError) -> SanguineError {
         if case .problem = reason {
             balance.ended { state in

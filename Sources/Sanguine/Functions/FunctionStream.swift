@@ -1,7 +1,7 @@
 import Foundation
 public import SanguineModel
 
-/// The answer of a metered call while it is made: its parts, and then its result.
+/// The answer of a metered call while it is generated: its parts, and then its result.
 ///
 /// ```swift
 /// let stream = try client.stream(Ask(question: text))
@@ -9,21 +9,21 @@ public import SanguineModel
 /// let result = try await stream.result
 /// ```
 ///
-/// The call is sent at once. Parts are taken as they are asked for; at most
-/// ``ClientLimits/responseBytes`` wait for a slow reader, who then reads on by another connection.
-/// A connection that breaks is made again by itself, and the parts go on where they broke off: no
-/// part is missing, and none comes twice.
+/// The call is sent at once. Parts are read when they are requested. At most
+/// ``ClientLimits/responseBytes`` are buffered for a slow reader, which then continues on another
+/// connection. After a broken connection the stream reconnects, and the parts continue where they
+/// broke off: no part is missing, and none comes twice.
 ///
-/// To stop reading stops nothing else: cancel the task or let go of the stream, and the call goes
-/// on, is charged for, and is found again by its ``key``, also by another device of the user.
-/// ``cancel()`` ends the call itself.
+/// To stop reading, cancel the task or release the stream. The call itself continues, is charged
+/// for, and can be found again by its ``key``, also from another device of the user. ``cancel()``
+/// ends the call itself.
 ///
-/// The call is among ``SanguineClient/openCalls`` until the reader has come to its end, or has had
-/// its ``result``: an app that is killed before finds it there. An output that cannot be decoded
-/// leaves the call open, for a version of the app that can.
+/// The call is in ``SanguineClient/openCalls`` until the app has read it to the end or has received
+/// its ``result``: after an earlier crash, the app finds it there. An output that cannot be decoded
+/// leaves the call open, for a version of the app that can decode it.
 ///
-/// One task reads at a time. The type is that of the output, so that answers of several functions
-/// stand in one list.
+/// One task may read at a time. The type parameter is the output, so that one list can hold answers
+/// of several functions.
 public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Sendable {
     /// A part of the answer's text.
     public typealias Element = String
@@ -34,13 +34,13 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
 
     init(_ stream: CallStream) { self.stream = stream }
 
-    /// The call's idempotency key, by which ``SanguineClient/stream(of:key:)`` finds it again.
+    /// The call's idempotency key, for ``SanguineClient/stream(of:key:)``.
     public var key: String { stream.key }
 
-    /// The whole answer, the charge among it; parts that were not read are passed over.
+    /// The whole answer, including the charge; parts that were not read are skipped.
     ///
-    /// - Throws: ``SanguineError``, as ``SanguineClient/call(_:)`` does: `interrupted` and
-    ///   `call_cancelled` say in `charged` what was charged for the parts that were made.
+    /// - Throws: ``SanguineError``, as ``SanguineClient/call(_:)`` does: in `interrupted` and
+    ///   `call_cancelled`, `charged` is the charge for the generated parts.
     public var result: FunctionResult<Output> {
         get async throws(SanguineError) {
             do throws(SanguineError) {
@@ -54,37 +54,37 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
         }
     }
 
-    /// Ends the call, and charges for what was made.
+    /// Ends the call, and charges for the parts that were generated.
     ///
-    /// Whoever reads gets the parts that were made, and then a problem `call_cancelled`. A call
-    /// that had ended before stays as it ended.
+    /// A reader gets these parts, and then a problem `call_cancelled`. A call that has already
+    /// ended does not change.
     ///
-    /// - Returns: What the call was charged, in the balance's unit.
+    /// - Returns: The charge, in the balance's unit.
     /// - Throws: ``SanguineError``: `operation_in_progress` for a call that cannot be stopped,
-    ///   because it comes in one piece and is being made.
+    ///   because its answer is generated in one piece.
     @discardableResult
     public func cancel() async throws(SanguineError) -> Int64 { try await stream.cancel() }
 
-    /// Reads the parts.
+    /// Returns an iterator over the parts.
     public func makeAsyncIterator() -> Iterator { Iterator(stream: stream) }
 
-    /// Reads the parts; a second one goes on where the first has ended.
+    /// An iterator over the parts; a second one continues where the first ended.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let stream: CallStream
 
-        /// The next part; `nil` after the last one.
+        /// Returns the next part; `nil` after the last one.
         ///
         /// - Throws: ``SanguineError``: why there is no answer. ``SanguineError/cancelled`` if the
-        ///   task is cancelled: who reads then goes on where this ended.
+        ///   task is cancelled: a later read continues where this one ended.
         public mutating func next() async throws(SanguineError) -> String? {
             try await stream.next(as: Output.self)
         }
 
-        /// The next part; `nil` after the last one.
+        /// Returns the next part; `nil` after the last one.
         ///
-        /// - Parameter actor: Not used: parts are made elsewhere.
+        /// - Parameter actor: Not used: parts are produced elsewhere.
         /// - Returns: The part.
-        /// - Throws: As ``next()`` does.
+        /// - Throws: ``SanguineError``, as ``next()`` does.
         public mutating func next(
             isolation actor: isolated (any Actor)?
         ) async throws(SanguineError) -> String? {

@@ -1,7 +1,7 @@
 public import SanguineModel
 
 extension SanguineClient {
-    /// Stores a file with the user's account, for a call to bring along.
+    /// Stores a file in the user's account, to be attached to a call.
     ///
     /// ```swift
     /// let photo = try await client.upload(.file(url, type: "image/jpeg"))
@@ -9,17 +9,17 @@ extension SanguineClient {
     /// let answer = try await client.call(Describe(input: question, attachments: [photo.id]))
     /// ```
     ///
-    /// The id is made of the content: to send the same file again stores and costs nothing more, so
-    /// a sending that fails is repeated, up to four times. The server knows the type by the
-    /// content, and removes what says where a picture was taken.
+    /// The id is derived from the content: sending the same file again stores and costs nothing
+    /// more, so a failed upload is repeated, up to four times. The server determines the type from
+    /// the content, and removes data that shows where a picture was taken.
     ///
     /// - Parameters:
-    ///   - file: Bytes or a file, of at most 25 MiB unless the server says otherwise; no form.
-    ///   - progress: Is told how much has been sent, at most once for each hundredth, on any
-    ///     thread; a repeated sending begins again at nothing. Default: nobody is.
-    /// - Returns: The id by which `FunctionCall.attachments` names it, size and type.
+    ///   - file: Bytes or a file, of at most 25 MiB unless the server sets another limit; no form.
+    ///   - progress: Called with the progress, at most once for each hundredth, on any thread; a
+    ///     repeated upload starts again at zero. Default: no callback.
+    /// - Returns: The id for `FunctionCall.attachments`, with size and type.
     /// - Throws: ``SanguineError``: a problem with `unsupported_media_type`, `body_too_large` or
-    ///   what else the server says; ``SanguineError/cancelled``;
+    ///   another code of the server; ``SanguineError/cancelled``;
     ///   ``SanguineError/invalidDeclaration(_:)`` for a form.
     public nonisolated(nonsending) func upload(
         _ file: RequestBody,
@@ -41,20 +41,19 @@ extension SanguineClient {
     /// let photo = try await client.upload(.file(url, type: "image/jpeg"), for: Describe.self)
     /// ```
     ///
-    /// Before a byte of the file is sent, the server is asked for the rules of the function, and
-    /// for what is left of the quotas and the balance. A file that is one too many, too large, or
-    /// declared as another type is refused then, and so is one for a call that the user cannot pay.
-    /// If answers of the function are kept, the call may cost nothing, and
-    /// only the rules of the function are checked.
+    /// Before any byte of the file is sent, the client fetches the function's rules, the quotas and
+    /// the balance from the server. It refuses a file that is one too many, too large, or declared
+    /// as another type, and a file for a call that the user cannot pay. If answers of the function
+    /// are cached, the call may cost nothing, and only the function's rules are checked.
     ///
     /// - Parameters:
     ///   - file: Bytes or a file, as for ``upload(_:progress:)``.
-    ///   - call: The function that is to be called.
-    ///   - others: The files that the call brings already. Default: none.
+    ///   - call: The function to be called.
+    ///   - others: Files that are already attached to the call. Default: none.
     ///   - progress: As for ``upload(_:progress:)``.
-    /// - Returns: The id by which `FunctionCall.attachments` names it, size and type.
+    /// - Returns: The id for `FunctionCall.attachments`, with size and type.
     /// - Throws: ``SanguineError``: in this order `not_found`, `invalid_content`,
-    ///   `quota_exhausted`, `insufficient_tokens`, and what ``upload(_:progress:)`` throws.
+    ///   `quota_exhausted`, `insufficient_tokens`, and the errors of ``upload(_:progress:)``.
     public nonisolated(nonsending) func upload<Call: FunctionCall>(
         _ file: RequestBody,
         for call: Call.Type,
@@ -83,13 +82,13 @@ extension SanguineClient {
 }
 
 extension FunctionCaller {
-    /// Stores a file, as often as it takes: the same content has the same id.
+    /// Stores a file, with retries: the same content has the same id.
     func upload(
         _ file: RequestBody,
         _ report: UploadReport
     ) async throws(SanguineError) -> BlobFacts {
         allowSignIn()
-        let spool = UploadSpool(in: nil)  // Only forms are put together there.
+        let spool = UploadSpool(in: nil)  // Only forms are assembled there.
         return try await sender.repeatedly { () async throws(SanguineError) in
             let body = try await PreparedBody(file, seed: "", in: spool)
             var request = try TransportRequest(method: "POST", base: call.server, path: "/v1/blobs")

@@ -1,17 +1,17 @@
 import Foundation
 import SanguineModel
 
-/// What is known of a call before its files are sent: a refusal then costs no upload.
+/// Checks a call before its files are sent, so that a refusal costs no upload.
 struct UploadCheck {
     /// The function, as the server lists it.
     let function: FunctionDescription
 
-    /// Judges the next file of a call, by the rules of the server.
+    /// Checks the next file of a call against the server's rules.
     ///
     /// - Parameters:
-    ///   - type: The media type that the file is declared as.
-    ///   - bytes: The size; `nil` if it is not known.
-    ///   - others: The files that the call brings already.
+    ///   - type: The declared media type of the file.
+    ///   - bytes: The size; `nil` if it is unknown.
+    ///   - others: Files that are already attached to the call.
     /// - Throws: `invalid_content`, as the server would refuse the call.
     func check(type: String, bytes: Int?, besides others: [BlobFacts]) throws(SanguineError) {
         guard let rules = function.attachments else {
@@ -21,7 +21,7 @@ struct UploadCheck {
             throw .refused("Send at most \(rules.count) attachments: this is one more.")
         }
         let media = type.split(separator: ";").first.map { $0.lowercased() } ?? ""
-        // What is declared as bytes is judged by its content.
+        // The server determines the type of plain bytes from their content.
         guard media == "application/octet-stream" || rules.types.contains(media) else {
             let types = rules.types.joined(separator: ", ")
             throw .refused("Send another file: this one is \(media), and not \(types).")
@@ -34,11 +34,11 @@ struct UploadCheck {
         }
     }
 
-    /// Judges whether a call can be paid, by the least that it costs.
+    /// Checks whether the user can pay the lowest price of the call.
     ///
     /// - Parameters:
-    ///   - quotas: What is left of the quotas.
-    ///   - balance: What is left of the balance.
+    ///   - quotas: The current quotas.
+    ///   - balance: The current balance.
     /// - Throws: `quota_exhausted` or `insufficient_tokens`.
     func check(_ quotas: [Quota], _ balance: Balance) throws(SanguineError) {
         var least = function.price.amount
@@ -74,7 +74,7 @@ extension SanguineError {
 }
 
 extension RequestBody {
-    /// Its size in bytes; `nil` if it is not known before it is read.
+    /// The size in bytes; `nil` if it is unknown before reading.
     var knownBytes: Int? {
         switch content {
         case .data(let data): data.count
