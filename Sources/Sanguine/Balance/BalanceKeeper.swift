@@ -6,8 +6,8 @@ import Synchronization
 /// The source of the entries for balance and quotas: the server's numbers, adjusted by one user's
 /// calls.
 ///
-/// ``SpendingState`` decides; this class stores, fetches, and waits until every call has a balance
-/// that contains it. Events after the user's end are ignored.
+/// ``SpendingState`` decides; this class stores, and fetches until the balance contains every call.
+/// Events after the user's end are ignored.
 ///
 /// Invariants:
 ///

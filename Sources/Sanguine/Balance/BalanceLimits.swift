@@ -16,8 +16,8 @@ enum BalanceLimits {
     static let learnedFunctions = 100
     /// Costs of a function from which the next one is predicted.
     static let learnedCalls = 32
-    /// How long after a day's end, by the device's clock, an answer may still belong to that day: 5
-    /// minutes.
+    /// How long after a day's end, by the device's clock, an answer may still belong to that day:
+    /// 5 minutes.
     ///
     /// A later one shows that the device's clock is ahead of the server's.
     static let lateAnswer = Duration.seconds(300)
@@ -58,7 +58,7 @@ enum BalanceLimits {
     ///
     /// Language models may take long.
     static let callTimeout = Duration.seconds(60)
-    /// The number of times that a call is sent at most, with the same idempotency key.
+    /// The largest number of requests for one call, all with the same idempotency key.
     static let callAttempts = 4
     /// How long a call polls the server while its first request is still running there.
     ///

@@ -3,9 +3,10 @@ import SanguineModel
 
 /// The calls whose answers the app has not read, so that it finds them again.
 ///
-/// A call is removed when its answer was read to the end, when it has failed for good, or when the
-/// server no longer keeps its answer. ``KeptTime`` counts that time, so that no key is forgotten
-/// too early when the device's clock jumps. A call that waits for a network stays until it is sent.
+/// A call is removed when the app has read its answer or its failure, when no answer will come, or
+/// when the server no longer keeps its answer. ``KeptTime`` counts that time, so that no key is
+/// forgotten too early when the device's clock jumps. A call that waits for a network stays until
+/// it is sent.
 ///
 /// Invariant: there are at most ``BalanceLimits/openCalls``; the oldest one that need not be sent
 /// is removed first.

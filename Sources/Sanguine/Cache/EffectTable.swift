@@ -246,10 +246,10 @@ extension [Effect] {
 
 /// The operations that a base may contain: their effects are not applied to it.
 ///
-/// Each has the number of the sending that the base may contain. An operation that turns out not to
+/// Each is stored with the request that the base may contain. An operation that turns out not to
 /// have reached the server is in no base, even after it is sent again.
 struct Doubts: Sendable, Equatable {
-    /// The cache's count at the sending; 0 if that was in an earlier process.
+    /// The cache's count at the request; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]
 
     /// Creates doubts about operations that an earlier process has sent.

@@ -62,7 +62,7 @@ extension Entries {
     /// Advances and returns the cache's count: later events have higher numbers.
     func count() -> UInt64 { guarded.withLock { $0.nextNumber() } }
 
-    /// Records that an operation is sent: a base in progress may contain it.
+    /// Records that an operation is sent: a fetch in progress may return a base with it.
     func noteSent(_ sequence: Int64) {
         guarded.withLock { guarded in
             let number = guarded.nextNumber()

@@ -82,7 +82,7 @@ final class Entries: Sendable {
         self.clock = clock
         self.metrics = metrics
         observation = ObservationHooks(polling: polling)
-        // Until there is a user, their data is kept in the device's partition.
+        // Until there is a user, user data is kept in the device's partition.
         let table = EntryTable(limit: memoryBytes)
         guarded = Mutex(Guarded(table: table, device: device, user: device, zone: zone))
         begin(device)

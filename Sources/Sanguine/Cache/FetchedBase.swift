@@ -173,7 +173,7 @@ extension Effect {
         return acknowledgedAt.map { $0 < number } ?? false
     }
 
-    /// Whether a value may or may not contain it.
+    /// Whether it is unknown if a value contains it.
     ///
     /// Not for lists: their source knows it for each row.
     fileprivate var mayBeContained: Bool { list == nil && isReached == nil && sending != nil }

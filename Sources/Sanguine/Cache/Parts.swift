@@ -1,7 +1,7 @@
 import SanguineModel
 import Synchronization
 
-/// Decides how the value of an entry is fetched in parts: the pages of a list, or the stretches of
+/// Decides how the value of an entry is fetched in parts: the pages of a list, or the subranges of
 /// a range.
 ///
 /// Pure: each method records one event and returns what ``Parts`` must now do.

@@ -27,7 +27,7 @@ public final class NotificationLifecycle: Lifecycle {
     public let isForeground: Signal<Bool>
     private let observations: [Observation]
 
-    // Immutable; a notification centre may be used from any thread.
+    // Immutable; a notification center may be used from any thread.
     private final class Observation: @unchecked Sendable {
         let center: NotificationCenter
         let token: any NSObjectProtocol

@@ -9,7 +9,7 @@ final class CallFlight: Sendable {
     let isWanted: Mutex<Bool>
     /// The signal that a queued call waits for; `nil` while it does not wait.
     let rest = Mutex<OneShot<Void>?>(nil)
-    /// Whether it may have been sent, or must not be.
+    /// Whether the call waits, may have been sent, or was withdrawn.
     private let start: Mutex<Start>
 
     private enum Start {

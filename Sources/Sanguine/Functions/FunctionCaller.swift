@@ -5,10 +5,10 @@ import Synchronization
 
 /// Makes metered calls: shows the hold, stores it, sends the call and follows it to its end.
 ///
-/// A call runs in a task of its own, its *flight*. A cancelled caller stops waiting, but the call
-/// continues, because the server charges for it all the same. The request of a call that may wait
-/// for a network is stored with its hold, and is sent until it is answered, by this process or a
-/// later one.
+/// A call runs in a task of its own, see ``CallFlight``. A cancelled caller stops waiting, but the
+/// call continues, because the server charges for it all the same. The request of a call that may
+/// wait for a network is stored with its hold, and is sent until it is answered, by this process or
+/// a later one.
 ///
 /// Mutable state: `guarded`, by its mutex, held during no call.
 final class FunctionCaller: Sendable {
@@ -151,7 +151,7 @@ final class FunctionCaller: Sendable {
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) -> CallFlight {
-        // Before the call is listed, so that a key from the list finds its flight.
+        // Before the call is listed, so that a key from the list finds it running.
         let flight = enter(sending, isWanted: true, mayHaveHappened: false)
         do throws(SanguineError) {
             try began(sending, terms, isWaiting: isWaiting)
@@ -254,11 +254,11 @@ final class FunctionCaller: Sendable {
 
     // MARK: - Finding again
 
-    /// Returns the flight of a call, and looks the call up on the server if this process has none.
+    /// Returns the running call of a key, or looks it up on the server if this process has none.
     ///
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
     func find(_ key: String) throws(SanguineError) -> CallFlight {
-        // In one step, and before the call's state is checked: if it ends in between, this flight
+        // In one step, and before the call's state is checked: if the call ends in between, `fresh`
         // gets the outcome.
         let fresh = CallFlight(isWanted: true, mayHaveBeenSent: true)
         let flight = guarded.withLock { guarded in
@@ -328,7 +328,7 @@ final class FunctionCaller: Sendable {
         return CallSending(key: key, function: open?.function ?? "", body: nil)
     }
 
-    /// Records that a caller no longer waits for a flight.
+    /// Records that a caller no longer waits for a running call.
     func left(_ flight: CallFlight) {
         if flight.outcome.waiting == 0 { flight.isWanted.withLock { $0 = false } }
     }
@@ -352,7 +352,7 @@ final class FunctionCaller: Sendable {
 
     // MARK: - Flights
 
-    /// Registers the flight of a call under the call's key.
+    /// Registers a running call under its key.
     private func enter(
         _ sending: CallSending,
         isWanted: Bool,
@@ -377,7 +377,7 @@ final class FunctionCaller: Sendable {
         let outcome = await outcome(of: sending, first, flight)
         let isOver = guarded.withLock { $0.ending != nil }
         if sending.isQueued, !isOver { balance.ended { $0.leavesQueue(sending.key) } }
-        // In this order: once the flight is gone, the balance has the outcome of the call.
+        // In this order: once the call is no longer registered, the balance has its outcome.
         flight.outcome.resolve(outcome)
         leave(flight, sending.key)
     }
