@@ -2,12 +2,13 @@ import Foundation
 import SanguineModel
 
 extension OutboxFile.Row {
-    /// Whether it is sent alike: it names the same ids, in the same lane.
+    /// Whether the backend receives the same thing for both: the same arguments, in the same lane.
     func isSame(as other: Self) -> Bool { arguments == other.arguments && lane == other.lane }
 
-    /// An operation's members as they are kept and travel: dates and numbers are the encoder's own.
+    /// Encodes an operation's members as they are stored and sent; dates and numbers use the
+    /// encoder's defaults.
     ///
-    /// - Throws: ``SanguineError`` if JSON cannot hold them, or they are too large.
+    /// - Throws: ``SanguineError`` if JSON cannot represent them, or they are too large.
     static func arguments(
         of operation: some Encodable,
         _ kind: OutboxFile.Kind
@@ -15,7 +16,7 @@ extension OutboxFile.Row {
         let data: Data
         do {
             data = try JSONEncoder().encode(operation)
-            // Sanguine's server refuses longer names; another backend has limits of its own.
+            // The Sanguine server refuses longer names; another backend has its own limits.
             if kind == .mutator { try JSONValue(written: Array(data)).check() }
         } catch {
             throw .problem(.unencodable(kind, error))

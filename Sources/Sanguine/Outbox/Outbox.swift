@@ -1,7 +1,7 @@
 public import SanguineModel
 import Synchronization
 
-/// What the user did and the authority has not settled yet.
+/// The user's operations that the backend has not settled yet.
 ///
 /// ```swift
 /// for operation in client.outbox.refused {
@@ -9,15 +9,15 @@ import Synchronization
 /// }
 /// ```
 public struct Outbox: Sendable {
-    /// Where an operation is.
+    /// The state of an operation in the outbox.
     public enum Phase: Hashable, Sendable {
-        /// It waits to be sent, has surely reached nobody, and can be taken back: see
-        /// ``Outbox/withdraw(_:)``.
+        /// The operation waits to be sent, has certainly not reached the backend, and can be
+        /// withdrawn; see ``Outbox/withdraw(_:)``.
         case queued
-        /// It is on its way, or may be done and will be sent again: its answer was lost, or the
-        /// server did not know it yet.
+        /// The operation is being sent, or may have been applied and will be sent again, because
+        /// its response was lost or the server did not know it yet.
         case sending
-        /// The authority has done it; the records that it gave with it are still to come.
+        /// The backend has applied the operation; the resulting changes have not arrived yet.
         case acknowledged
     }
 
@@ -25,29 +25,32 @@ public struct Outbox: Sendable {
     public struct Operation: Hashable, Sendable, Identifiable {
         /// The operation's id.
         public let id: Identifier
-        /// The record mutation's name.
+        /// The name of the mutation.
         public let name: String
-        /// The lane in which it waits.
+        /// The lane of the operation.
         public let lane: String
-        /// Where it is.
+        /// The state of the operation.
         public let phase: Phase
-        /// Why it is not part of what is shown at present; `nil` if it is.
+        /// The reason why the operation is not part of the visible state; `nil` if it is part of
+        /// it.
         ///
-        /// It is sent all the same: the authority decides.
+        /// The operation is sent nevertheless: the server decides.
         public let conflict: Refusal?
-        /// What its last sending has failed with, as long as it is not answered; `nil` if none has.
+        /// The error of the last send, until the operation is answered; `nil` if no send has
+        /// failed.
         public let lastFailure: SanguineError?
-        /// How much of its ``RequestBody`` has been sent, in all requests of the present sending;
-        /// `nil` if it is not on its way, or has none.
+        /// How much of the operation's ``RequestBody`` has been sent, over all requests of the
+        /// current send; `nil` if the operation is not being sent, or has no such body.
         ///
-        /// Each sending begins at 0. It is news at most once for each hundredth of a request.
+        /// Each send starts at 0. Observers are notified at most once for each hundredth of a
+        /// request.
         public let progress: UploadProgress?
-        /// When it was made, by the device's clock.
+        /// The time at which the operation was created, by the device's clock.
         public var created: Timestamp { id.moment }
 
-        /// Creates an operation, for previews and tests; an outbox makes its own.
+        /// Creates an operation for previews and tests; an outbox creates its own.
         ///
-        /// Default: one of lane `main` that waits, and is shown.
+        /// By default, the operation is queued in lane `main` and visible.
         public init(
             id: Identifier,
             name: String,
@@ -67,27 +70,27 @@ public struct Outbox: Sendable {
         }
     }
 
-    /// An operation in the tray: the authority has refused it.
+    /// An operation in the tray: one that the backend refused.
     public struct Refused: Hashable, Sendable, Identifiable {
         /// The operation's id.
         public let id: Identifier
-        /// The record mutation's name.
+        /// The name of the mutation.
         public let name: String
-        /// The lane in which it waited.
+        /// The lane of the operation.
         public let lane: String
-        /// Why it was refused.
+        /// The reason for the refusal.
         public let problem: Problem
-        /// Whether the backend has answered a request of it with success before it was refused:
-        /// its ``RequestMutation/send(_:)`` threw after that.
+        /// Whether the backend responded with success to one of the operation's requests before the
+        /// operation was refused: its ``RequestMutation/send(_:)`` threw after that.
         ///
-        /// ``Outbox/retry(_:)`` then keeps its id, so that the backend does nothing twice.
+        /// ``Outbox/retry(_:)`` then keeps the id, so that the backend applies nothing twice.
         public let isPartlyDone: Bool
-        /// When it was made, or retried last, by the device's clock.
+        /// The time at which the operation was created or last retried, by the device's clock.
         public var created: Timestamp { id.moment }
 
-        /// Creates a refused operation, for previews and tests; an outbox makes its own.
+        /// Creates a refused operation for previews and tests; an outbox creates its own.
         ///
-        /// Default: one of lane `main`.
+        /// The default lane is `main`.
         public init(
             id: Identifier,
             name: String,
@@ -103,19 +106,20 @@ public struct Outbox: Sendable {
         }
     }
 
-    /// How many operations there are.
+    /// The numbers of operations in an outbox, by state.
     public struct Summary: Hashable, Sendable {
-        /// Those that the backend has not answered: they wait, are on their way, or their answer
-        /// was lost.
+        /// The number of operations that the backend has not answered: they are queued, are being
+        /// sent, or their response was lost.
         public var unsent = 0
-        /// Those that it has done, and whose changes are still to come.
+        /// The number of operations that the backend has applied and whose changes have not arrived
+        /// yet.
         public var settling = 0
-        /// Those in the tray, which are not in ``Outbox/pending``.
+        /// The number of operations in the tray, which are not in ``Outbox/pending``.
         public var refused = 0
 
-        /// Creates a summary, for previews and tests.
+        /// Creates a summary for previews and tests.
         ///
-        /// Default: of an empty outbox.
+        /// By default, the summary is that of an empty outbox.
         public init(unsent: Int = 0, settling: Int = 0, refused: Int = 0) {
             self.unsent = unsent
             self.settling = settling
@@ -125,72 +129,78 @@ public struct Outbox: Sendable {
 
     let users: Users
 
-    /// The present user's operations; to look at them is to use them.
+    /// The current user's engine.
+    ///
+    /// An access counts as a use of the user's records.
     private var present: OutboxEngine {
         let user = users.present
         user.records.use()
         return user.outbox
     }
 
-    /// The operations that are not settled, in the order in which they were made.
+    /// The operations of the current user that are not settled, in the order in which they were
+    /// created.
     ///
-    /// Those on records and those on any backend, see ``RequestMutation``, of the present user.
-    /// What the backend has done counts as ``Phase/acknowledged`` until what it has changed has
-    /// come: for what still waits to be sent or answered, ask for ``Summary/unsent``. So
-    /// `pending.count` is
-    /// `summary.unsent + summary.settling`. Not among them is what was ``refused``, and what is
-    /// another user's, see ``ofOthers``.
+    /// These are operations on records and on any backend; see ``RequestMutation``. An operation
+    /// that the backend has applied counts as ``Phase/acknowledged`` until its changes have
+    /// arrived. So `pending.count` equals `summary.unsent + summary.settling`; use
+    /// ``Summary/unsent`` for the operations that still have to be sent or answered. Operations in
+    /// ``refused`` and those of other users, see ``ofOthers``, are not included.
     public var pending: [Operation] { present.pending() }
 
-    /// The tray: what was refused, until it is retried or discarded.
+    /// The tray: refused operations, until they are retried or discarded.
     public var refused: [Refused] { present.tray() }
 
-    /// How many operations there are.
+    /// The numbers of operations, by state.
     public var summary: Summary { present.summary() }
 
-    /// The operations, and how many there are, at one moment.
+    /// The operations and their numbers at one moment.
     struct Listing: Equatable {
         var pending: [Operation] = []
         var refused: [Refused] = []
         var summary = Summary()
     }
 
-    /// All of it, at one moment.
+    /// The operations and their numbers at one moment.
     var listing: Listing { present.listing() }
 
-    /// How many operations of other users are stored on this device, for their return.
+    /// The number of operations of other users that are stored on this device until those users
+    /// return.
     ///
-    /// Nobody else sees or sends them.
+    /// No other user sees or sends them.
     public var ofOthers: Int { users.countLeft() }
 
-    /// How many operations on the app's own backend somebody has left whom the app had not named.
+    /// The number of operations on the app's own backend that were left behind by users without a
+    /// name.
     ///
-    /// What a user leaves who was named by ``SanguineClient/signIn(as:)`` is sent at their return,
-    /// and is none of these. Without a name nobody can tell who may have them: nobody sees or sends
-    /// them until the app says so. ``claim()`` gives them to the present user,
+    /// A user named with ``SanguineClient/signIn(as:)`` gets their operations back at their return;
+    /// those are not counted here. Operations of an unnamed user have no known owner: they are
+    /// neither shown nor sent until the app decides. ``claim()`` assigns them to the current user,
     /// ``discardUnclaimed()`` removes them.
     public var unclaimed: Int { users.countUnclaimed() }
 
-    /// Gives the present user what ``unclaimed`` counts: the app knows that they are the one who
-    /// left it.
+    /// Assigns the ``unclaimed`` operations to the current user.
     ///
-    /// It is visible when this returns, and is sent, or in the tray, as if they had never left.
+    /// Call this if the app knows that they belong to this user.
+    ///
+    /// The operations are visible when this method returns, and are sent, or in the tray, as if the
+    /// user had never left.
     ///
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func claim() throws(SanguineError) { try users.claim() }
 
-    /// Removes what ``unclaimed`` counts, from the disk, too.
+    /// Removes the ``unclaimed`` operations, also from the disk.
     ///
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func discardUnclaimed() throws(SanguineError) { try users.discardUnclaimed() }
 
-    /// How many operations there are, now and after each change.
+    /// The numbers of operations, now and after each change.
     ///
-    /// A reader who is slow gets the newest numbers. The sequence ends when the client is closed.
+    /// A slow consumer gets only the newest numbers. The sequence ends when the client is closed.
     public var updates: AsyncStream<Summary> {
         let news = users.device.outboxNews.stream()
         let last = LastSummary()
-        // The numbers are taken when the reader asks, so that they are always the newest.
+        // The numbers are read when the consumer asks, so that they are always the newest.
         return AsyncStream { [self] in
             for await _ in news {
                 let now = summary
@@ -200,16 +210,17 @@ public struct Outbox: Sendable {
         }
     }
 
-    /// Sends again what a 401 of the app's own backend has stopped: there is a new token.
+    /// Resumes sending after the app's own backend has answered 401, because there is a new token.
     ///
-    /// Also what waits after a 401 to be tried again; see ``SanguineClient/Configuration/refresh``.
+    /// This also retries operations that wait after a 401; see
+    /// ``SanguineClient/Configuration/refresh``.
     ///
-    /// With a Sanguine server the session does so.
+    /// With a Sanguine server, the session resumes sending.
     public func resume() { users.present.outbox.resume() }
 
-    /// Makes a refused operation anew: under a new id, and behind all others.
+    /// Enqueues a refused operation again, under a new id and behind all others.
     ///
-    /// One that is ``Refused/isPartlyDone`` keeps its id.
+    /// An operation that is ``Refused/isPartlyDone`` keeps its id.
     ///
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
@@ -217,37 +228,37 @@ public struct Outbox: Sendable {
         try present.retry(id)
     }
 
-    /// Takes an operation back that has surely reached nobody: an undo.
+    /// Withdraws an operation that has certainly not reached the backend, for example to undo it.
     ///
-    /// Its effect is gone, and so is its row on disk, when this returns; who waits for its outcome
-    /// is told ``Receipt/Outcome/withdrawn``. What was made after it stays. The sender and this
-    /// decide under one lock: what is taken back is never sent.
+    /// When this method returns, the operation's effect and its row on disk are gone, and callers
+    /// that wait for its outcome get ``Receipt/Outcome/withdrawn``. Later operations stay. Sending
+    /// and withdrawing are decided under one lock: a withdrawn operation is never sent.
     ///
-    /// - Returns: Whether it was taken back; `false` if it was sent, may have been, or is no longer
-    ///   among ``pending``.
+    /// - Returns: Whether the operation was withdrawn; `false` if it was or may have been sent, or
+    ///   is no longer in ``pending``.
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
         try present.withdraw(id)
     }
 
-    /// Drops an operation that was refused, or was never sent.
+    /// Removes an operation that was refused or never sent.
     ///
-    /// Of one that was never sent the outcome is ``Receipt/Outcome/withdrawn``.
+    /// The outcome of an operation that was never sent is ``Receipt/Outcome/withdrawn``.
     ///
-    /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
-    ///   `not_found` if there is no such operation.
+    /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may have been
+    ///   applied, `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) {
         try present.discard(id)
     }
 }
 
-/// What a follower was told last.
+/// The last summary that a stream has delivered.
 ///
 /// Mutable state: the summary, by its mutex.
 private final class LastSummary: Sendable {
     private let last = Mutex<Outbox.Summary?>(nil)
 
-    /// Whether it differs from the last one; it is the last one from then on.
+    /// Stores a summary and returns whether it differs from the previous one.
     func isOther(_ summary: Outbox.Summary) -> Bool {
         last.withLock { last in
             defer { last = summary }

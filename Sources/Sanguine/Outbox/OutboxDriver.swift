@@ -1,95 +1,96 @@
 import SanguineModel
 
-/// What an ``OutboxEngine`` does with operations of one kind: how one is shown, sent and settled.
+/// Shows, sends and settles the operations of one kind for an ``OutboxEngine``.
 ///
-/// What says that it is called under the outbox's lock runs no code of the app but record
-/// mutations, which are pure, and the decoding of operations, and calls nothing that takes that
-/// lock.
+/// Methods that are called under the outbox's lock run no app code except record mutations, which
+/// are pure, and the decoding of operations. They call nothing that takes that lock.
 protocol OutboxDriver: AnyObject, Sendable {
-    /// Whether there is somebody who can be asked.
+    /// Whether there is a backend to send to.
     var canSend: Bool { get }
 
-    /// Makes ready what operations of the kind change, before the first is taken in.
+    /// Prepares the state that operations of the kind change, before the first one is added.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func open(_ contents: inout OutboxContents) throws
 
-    /// Takes an operation in that is on disk.
+    /// Adds an operation that is on disk.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     ///
-    /// - Returns: What shows it, to be called under no lock.
+    /// - Returns: A closure that shows the operation; call it without a lock.
     func admit(_ row: OutboxFile.Row, to contents: inout OutboxContents) -> Shown
 
-    /// Takes operations out that are off the disk already, or about to be.
+    /// Removes operations that are no longer on disk, or are about to be removed from it.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     ///
-    /// - Returns: What hides them, all in one step, to be called under no lock.
+    /// - Returns: A closure that hides them all in one step; call it without a lock.
     func discard(_ sequences: [Int64], from contents: inout OutboxContents) -> Shown
 
-    /// The operation itself; `nil` if the app does not know it.
+    /// Returns the decoded operation; `nil` if the app does not know its type.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func operation(of row: OutboxFile.Row) -> (any Mutation)?
 
-    /// Refuses what would only be refused again.
+    /// Throws if a retry of the operation would only be refused again.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func checkRetry(_ row: OutboxFile.Row) throws(SanguineError)
 
-    /// The operations as they are to be sent: others may have become known of what they name.
+    /// Returns the operations as they are to be sent, with the real ids that are known by now.
     func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row]
 
-    /// Sends operations, and takes in what became of them.
+    /// Sends operations and records their outcomes.
     ///
-    /// - Throws: ``SanguineError`` if nothing is known to have become of any.
+    /// - Throws: ``SanguineError`` if no outcome is known.
     func send(_ departure: OutboxDeparture) async throws(SanguineError)
 
-    /// What a sending's error means.
+    /// Returns what the error of a send means for its operations.
     func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict
 
-    /// The backend has refused operations for good.
+    /// Settles operations that the backend has refused for good.
     func refused(_ departure: OutboxDeparture, _ problem: Problem)
 
-    /// Operations were not sent after all: what is read meanwhile has them not in it.
+    /// Records that operations were not sent after all: values that were read meanwhile do not
+    /// contain them.
     func notSent(_ sequences: [Int64])
 
-    /// The app or the network has come back.
+    /// Called when the app returns to the foreground or the network returns.
     func isBack()
 }
 
-/// What shows what has become of an operation, or hides it; called under no lock.
+/// A closure that shows or hides an operation; called without a lock.
 typealias Shown = @Sendable () -> Void
 
-/// A user's operations and the records that they change: what the outbox's lock guards.
+/// A user's operations and the records that they change, guarded by the outbox's lock.
 struct OutboxContents {
     var state: SyncState
-    /// Operations as they lie on disk, by sequence number.
+    /// The operations as they are stored on disk, by sequence number.
     var rows: [Int64: OutboxFile.Row] = [:]
-    /// The records' file, once somebody uses records.
+    /// The records' file, once records are used.
     var records: RecordsFile?
-    /// What the server has of the records.
+    /// The server's state of the records.
     var base = RecordsFile.Base.empty
-    /// Counts changes of what is visible of records.
+    /// The number of changes to the visible records.
     var revision: UInt64 = 0
-    /// Whether a damaged file is about to be made anew.
+    /// Whether a damaged file is about to be created again.
     var isRepairing = false
 }
 
-/// Operations on their way.
+/// Operations that are being sent.
 struct OutboxDeparture: Sendable {
     let flight: OutboxState.Flight
-    /// What must be durable before they leave.
+    /// The steps that must be durable before the operations are sent.
     let steps: [OutboxState.Step]
     var rows: [OutboxFile.Row]
 }
 
-/// What a sending's error means.
+/// The meaning of an error for the operations that were sent.
 enum OutboxVerdict {
     case refused(Problem)
     case failed(OutboxState.Failure, wasSent: Bool)
-    /// Something other than the backend has answered: it is tried again, but not for ever. See
-    /// ``RecordLimits/foreignAnswers``.
+    /// Something other than the backend has answered.
+    ///
+    /// The operations are sent again, but only ``RecordLimits/foreignAnswers`` times.
     case notAnswered(OutboxState.Failure, orElse: Problem)
 }

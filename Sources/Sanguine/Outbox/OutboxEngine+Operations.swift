@@ -5,27 +5,28 @@ import Synchronization
 // MARK: - Operations
 
 extension OutboxEngine {
-    /// Takes an operation in under the lock, once it is durable, in the place of others; see
+    /// Adds a durable operation, which replaces others, under the lock; see
     /// ``OutboxDriver/admit(_:to:)``.
     typealias Admit = (
         _ row: OutboxFile.Row, _ contents: inout OutboxContents, _ replaced: [Int64]
     ) -> Shown
 
-    /// Takes an operation in: durable and visible when this returns.
+    /// Adds an operation, which is durable and visible when this method returns.
     ///
     /// - Parameters:
-    ///   - row: The operation; it is given its number here.
-    ///   - superseding: The operation itself, if it may make others needless. Default: `nil`.
-    ///   - rehearse: Refuses what cannot be done, under the lock, and says how it is taken in.
-    /// - Returns: What tells of its outcome.
-    /// - Throws: ``SanguineError``; nothing is taken in then.
+    ///   - row: The operation; its sequence number is assigned here.
+    ///   - superseding: The decoded operation, if it may supersede others. Default: `nil`.
+    ///   - rehearse: Throws, under the lock, if the operation cannot be applied; otherwise returns
+    ///     how to add it.
+    /// - Returns: A receipt for the operation's outcome.
+    /// - Throws: ``SanguineError``; no operation is added then.
     func perform(
         _ row: OutboxFile.Row,
         _ superseding: (any Superseding)? = nil,
         _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> Receipt {
         try open(row.kind)
-        // Before the outbox's own lock, behind which reads would wait.
+        // Taken before the outbox's lock: waiting for it under that lock would block readers.
         let lock = try store { try file.lockForCompanion() }
         defer { lock?.close() }
         let shot = Shot()
@@ -49,8 +50,8 @@ extension OutboxEngine {
         return receipt(row.id, shot)
     }
 
-    /// Puts an operation of the tray to the end, under a new id; under its own, if a part of it is
-    /// done.
+    /// Moves an operation from the tray to the end of the queue, under a new id; a partly done
+    /// operation keeps its id.
     func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
         try openAll()
         let shot = Shot()
@@ -83,7 +84,7 @@ extension OutboxEngine {
         return receipt(used, shot)
     }
 
-    /// Takes an operation out that is in the tray, or was never sent.
+    /// Removes an operation that is in the tray or was never sent.
     func discard(_ id: Identifier) throws(SanguineError) {
         _ = try takeOut(id) { item throws(SanguineError) in
             guard let item else { throw .problem(.notInTray) }
@@ -92,17 +93,17 @@ extension OutboxEngine {
         }
     }
 
-    /// Takes an operation back that has surely reached nobody.
+    /// Withdraws an operation that has certainly not reached the backend.
     ///
-    /// - Returns: Whether it was taken back.
+    /// - Returns: Whether it was withdrawn.
     func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
         try takeOut(id) { $0?.isUnsent == true }
     }
 
     /// - Parameters:
     ///   - id: The operation.
-    ///   - isMeant: Whether it is taken out, as it is at that moment; under the lock.
-    /// - Returns: Whether it was.
+    ///   - isMeant: Returns, under the lock, whether to remove the operation in its current state.
+    /// - Returns: Whether the operation was removed.
     /// - Throws: ``SanguineError``; nothing has changed then.
     private func takeOut(
         _ id: Identifier,
@@ -115,7 +116,7 @@ extension OutboxEngine {
             guard try isMeant(row.flatMap { guarded.contents.state.outbox.items[$0.sequence] }),
                 let row, let driver = guarded.drivers[row.kind]
             else { return nil }
-            // On disk first: what is taken out must not be back at the next launch.
+            // On disk first: a removed operation must not return at the next launch.
             try store { try file.write([.removed([row.sequence])]) }
             let hide = driver.discard([row.sequence], from: &guarded.contents)
             return (hide, guarded.forget([row.sequence]))
@@ -130,12 +131,12 @@ extension OutboxEngine {
         Receipt(id: id, shot: shot) { () throws(SanguineError) in try self.withdraw(id) }
     }
 
-    // MARK: - Needless operations
+    // MARK: - Superseded operations
 
-    /// Waiting operations that a new one makes needless.
+    /// Queued operations that a new one supersedes.
     private struct Needless {
         var sequences: [Int64] = []
-        /// Whether the new one is needless, too.
+        /// Whether the new operation only undoes the last of them and is not needed either.
         var isUndone = false
     }
 
@@ -144,7 +145,7 @@ extension OutboxEngine {
         _ row: OutboxFile.Row,
         _ guarded: borrowing Guarded
     ) -> Needless? {
-        // What a companion has taken in the app may be sending.
+        // The app may already be sending an operation that its companion has added.
         guard let superseding, !environment.isCompanion, let driver = guarded.drivers[row.kind]
         else { return nil }
         var needless = Needless()
@@ -160,8 +161,8 @@ extension OutboxEngine {
         return needless.sequences.isEmpty ? nil : needless
     }
 
-    /// Takes operations out, and a new one in, unless it is needless as well: durably in one
-    /// transaction, and to be shown in one step.
+    /// Removes superseded operations and adds the new one, unless it is not needed either, in one
+    /// transaction on disk and one visible step.
     private func supersede(
         _ needless: Needless,
         by row: OutboxFile.Row,
@@ -170,9 +171,10 @@ extension OutboxEngine {
         _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> (Shown, [Shot]) {
         guard let driver = guarded.drivers[row.kind] else { return ({}, []) }
-        // It is refused as it would be if nothing waited.
+        // The operation is refused as it would be if no other were queued.
         _ = try rehearse(guarded.contents)
-        // A copy until it is on disk: if that fails, or it is refused, nothing has changed.
+        // Works on a copy until the change is on disk: if that fails or the operation is refused,
+        // nothing has changed.
         var contents = guarded.contents
         let hide = driver.discard(needless.sequences, from: &contents)
         if needless.isUndone {
@@ -200,7 +202,7 @@ extension OutboxEngine {
         for kind in guarded.withLock({ $0.drivers.keys }) { try open(kind) }
     }
 
-    /// Shows an operation that is durable.
+    /// Shows a durable operation.
     private func show(_ shown: Shown) {
         shown()
         changed()
@@ -219,18 +221,18 @@ extension OutboxEngine {
     }
 }
 
-// MARK: - What the outbox shows
+// MARK: - Contents
 
 extension OutboxEngine {
-    /// The operations that are not settled, in the order in which they were made.
+    /// The operations that are not settled, in the order in which they were created.
     func pending() -> [Outbox.Operation] { guarded.withLock { $0.pending } }
 
-    /// The operations that were refused.
+    /// The refused operations.
     func tray() -> [Outbox.Refused] { guarded.withLock { $0.tray } }
 
     func summary() -> Outbox.Summary { read { $0.state.outbox.summary } }
 
-    /// All of these, at one moment.
+    /// The operations and their numbers at one moment.
     func listing() -> Outbox.Listing {
         guarded.withLock { guarded in
             Outbox.Listing(
@@ -274,7 +276,7 @@ extension OutboxEngine.Guarded {
         }
     }
 
-    /// Forgets operations that were taken out; returns who waits for their outcome.
+    /// Forgets removed operations; returns the shots of callers that wait for their outcomes.
     fileprivate mutating func forget(_ sequences: [Int64]) -> [OutboxEngine.Shot] {
         sequences.compactMap { sequence in
             (contents.rows[sequence], failures[sequence]) = (nil, nil)

@@ -11,13 +11,16 @@ extension OutboxEngine {
         cap: RecordLimits.longestDeploymentPause
     )
 
-    /// Sends what waits and is not under way: each lane waits for its own flight alone.
+    /// Sends queued operations.
+    ///
+    /// A lane waits only for its own send.
     func kick() {
         let (shown, hasDeparted) = guarded.withLock { guarded -> ([Shown], Bool) in
             guard guarded.ending == nil else { return ([], false) }
             let kinds = guarded.sendable
             guard !kinds.isEmpty else { return ([], false) }
-            // What nothing can be sent of is not looked for on disk: before it can, this runs.
+            // Reads the disk only for kinds that can be sent; when another kind can be sent again,
+            // this runs again.
             let shown = kinds.contains(.mutator) ? notice(&guarded) : []
             var hasDeparted = false
             while let (flight, steps) = guarded.contents.state.outbox.takeOff(of: kinds) {
@@ -35,10 +38,10 @@ extension OutboxEngine {
         if hasDeparted || !shown.isEmpty { changed() }
     }
 
-    /// Whether anything is on its way.
+    /// Whether any operation is being sent.
     var isSending: Bool { guarded.withLock { !$0.flights.isEmpty } }
 
-    /// Something has happened that makes another try worth it.
+    /// Ends the waits of all retries, because a send may succeed now.
     func wake() {
         guarded.withLock { guarded in
             guarded.contents.state.outbox.wake()
@@ -64,7 +67,7 @@ extension OutboxEngine {
             failed(departure, driver, .store(.writeFailed("the outbox: \(error)")))
             return land(departure)
         }
-        // The user may have left while it was written.
+        // The user may have left during the write.
         guard isFlying(number) else { return }
         do throws(SanguineError) {
             try await driver.send(departure)
@@ -74,7 +77,7 @@ extension OutboxEngine {
         land(departure)
     }
 
-    /// So much of an operation has been sent: its bytes, files and forms.
+    /// Records how much of an operation's bytes, files and forms has been sent.
     func progressed(_ sequence: Int64, _ progress: UploadProgress) {
         let isShown = guarded.withLock { guarded in
             guard guarded.ending == nil, guarded.isOnItsWay(sequence) else { return false }
@@ -88,7 +91,7 @@ extension OutboxEngine {
         guarded.withLock { $0.flights[number] != nil }
     }
 
-    /// Makes durable that operations are on their way, and how they are sent.
+    /// Makes durable that operations are being sent, and how.
     private func write(_ departure: OutboxDeparture) throws {
         let rewritten = read { contents in
             departure.rows.filter { row in
@@ -100,9 +103,9 @@ extension OutboxEngine {
         guarded.withLock { $0.take(rewritten) }
     }
 
-    /// A flight is over.
+    /// Ends a send.
     private func land(_ departure: OutboxDeparture) {
-        // What comes next takes off first, so that whoever waits sees no gap.
+        // Starts the next send first, so that a waiting caller sees no gap.
         kick()
         let wasFlying = guarded.withLock { guarded in
             for sequence in departure.flight.sequences where !guarded.isOnItsWay(sequence) {
@@ -115,14 +118,14 @@ extension OutboxEngine {
         file.tidyUpIfLong()
     }
 
-    /// Takes in what has become of a flight's operations, durably.
+    /// Records the outcomes of a send, durably.
     ///
     /// - Parameters:
-    ///   - departure: The flight.
-    ///   - results: What has become of them.
-    ///   - rewrite: Operations with other arguments, or in another lane; made durable in the same
-    ///     transaction. Under the outbox's lock.
-    /// - Returns: What was made durable, and the rewritten operations; `nil` if the user is gone.
+    ///   - departure: The operations that were sent.
+    ///   - results: Their outcomes.
+    ///   - rewrite: Returns, under the outbox's lock, operations with new arguments or in another
+    ///     lane; they are written in the same transaction.
+    /// - Returns: The durable steps and the rewritten operations; `nil` if the user has left.
     func land(
         _ departure: OutboxDeparture,
         _ results: [PushResult],
@@ -144,7 +147,7 @@ extension OutboxEngine {
         return landing
     }
 
-    /// Puts operations with other arguments, or in another lane, in the place of what they were.
+    /// Replaces operations by versions with other arguments or in another lane.
     func rewrite(_ body: (borrowing OutboxContents) -> [OutboxFile.Row]) {
         var failure: (any Error)?
         guarded.withLock { guarded in
@@ -172,7 +175,7 @@ extension OutboxEngine {
             }
         case .failed(let failure, let wasSent):
             if !wasSent {
-                // Before they wait again: from then on another sending may begin.
+                // Before they are queued again, because another send may then start.
                 let sequences = departure.flight.sequences
                 let unsent = read { contents in
                     sequences.filter { contents.state.outbox.items[$0]?.mayBeDone == false }
@@ -183,7 +186,7 @@ extension OutboxEngine {
         }
     }
 
-    /// Counts, durably, an answer that is not the backend's; returns the largest count.
+    /// Counts, durably, a response that is not the backend's; returns the largest count.
     private func countForeignAnswer(to departure: OutboxDeparture) -> Int {
         let (counts, failure) = guarded.withLock { guarded -> ([Int64: Int], (any Error)?) in
             var counts: [Int64: Int] = [:]
@@ -222,7 +225,7 @@ extension OutboxEngine {
         }
     }
 
-    /// Tries an operation again later whose mutator the server does not know yet.
+    /// Schedules the next try of an operation whose mutation the server does not know yet.
     func wait(for sequence: Int64, _ guarded: inout Guarded) {
         guard guarded.ending == nil,
             let (lane, times) = guarded.contents.state.outbox.deferral(of: sequence)
@@ -245,18 +248,18 @@ extension OutboxEngine {
         }
     }
 
-    // MARK: - Until all is sent
+    // MARK: - Sending everything
 
-    /// Sends all of a kind that waits at present, and returns when it was answered.
+    /// Sends all queued operations of a kind and returns when they are answered.
     ///
-    /// A lane that waits for the server's deployment is tried once, and not waited for.
+    /// A lane that waits for a deployment of the server is tried once.
     ///
-    /// - Throws: ``SanguineError``: what the first that was not answered has failed with.
+    /// - Throws: ``SanguineError``: the error of the first operation that was not answered.
     func sendAll(_ kind: OutboxState.Kind) async throws(SanguineError) {
         try open(kind)
         look()
         let last = guarded.withLock { guarded in
-            // Whoever insists is not kept by what the system thinks of the network.
+            // An explicit request is sent even if the system reports no network.
             guarded.contents.state.outbox.set(.offline, false)
             return guarded.contents.state.outbox.lastShown(kind)
         }
@@ -264,8 +267,8 @@ extension OutboxEngine {
         while true {
             try await Self.finish(guarded.withLock { $0.tasks(of: kind) })
             try await checkPresence()
-            // What comes next takes off first, and then one look decides: what is answered between
-            // two looks would seem to wait with nothing under way for it.
+            // Starts the next send before a single look at the state. With two looks, an operation
+            // answered in between would seem to be queued without a send in progress.
             kick()
             let isOver = try guarded.withLock { guarded throws(SanguineError) in
                 let outbox = guarded.contents.state.outbox
@@ -285,7 +288,7 @@ extension OutboxEngine {
         }
     }
 
-    /// Returns when the tasks have ended, or throws when the caller's is cancelled.
+    /// Returns when the tasks have ended; throws if the calling task is cancelled.
     static func finish(_ tasks: [Task<Void, Never>]) async throws(SanguineError) {
         guard !tasks.isEmpty else { return }
         let end = OneShot<Void>()
@@ -302,7 +305,7 @@ extension OutboxEngine.Guarded {
         contents.state.outbox.items[sequence]?.isOnItsWay ?? false
     }
 
-    /// Takes in rows that were rewritten.
+    /// Replaces rows by their rewritten versions.
     fileprivate mutating func take(_ rows: [OutboxFile.Row]) {
         for row in rows where contents.rows[row.sequence] != nil {
             contents.rows[row.sequence] = row
@@ -310,7 +313,7 @@ extension OutboxEngine.Guarded {
         }
     }
 
-    /// The lanes in which an operation waits for the server's deployment.
+    /// The lanes with an operation that waits for a deployment of the server.
     fileprivate var deferredLanes: Set<String> {
         let deferred = contents.rows.values.filter { row in
             row.deferredSince != nil
@@ -323,7 +326,7 @@ extension OutboxEngine.Guarded {
         flights.values.filter { $0.kind == kind }.map(\.task)
     }
 
-    /// The kinds that can be sent at present, all of whose operations are known.
+    /// The kinds that can be sent now and whose operations are all loaded.
     fileprivate var sendable: [OutboxState.Kind] {
         OutboxState.Kind.allCases.filter {
             contents.state.outbox.mayTakeOff($0) && loaded.contains($0)

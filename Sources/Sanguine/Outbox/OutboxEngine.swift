@@ -3,25 +3,24 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// One user's operations put to work: takes them in, has them shown, sends them, and goes on after
-/// a death.
+/// Adds, shows and sends one user's operations, and resumes after a crash.
 ///
-/// ``OutboxState`` decides what is sent when. An ``OutboxDriver`` for each kind of operation says
-/// what it is to show, send and settle one.
+/// ``OutboxState`` decides what is sent and when. An ``OutboxDriver`` for each kind of operation
+/// shows, sends and settles them.
 ///
 /// Invariants:
 ///
 /// 1. An operation is durable before it is visible, visible before it is sent, and marked as sent
-///    before it leaves.
-/// 2. Nothing is taken in, shown, sent or written after ``end(_:)``.
-/// 3. Flights, and waits before their next try, are as many as ``OutboxState`` allows; none after
+///    before its request leaves.
+/// 2. Nothing is added, shown, sent or written after ``end(_:)``.
+/// 3. There are at most as many sends and pending retries as ``OutboxState`` allows; none after
 ///    ``end(_:)``.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over `await`, over the cache or over code of
-/// the app other than record mutations, ``Superseding`` and the decoding of operations. The
+/// Mutable state: `guarded`, by its mutex, which is never held over `await`, over the cache or over
+/// app code other than record mutations, ``Superseding`` and the decoding of operations. The
 /// outbox's and the records' files may be read and written under it.
 ///
-/// A class with a lock and not an actor, because performing and reading answer at once.
+/// This is a class with a lock and not an actor, because performing and reading return at once.
 final class OutboxEngine: Sendable {
     typealias Shot = OneShot<Receipt.Outcome>
 
@@ -33,41 +32,41 @@ final class OutboxEngine: Sendable {
     struct Guarded {
         var contents: OutboxContents
         var drivers: [OutboxState.Kind: any OutboxDriver] = [:]
-        /// The kinds of which all that is on disk is known.
+        /// The kinds whose operations on disk are all loaded.
         var loaded: Set<OutboxState.Kind> = []
         var receipts: [Int64: Shot] = [:]
-        /// What the last sending of each that waits has failed with.
+        /// The error of the last send of each queued operation.
         var failures: [Int64: SanguineError] = [:]
-        /// How much of each that is on its way has been sent, if it sends bytes, files or forms.
+        /// How much of each operation has been sent, for those with bytes, files or forms.
         var uploads: [Int64: UploadProgress] = [:]
         var flights: [UInt64: Flying] = [:]
-        /// Waits for the next try of a group.
+        /// The pending retry of each group.
         var waking: [OutboxState.RetryGroup: Task<Void, Never>] = [:]
-        /// Looks for what another process writes.
+        /// Looks for writes of other processes.
         var watching: Task<Void, Never>?
         var followings: [ObservationToken] = []
-        /// Every operation up to here is known.
+        /// All operations up to this sequence number are loaded.
         var lastSequence: Int64 = 0
-        /// What the file's version was when it was read.
+        /// The file's version at the last read; `nil` if there may be more to read.
         var version: Int64?
-        /// Why nothing is done any more.
+        /// The reason why the engine has ended.
         var ending: SanguineError?
     }
 
     let guarded: Mutex<Guarded>
-    /// Fails when those who wait for a user who has left are told.
+    /// Fails when callers that wait for a user who has left are notified.
     private let gone = OneShot<Void>()
     let file: OutboxFile
     let environment: OutboxEnvironment
 
-    /// Creates the engine; nothing is opened before it is used.
+    /// Creates the engine; files are opened at the first use.
     init(_ environment: OutboxEnvironment, _ file: OutboxFile) {
         self.environment = environment
         self.file = file
         guarded = Mutex(Guarded(contents: Self.contents(environment)))
     }
 
-    /// Says how operations are shown, sent and settled; once, before anything else.
+    /// Sets the driver of each kind; called once, before anything else.
     func drive(_ drivers: [OutboxState.Kind: any OutboxDriver]) {
         guarded.withLock { $0.drivers = drivers }
     }
@@ -86,9 +85,9 @@ final class OutboxEngine: Sendable {
         )
     }
 
-    // MARK: - Life
+    // MARK: - Start and end
 
-    /// Follows the app and the network, and goes on with what an earlier process left.
+    /// Follows the app and the network, and resumes the operations of an earlier process.
     func start() {
         let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
         guarded.withLock { guarded in
@@ -97,16 +96,19 @@ final class OutboxEngine: Sendable {
                 connectivity.isOnline.follow { [weak self] in self?.networkChanged() },
             ]
         }
-        // What has changed since the engine was created.
+        // Reads changes that happened since the engine was created.
         readSignals()
         guard file.isUsed else { return }
         do throws(SanguineError) { try open(.mutation) } catch { report(error) }
         kick()
     }
 
-    /// Ends all that is under way; operations stay on disk, and the outbox's file open.
+    /// Cancels all sends and retries.
     ///
-    /// - Returns: What tells those who wait, and the records' file, which is still open.
+    /// Operations stay on disk, and the outbox's file stays open.
+    ///
+    /// - Returns: A closure that notifies waiting callers, and the records' file, which is still
+    ///   open.
     func end(_ reason: SanguineError) -> (tell: @Sendable () -> Void, records: RecordsFile?) {
         let (tasks, receipts, records) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
@@ -129,15 +131,17 @@ final class OutboxEngine: Sendable {
         return (tell, records)
     }
 
-    /// Throws why nothing is done any more, once the next user is there.
+    /// Throws the reason why the engine has ended, once the next user is current.
     func checkPresence() async throws(SanguineError) {
         if ending != nil { try await gone.value() }
     }
 
-    /// Why nothing is done any more; `nil` while the user is there.
+    /// The reason why the engine has ended; `nil` while its user is current.
     var ending: SanguineError? { guarded.withLock { $0.ending } }
 
-    /// There is a token again; the first time operations of an earlier stay may have come, too.
+    /// Resumes sending with a new token.
+    ///
+    /// The first sign-in also loads operations of the user's earlier sessions.
     func signedIn(isFirst: Bool) {
         guarded.withLock { guarded in
             for kind in OutboxState.Kind.allCases {
@@ -148,15 +152,15 @@ final class OutboxEngine: Sendable {
         wake()
     }
 
-    /// Sends again what a 401 of the app's own backend has stopped.
+    /// Resumes sending after the app's own backend has answered 401.
     func resume() {
         guarded.withLock { $0.contents.state.outbox.set(.signIn(.mutation), false) }
         wake()
     }
 
-    // MARK: - One change
+    // MARK: - Access
 
-    /// Changes what the lock guards; `nil` once the user is gone.
+    /// Changes the guarded contents; returns `nil` if the engine has ended.
     func change<Value, Failure: Error>(
         _ body: (inout OutboxContents) throws(Failure) -> Value
     ) throws(Failure) -> Value? {
@@ -166,14 +170,14 @@ final class OutboxEngine: Sendable {
         }
     }
 
-    /// Reads what the lock guards; nothing is left of it once the user is gone.
+    /// Reads the guarded contents, which are empty after the engine has ended.
     func read<Value, Failure: Error>(
         _ body: (borrowing OutboxContents) throws(Failure) -> Value
     ) throws(Failure) -> Value {
         try guarded.withLock { guarded throws(Failure) in try body(guarded.contents) }
     }
 
-    /// Tells those who wait what has become of operations, and forgets those that are over.
+    /// Notifies callers of the outcomes of operations and forgets operations that are over.
     func tell(_ steps: [OutboxState.Step]) {
         let ended = guarded.withLock { guarded in
             steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
@@ -184,7 +188,7 @@ final class OutboxEngine: Sendable {
         for (receipt, outcome) in ended { receipt.resolve(.success(outcome)) }
     }
 
-    /// Tells those who follow the outbox that it may have changed.
+    /// Notifies the outbox's observers that it may have changed.
     func changed() { environment.news.changed() }
 
     func report(_ error: any Error) {
@@ -193,7 +197,7 @@ final class OutboxEngine: Sendable {
 
     // MARK: - Loading
 
-    /// Makes sure that all operations of a kind that are on disk are known.
+    /// Loads all operations of a kind from disk, if they are not loaded yet.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if they cannot be read.
     func open(_ kind: OutboxState.Kind) throws(SanguineError) {
@@ -212,10 +216,11 @@ final class OutboxEngine: Sendable {
         guard let driver = guarded.drivers[kind] else { return [] }
         do {
             try driver.open(&guarded.contents)
-            // The numbers first: what another process adds in between is then looked for.
+            // The version first, so that rows which another process adds in between are found
+            // later.
             let (version, last) = (try file.version(), try file.lastSequence())
             let shown = try file.rows(kind).map { admit($0, driver, &guarded) }
-            // Another process adds record mutations alone: that they are known is what these say.
+            // Other processes add only record mutations, so the version matters for these only.
             if kind == .mutator {
                 guarded.version = version
                 guarded.lastSequence = max(guarded.lastSequence, last)
@@ -235,7 +240,7 @@ final class OutboxEngine: Sendable {
         admit(row, &guarded) { driver.admit($0, to: &$1) }
     }
 
-    /// Takes an operation in that is on disk; returns what shows it.
+    /// Adds an operation that is on disk; returns the closure that shows it.
     func admit(
         _ row: OutboxFile.Row,
         _ guarded: inout Guarded,
@@ -252,7 +257,7 @@ final class OutboxEngine: Sendable {
         }
     }
 
-    /// An operation is shown, unless it was discarded meanwhile.
+    /// Marks an operation as shown, or hides it if it was discarded meanwhile.
     private func arrived(_ row: OutboxFile.Row) {
         let hide = guarded.withLock { guarded -> Shown? in
             guarded.contents.state.outbox.arrived(row.sequence)
@@ -268,7 +273,7 @@ final class OutboxEngine: Sendable {
         kick()
     }
 
-    /// Takes in what an earlier stay of the same user has left.
+    /// Loads operations that an earlier session of the same user left behind.
     func loadMore() {
         guard file.isUsed else { return }
         do throws(SanguineError) { try open(.mutation) } catch { return report(error) }
@@ -284,7 +289,7 @@ final class OutboxEngine: Sendable {
         if !shown.isEmpty { show(shown) }
     }
 
-    /// Takes in what is on disk and not known, as far as there is room.
+    /// Loads operations that are on disk only, as long as there is room.
     private func more(
         _ guarded: inout Guarded,
         after sequence: Int64,
@@ -295,7 +300,7 @@ final class OutboxEngine: Sendable {
         where kinds.contains(row.kind) && guarded.contents.rows[row.sequence] == nil {
             guard let driver = guarded.drivers[row.kind] else { continue }
             guard !guarded.contents.state.outbox.isFull else {
-                guarded.version = nil  // There is more, see `notice`.
+                guarded.version = nil  // There is more; see `notice`.
                 break
             }
             shown.append(admit(row, driver, &guarded))
@@ -305,22 +310,23 @@ final class OutboxEngine: Sendable {
 
     // MARK: - Other processes
 
-    /// Takes in what another process has added to the outbox.
+    /// Loads operations that another process has added.
     func look() {
         let shown = guarded.withLock { notice(&$0) }
         if !shown.isEmpty { show(shown) }
     }
 
-    /// What another process has added, to be shown under no lock.
+    /// Loads operations that another process has added; returns closures that show them without a
+    /// lock.
     func notice(_ guarded: inout Guarded) -> [Shown] {
-        // What there is no room for is looked for when there is some.
+        // A full outbox looks again when there is room.
         guard guarded.ending == nil, guarded.loaded.contains(.mutator),
             !guarded.contents.state.outbox.isFull
         else { return [] }
         do {
             let version = try file.version()
             guard version != guarded.version else { return [] }
-            // Some of before are still to be taken in, if it is not known how far that has come.
+            // Without a known version, earlier rows may still have to be loaded.
             let known = guarded.version == nil ? 0 : guarded.lastSequence
             guarded.version = version
             let last = try file.lastSequence()
@@ -333,7 +339,9 @@ final class OutboxEngine: Sendable {
         }
     }
 
-    /// Reads all of a kind anew: another process has changed it, in this one nothing is under way.
+    /// Loads all operations of a kind again after another process has changed them.
+    ///
+    /// None may be in progress in this process.
     func reload(_ kind: OutboxState.Kind) throws(SanguineError) {
         let shown = try guarded.withLock { guarded throws(SanguineError) in
             if let ending = guarded.ending { throw ending }
@@ -346,7 +354,7 @@ final class OutboxEngine: Sendable {
         show(shown)
     }
 
-    /// Looks for what another process wrote, every now and then, until the body returns `false`.
+    /// Looks for writes of other processes at intervals until the closure returns `false`.
     func watch(_ look: @escaping @Sendable () -> Bool) {
         guarded.withLock { guarded in
             guard guarded.watching == nil, guarded.ending == nil else { return }
@@ -356,7 +364,7 @@ final class OutboxEngine: Sendable {
                 }
                 guard !Task.isCancelled, let self else { return }
                 self.guarded.withLock { $0.watching = nil }
-                // Somebody may have come in that moment.
+                // A write may have arrived in that moment.
                 if look() { watch(look) }
             }
         }
@@ -364,10 +372,10 @@ final class OutboxEngine: Sendable {
 
     // MARK: - Signals
 
-    /// Takes in, and returns, what the network says now.
+    /// Reads the state of the network, stores it and returns it.
     @discardableResult
     private func readSignals() -> Bool {
-        // Read under the lock, so that the last one to read is the last one to write.
+        // Read under the lock, so that the last reader is also the last writer.
         guarded.withLock { guarded in
             let isOnline = environment.connectivity.isOnline.value
             guarded.contents.state.outbox.set(.offline, !isOnline)
@@ -390,7 +398,7 @@ final class OutboxEngine: Sendable {
 }
 
 extension OutboxEngine.Guarded {
-    /// Forgets an operation that is over; returns whom to tell what.
+    /// Applies a step; returns the receipt and the outcome to deliver, if the operation has one.
     fileprivate mutating func take(
         _ step: OutboxState.Step
     ) -> (OutboxEngine.Shot, Receipt.Outcome)? {

@@ -2,10 +2,10 @@ import Foundation
 import Logging
 import SanguineModel
 
-/// What an ``OutboxEngine`` and the ``UserRecords`` beside it are given.
+/// The dependencies of an ``OutboxEngine`` and its ``UserRecords``.
 struct OutboxEnvironment: Sendable {
     let schema: RecordSchema
-    /// Where the user's files lie; `nil` keeps everything in memory.
+    /// The folder of the user's files; `nil` keeps everything in memory.
     let folder: URL?
     let isCompanion: Bool
     let clock: any WallClock
@@ -15,11 +15,11 @@ struct OutboxEnvironment: Sendable {
     let lifecycle: any Lifecycle
     let connectivity: any Connectivity
     let fault: PlantedFault?
-    /// Is called after a write that is durable.
+    /// Called after each durable write.
     let durableWrites: (@Sendable () -> Void)?
-    /// Is told of each failure of a file: the reason, and what it means.
+    /// Called for each failure of a file, with the reason and its meaning.
     let report: @Sendable (_ reason: String, _ meaning: String) -> Void
-    /// Is told of changes of the outbox.
+    /// Notified of changes to the outbox.
     let news: OutboxNews
 
     init(
@@ -44,7 +44,7 @@ struct OutboxEnvironment: Sendable {
         self.news = news
     }
 
-    /// A new operation's id.
+    /// Creates an id for a new operation.
     func newId() -> Identifier {
         var random = random
         return Identifier(at: clock.now(), using: &random)

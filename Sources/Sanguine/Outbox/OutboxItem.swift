@@ -1,25 +1,25 @@
 package import SanguineModel
 
-// MARK: - What an outbox is about
+// MARK: - Types
 
 extension OutboxState {
-    /// What an operation changes, and who is asked to do it.
+    /// The kind of an operation: what it changes and which backend it is sent to.
     ///
-    /// Lanes of two kinds have nothing to do with each other, whatever their names.
+    /// Lanes of different kinds are independent, even if their names are equal.
     package enum Kind: String, CaseIterable, Sendable {
-        /// A ``RecordMutation`` on records, for the authority.
+        /// A ``RecordMutation`` on records, sent to the Sanguine server.
         case mutator
-        /// A ``RequestMutation``, for any backend.
+        /// A ``RequestMutation``, sent to any backend.
         case mutation
     }
 
-    /// How operations of a kind are sent.
+    /// The limits for sends of one kind.
     package struct Limits: Sendable {
-        /// How many go in one flight.
+        /// The largest number of operations in one send.
         ///
-        /// If more than one, all lanes fail and wait together.
+        /// If it is more than one, all lanes fail and wait together.
         package var operations: Int
-        /// How many flights there may be at a time.
+        /// The largest number of concurrent sends.
         package var flights: Int
 
         package init(operations: Int, flights: Int) {
@@ -27,9 +27,10 @@ extension OutboxState {
         }
     }
 
-    /// What fails and waits for its next try together: a lane, or all lanes of a kind.
+    /// The operations that fail and wait for their next try together: a lane, or all lanes of a
+    /// kind.
     ///
-    /// A lane that waits for a deployment of the server is a group of its own.
+    /// A lane that waits for a deployment of the server forms its own group.
     package struct RetryGroup: Hashable, Sendable {
         package let kind: Kind
         package let lane: String
@@ -37,33 +38,33 @@ extension OutboxState {
         package init(kind: Kind, lane: String) { (self.kind, self.lane) = (kind, lane) }
     }
 
-    /// Where an operation is.
+    /// The state of an operation.
     package enum Phase: Hashable, Sendable {
-        /// Waits to be sent, for the first time or again.
+        /// Queued, for the first time or again.
         case queued
-        /// On its way in that flight.
+        /// Part of the send with this number.
         case sending(flight: UInt64)
-        /// Done: the base contains it from that number on.
+        /// Applied: the base contains it from this number on.
         case acknowledged(head: Int64)
-        /// Not done, and never will be.
+        /// Refused for good.
         case refused(Problem)
     }
 
-    /// An operation, without what it does.
+    /// The state of an operation, without its arguments.
     package struct Item: Sendable {
         package let id: Identifier
         package let sequence: Int64
         package let kind: Kind
         package internal(set) var lane: String
-        /// The last operations before it that touched what it touched when it was taken in, by
-        /// sequence number.
+        /// The sequence numbers of the last earlier operations that changed the same records, as of
+        /// the time at which this one was added.
         package var dependencies: Set<Int64> = []
         package var phase = Phase.queued
-        /// The epoch of the number at which it is acknowledged; `nil` if that is not known.
+        /// The epoch of the acknowledgement's number; `nil` if it is not known.
         package var epoch: Epoch?
-        /// Whether a sending was not answered: it may be done, or not.
+        /// Whether a send got no response, so that the operation may have been applied.
         package var mayBeDone = false
-        /// Whether it is still to be shown: nothing is sent before that.
+        /// Whether it is not visible yet, and so must not be sent.
         package var isArriving = false
 
         package init(
@@ -81,57 +82,60 @@ extension OutboxState {
         }
     }
 
-    /// Operations that are sent together, in this order.
+    /// The operations of one send, in their order.
     package struct Flight: Hashable, Sendable {
         package let number: UInt64
         package let kind: Kind
         package let sequences: [Int64]
     }
 
-    /// What must be durable before the shell goes on.
+    /// A change that must be durable before the shell continues.
     package enum Step: Hashable, Sendable {
-        /// These may be done from now on: written before they leave.
+        /// These operations may be applied once they are sent; written before that.
         case sending([Int64])
-        /// That one is done, and contained at the number.
+        /// The operation is applied; the base contains it from the number on.
         case acknowledged(Int64, head: Int64, epoch: Epoch?)
-        /// These may be done, or not: the history that had acknowledged them is lost.
+        /// These operations may or may not have been applied: the history that acknowledged them is
+        /// lost.
         case reopened([Int64])
-        /// The server does not know that one's mutator yet, and first said so at the moment, in
-        /// milliseconds since 1970. A copy of the request that comes late may still do it.
+        /// The server does not know the operation's mutation yet.
+        ///
+        /// `since` is the time of its first such response, in milliseconds since 1970. A copy of
+        /// the request that arrives late may still apply it.
         case deferred(Int64, since: Int64, Problem)
-        /// That one is refused.
+        /// The operation is refused.
         case refused(Int64, Problem)
-        /// These are over.
+        /// These operations are over.
         case removed([Int64])
     }
 
-    /// Why nothing is sent at present.
+    /// A reason for which nothing is sent.
     package enum Pause: Hashable, Sendable {
-        /// Somebody must sign in first, before anything of that kind is sent.
+        /// The user must sign in before operations of this kind are sent.
         case signIn(Kind)
-        /// The network is away.
+        /// There is no network.
         case offline
     }
 
-    /// How a flight failed.
+    /// The failure of a send.
     package enum Failure: Hashable, Sendable {
-        /// It is tried again after a while, which grows.
+        /// Retried after a growing delay.
         case retry
-        /// The server named the time.
+        /// Retried after the delay that the server named.
         case retryAfter(Duration)
-        /// Nothing is sent before somebody signs in.
+        /// Retried after the user has signed in.
         case needsSignIn
     }
 }
 
 extension OutboxState.Item {
-    /// Whether it is acknowledged at a number of another epoch: the server of this one may have
-    /// lost it.
+    /// Whether it is acknowledged at a number of another epoch, so that the server may have lost
+    /// it.
     func isAcknowledged(outside other: Epoch) -> Bool {
         head != nil && epoch.map { $0 != other } ?? false
     }
 
-    /// Whether it may be done, or not: nobody knows.
+    /// Whether it is unknown if the operation has been applied.
     package var isUnresolved: Bool {
         switch phase {
         case .queued: mayBeDone
@@ -143,11 +147,11 @@ extension OutboxState.Item {
     /// Whether it is being sent.
     var isOnItsWay: Bool { if case .sending = phase { true } else { false } }
 
-    /// Whether it waits and has surely reached nobody.
+    /// Whether it is queued and has certainly not reached the backend.
     package var isUnsent: Bool { phase == .queued && !mayBeDone }
 
-    /// What the base must have reached for the record mutation to be settled, if it is
-    /// acknowledged.
+    /// The number that the base must reach for the record mutation to be settled; `nil` if it is
+    /// not acknowledged.
     var head: Int64? {
         guard kind == .mutator, case .acknowledged(let head) = phase else { return nil }
         return head
@@ -156,7 +160,7 @@ extension OutboxState.Item {
     /// Whether it is in the tray.
     package var isRefused: Bool { if case .refused = phase { true } else { false } }
 
-    /// Whether its answer is still to come.
+    /// Whether it has no answer yet.
     package var isUnanswered: Bool {
         switch phase {
         case .queued, .sending: true
@@ -166,7 +170,7 @@ extension OutboxState.Item {
 }
 
 extension Outbox.Summary {
-    /// Counts operations of a phase, or no longer.
+    /// Adds a number of operations of a phase; a negative number subtracts them.
     mutating func count(_ phase: OutboxState.Phase, _ number: Int) {
         switch phase {
         case .queued, .sending: unsent += number

@@ -1,7 +1,7 @@
 public import Observation
 public import SanguineModel
 
-/// The outbox for a view: observable properties that follow what the user did.
+/// The outbox as an observable object for SwiftUI views.
 ///
 /// ```swift
 /// struct SyncBadge: View {
@@ -16,24 +16,25 @@ public import SanguineModel
 /// }
 /// ```
 ///
-/// It has the present user's operations, and goes on with the next one's after a sign-out. What is
-/// performed on the main actor is in it when `perform` returns; all other changes of one moment
-/// come in one turn. A property changes only when its value does. All views share one model.
+/// The model shows the current user's operations, and after a sign-out those of the next user. An
+/// operation that is performed on the main actor is included when `perform` returns; all other
+/// changes are applied once per turn of the main actor. A property changes only when its value
+/// does. All views share one model.
 @MainActor
 @Observable
 public final class OutboxModel {
     static let key = QueryKey(name: "$outbox", parameters: [])
 
-    /// How many operations there are.
+    /// The numbers of operations, by state.
     public private(set) var summary = Outbox.Summary()
-    /// Whether the backend has answered all that the user did: nothing waits or is on its way.
+    /// Whether the backend has answered all operations: none is queued or being sent.
     ///
-    /// What it has refused is answered, and in ``refused``.
+    /// Refused operations count as answered; they are in ``refused``.
     public private(set) var isAllSent = true
 
-    /// Weak: the client keeps models.
+    /// Weak, because the client retains its models.
     @ObservationIgnored private weak var users: Users?
-    /// Read as soon as somebody asks for them: there may be thousands.
+    /// Read at the first access, because there may be thousands.
     @ObservationIgnored private var lists: Outbox.Listing?
     @ObservationIgnored private var following: ObservationToken?
 
@@ -56,24 +57,25 @@ public final class OutboxModel {
         return known.pending
     }
 
-    /// The tray: what was refused, until it is retried or discarded.
+    /// The tray: refused operations, until they are retried or discarded.
     public var refused: [Outbox.Refused] {
         access(keyPath: \.refused)
         return known.refused
     }
 
-    /// Of ``pending``, what waits to be sent and can be taken back.
+    /// The operations in ``pending`` that are queued and can be withdrawn.
     public var waiting: [Outbox.Operation] { pending.filter { $0.phase == .queued } }
 
-    /// Of ``pending``, what is on its way, or whose answer was lost.
+    /// The operations in ``pending`` that are being sent, or whose response was lost.
     public var sending: [Outbox.Operation] { pending.filter { $0.phase == .sending } }
 
-    /// Of ``pending``, what the backend has done, and whose changes are still to come.
+    /// The operations in ``pending`` that the backend has applied and whose changes have not
+    /// arrived yet.
     public var settling: [Outbox.Operation] { pending.filter { $0.phase == .acknowledged } }
 
-    // MARK: - What the user does about them
+    // MARK: - Actions
 
-    /// Makes a refused operation anew, see ``Outbox/retry(_:)``.
+    /// Enqueues a refused operation again; see ``Outbox/retry(_:)``.
     ///
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
@@ -81,21 +83,22 @@ public final class OutboxModel {
         try present().retry(id)
     }
 
-    /// Drops an operation that was refused, or was never sent, see ``Outbox/discard(_:)``.
+    /// Removes an operation that was refused or never sent; see ``Outbox/discard(_:)``.
     ///
-    /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may be done,
-    ///   `not_found` if there is no such operation.
+    /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may have been
+    ///   applied, `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) { try present().discard(id) }
 
-    /// Takes an operation back that has surely reached nobody, see ``Outbox/withdraw(_:)``.
+    /// Withdraws an operation that has certainly not reached the backend; see
+    /// ``Outbox/withdraw(_:)``.
     ///
-    /// - Returns: Whether it was taken back.
+    /// - Returns: Whether it was withdrawn.
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
         try present().withdraw(id)
     }
 
-    // MARK: - Following
+    // MARK: - Updates
 
     func applyNewest() {
         let outbox = users.map(Outbox.init)
@@ -107,13 +110,13 @@ public final class OutboxModel {
         show(new.summary, besides: isOther.0 || isOther.1)
     }
 
-    /// Shows how many there are.
+    /// Stores a new summary.
     ///
     /// - Parameters:
-    ///   - next: How many.
+    ///   - next: The summary.
     ///   - hasChanged: Whether anything else has changed. Default: no.
     private func show(_ next: Outbox.Summary, besides hasChanged: Bool = false) {
-        // By what is stored: who reads a list is not to follow these as well.
+        // Compares the stored properties: an access to a list must not track these as well.
         guard hasChanged || _summary != next else { return }
         if _summary != next { summary = next }
         if _isAllSent != (next.unsent == 0) { isAllSent = next.unsent == 0 }
@@ -124,7 +127,7 @@ public final class OutboxModel {
         if let lists { return lists }
         let first = users.map { Outbox(users: $0).listing } ?? Outbox.Listing()
         lists = first
-        // It may be newer than the last turn, and all that is shown is of one moment.
+        // The listing may be newer than the last turn; all properties must show the same moment.
         show(first.summary)
         return first
     }
@@ -138,7 +141,9 @@ public final class OutboxModel {
 extension OutboxModel: FollowingModel {}
 
 extension Outbox {
-    /// The outbox as an observable object for a view; the same one for all views.
+    /// The outbox as an observable object for a view.
+    ///
+    /// All views share it.
     @MainActor
     public var model: OutboxModel {
         users.device.models.model(OutboxModel.key) { OutboxModel(users) }

@@ -1,18 +1,18 @@
 import Synchronization
 
-/// Says that what an outbox has may have changed, whosever it is.
+/// Notifies observers that an outbox may have changed, whichever user it belongs to.
 ///
-/// Mutable state: `count`, by its mutex, so that all hear of the same changes.
+/// Mutable state: `count`, by its mutex, so that all observers get the same changes.
 final class OutboxNews: Sendable {
     private let count = Mutex<UInt64>(0)
     private let followers = Followers<UInt64>()
     private let applyNow: @Sendable () -> Void
 
-    /// - Parameter applyNow: Is called after each change, under no lock: has models follow at once.
+    /// - Parameter applyNow: Called after each change without a lock, to update models at once.
     ///   Default: nothing.
     init(applyNow: @escaping @Sendable () -> Void = {}) { self.applyNow = applyNow }
 
-    /// Something may have changed; called under no lock.
+    /// Notifies observers that something may have changed; called without a lock.
     func changed() {
         count.withLock { count in
             count += 1
@@ -21,7 +21,7 @@ final class OutboxNews: Sendable {
         applyNow()
     }
 
-    /// An element at once and after each change; one stands for all that were missed.
+    /// An element at once and after each change; one element may stand for several changes.
     func stream() -> AsyncStream<UInt64> { count.withLock { followers.stream(from: $0) } }
 
     /// Calls the closure after each change, under a lock, until the result is released.
@@ -29,6 +29,6 @@ final class OutboxNews: Sendable {
         followers.follow { _ in tell() }
     }
 
-    /// Ends all streams.
+    /// Finishes all streams.
     func finish() { followers.finish() }
 }

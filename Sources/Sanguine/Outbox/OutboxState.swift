@@ -1,8 +1,9 @@
 package import OrderedCollections
 package import SanguineModel
 
-/// What is known of the operations that the authority has not settled yet, and the only code that
-/// decides which of them is sent next.
+/// The state of the operations that the backend has not settled yet.
+///
+/// Only this type decides which of them is sent next.
 ///
 ///     queued ─▶ sending ─▶ acknowledged(at number) ─▶ settled: gone from here
 ///       ▲          │
@@ -10,91 +11,89 @@ package import SanguineModel
 ///         deferred │
 ///                  └─▶ refused: in the tray, until it is retried or discarded
 ///
-/// Pure: no I/O, no clock. Each event returns what must be made durable, see ``Step``; the shell
-/// writes it before it acts on anything else. What was sending when the process died is
-/// *unresolved* at the next start: it may have been done, and is sent again under the same id
-/// before anything that depends on it.
+/// Pure: no I/O, no clock. Each event returns the steps that must be made durable, see ``Step``;
+/// the shell writes them before it does anything else. An operation that was being sent when the
+/// process died is *unresolved* at the next start: it may have been applied, and is sent again
+/// under the same id before any operation that depends on it.
 ///
 /// Invariants, checked in debug builds after each event:
 ///
-/// 1. Sequence numbers rise; an operation keeps its number and its id for life.
-/// 2. An operation is in one flight at most; one flight at a time carries operations of a lane, and
-///    a flight carries one kind. There are at most ``Limits/flights`` of a kind.
-/// 3. Operations of a lane are sent in their order; no operation is sent before one that it depends
-///    on was answered, or is sent before it in the same flight.
-/// 4. With `limit` operations it is full; what is on disk is taken in all the same.
+/// 1. Sequence numbers rise. An operation keeps its number and its id.
+/// 2. An operation is part of at most one send. At most one send at a time carries operations of a
+///    lane, and a send carries one kind. There are at most ``Limits/flights`` sends of a kind.
+/// 3. The operations of a lane are sent in order. No operation is sent before one that it depends
+///    on is answered, unless both are in the same send, in that order.
+/// 4. An outbox with `limit` operations is full, but still accepts operations from disk.
 /// 5. `summary` counts `items` by their phase.
-/// 6. For each kind in `looked`: none of its operations before `count` may take off, and a later
-///    one of a lane in `closed` may not either.
+/// 6. For each kind in `looked`, none of its operations before `count` may be sent, nor any later
+///    one of a lane in `closed`.
 package struct OutboxState: Sendable {
-    /// How far a search for the next flight has come.
+    /// The progress of a search for the next send.
     private struct Search {
-        /// How many operations it has looked at.
+        /// The number of operations that were examined.
         var count = 0
-        /// Lanes in which something earlier is not answered.
+        /// The lanes with an earlier operation that is not answered.
         var closed: Set<String>
     }
 
     package let limit: Int
     private let limits: [Kind: Limits]
     package private(set) var items: OrderedDictionary<Int64, Item> = [:]
-    /// The epoch of the base's numbers; `nil` while it is not known.
+    /// The epoch of the base's numbers; `nil` if it is not known.
     package private(set) var epoch: Epoch?
     package private(set) var pauses: Set<Pause> = []
-    /// How often in a row flights of a group have failed, for groups that wait for their next try.
+    /// How often in a row sends of a group have failed, for groups that wait for their next try.
     package private(set) var waits: [RetryGroup: Int] = [:]
-    /// How many operations there are.
+    /// The numbers of operations, by phase.
     private(set) var summary = Outbox.Summary()
     private var failures: [RetryGroup: Int] = [:]
     private var flights: [UInt64: Flight] = [:]
-    /// What the last search for a flight of each kind has found that must wait, so that the next
-    /// one begins behind it; empty after whatever may have let something of it go.
+    /// The last search of each kind, so that the next one skips operations that must wait; cleared
+    /// by every event after which one of them might be sent.
     private var looked: [Kind: Search] = [:]
     private var lastFlight: UInt64 = 0
 
     /// Creates an outbox.
     ///
     /// - Parameters:
-    ///   - limit: How many operations it takes, of all kinds.
-    ///   - limits: How those of each kind are sent. Default for a kind that is left out: one by
-    ///     one.
+    ///   - limit: The largest number of operations, of all kinds.
+    ///   - limits: The limits of each kind's sends. Kinds that are left out are sent one operation
+    ///     at a time.
     package init(limit: Int, _ limits: [Kind: Limits]) {
         self.limit = limit
         self.limits = limits
     }
 
-    // MARK: - Questions
+    // MARK: - Queries
 
-    /// Whether another operation would be too much.
+    /// Whether the limit is reached.
     package var isFull: Bool { items.count >= limit }
 
-    /// The record mutations of which it is not known whether they are done, ascending.
+    /// The record mutations that may have been applied without an acknowledgement, ascending.
     ///
-    /// A base that was read without asking about all of them is not adopted: it may or may not have
-    /// them in it.
+    /// A base is not adopted if its request did not ask about all of them: it might contain them.
     package var unresolved: [Int64] {
         items.values.filter { $0.kind == .mutator && $0.isUnresolved }.map(\.sequence)
     }
 
-    /// Whether an answer to come says what became of all ``unresolved`` operations.
+    /// Whether a pending answer will resolve all ``unresolved`` operations.
     ///
-    /// Those of a lane that waits for its next try are not sent meanwhile.
+    /// Operations of a lane that waits for its next try are not sent meanwhile.
     package var isAnswerDue: Bool {
         items.values.allSatisfy { item in
             item.kind != .mutator || !item.isUnresolved || waits[lane(of: item)] == nil
         }
     }
 
-    /// The record mutations that are part of what is visible, ascending.
+    /// The record mutations that are part of the visible state, ascending.
     package var visible: [Int64] {
         items.values.filter { $0.kind == .mutator && !$0.isRefused }.map(\.sequence)
     }
 
-    /// The number that the base must have reached for all record mutations that are acknowledged to
-    /// be settled.
+    /// The number that the base must reach for all acknowledged record mutations to be settled.
     ///
-    /// `.max` if one is acknowledged at a number of another epoch than the base's: no number of
-    /// this one contains it.
+    /// `.max` if one is acknowledged at a number of another epoch than the base's, because no
+    /// number of the base's epoch contains it.
     package var wantedHead: Int64? {
         items.values.compactMap { item in item.head.map { isOfBase(item) ? $0 : .max } }.max()
     }
@@ -104,7 +103,7 @@ package struct OutboxState: Sendable {
         items.values.contains { $0.isAcknowledged(outside: epoch) }
     }
 
-    /// The first operation of a kind that is not answered, in a lane that is not among these.
+    /// Returns the first unanswered operation of a kind, except in the given lanes.
     package func firstUnanswered(_ kind: Kind, outside lanes: Set<String>) -> Int64? {
         items.values.first { item in
             item.kind == kind && item.isUnanswered && !lanes.contains(item.lane)
@@ -112,38 +111,39 @@ package struct OutboxState: Sendable {
         .sequence
     }
 
-    /// The last operation of a kind before which all are shown; 0 if there is none.
+    /// Returns the last number before the first operation of a kind that is not visible yet, or 0.
     package func lastShown(_ kind: Kind) -> Int64 {
         let arriving = items.values.first { $0.kind == kind && $0.isArriving }
         return arriving.map { $0.sequence - 1 } ?? items.keys.last ?? 0
     }
 
-    /// Whether something of a kind would be sent if it came now, into a lane that is free.
+    /// Whether a new operation of a kind in a free lane would be sent at once.
     package func mayTakeOff(_ kind: Kind) -> Bool {
         let limits = limits(kind)
-        // Lanes that wait together wait in one group.
+        // Lanes that are sent together wait as one group.
         let mustWait = limits.operations > 1 && waits[RetryGroup(kind: kind, lane: "")] != nil
         return !mustWait && !pauses.contains(.offline) && !mustSignIn(kind)
             && flights.values.count { $0.kind == kind } < limits.flights
     }
 
-    /// How often in a row the server has not known the operation's mutator, and its lane, if that
-    /// waits for the next try.
+    /// The operation's lane, and how often in a row the server did not know its mutation; `nil` if
+    /// the lane does not wait for a next try.
     package func deferral(of sequence: Int64) -> (lane: RetryGroup, times: Int)? {
         guard let lane = items[sequence].map(lane(of:)) else { return nil }
         return waits[lane].map { (lane, $0) }
     }
 
-    /// Whether those of a kind wait for somebody to sign in.
+    /// Whether operations of a kind wait for a sign-in.
     package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
-    /// Whether an operation is refused, or was never sent.
+    /// Whether an operation is refused or was never sent.
     package func mayDiscard(_ sequence: Int64) -> Bool {
         guard let item = items[sequence] else { return false }
         return item.isRefused || item.isUnsent
     }
 
-    /// The operations of a lane that wait and have surely reached nobody, the newest first.
+    /// Returns the queued operations of a lane that have certainly not reached the backend, newest
+    /// first.
     package func unsent(_ kind: Kind, in lane: String) -> [Int64] {
         items.values.reversed().filter { $0.kind == kind && $0.lane == lane && $0.isUnsent }
             .map(\.sequence)
@@ -151,9 +151,9 @@ package struct OutboxState: Sendable {
 
     // MARK: - Operations
 
-    /// Takes an operation in, new or from the disk.
+    /// Adds an operation, new or from disk.
     ///
-    /// One that was sending when the process died is unresolved.
+    /// An operation that was being sent when the process died becomes unresolved.
     package mutating func add(_ item: Item) {
         defer { checkInvariants() }
         var item = item
@@ -173,14 +173,14 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Takes out an operation that is refused, or was never sent.
+    /// Removes an operation that is refused or was never sent.
     ///
-    /// - Returns: What must be durable; `nil` if it may be done already.
+    /// - Returns: The steps to make durable; `nil` if it may have been applied.
     package mutating func discard(_ sequence: Int64) -> [Step]? {
         defer { checkInvariants() }
         guard mayDiscard(sequence), let item = items[sequence] else { return nil }
         remove([sequence])
-        // What waited for it waits for what it waited for.
+        // Its dependents inherit its dependencies.
         for (later, dependent) in items where dependent.dependencies.contains(sequence) {
             items[later]?.dependencies.remove(sequence)
             items[later]?.dependencies.formUnion(item.dependencies)
@@ -188,12 +188,12 @@ package struct OutboxState: Sendable {
         return [.removed([sequence])]
     }
 
-    // MARK: - Flights
+    // MARK: - Sends
 
-    /// The flight to start now, if there is one, and what must be durable before it leaves.
+    /// Starts the next send, if one is possible.
     ///
-    /// - Parameter kinds: The kinds that there is somebody for. Default: all.
-    /// - Returns: The flight, and the steps.
+    /// - Parameter kinds: The kinds that have a backend. Default: all.
+    /// - Returns: The send and the steps that must be durable before it leaves.
     package mutating func takeOff(
         of kinds: [Kind] = Kind.allCases
     ) -> (flight: Flight, steps: [Step])? {
@@ -210,15 +210,15 @@ package struct OutboxState: Sendable {
         return nil
     }
 
-    /// The operations of a kind that can be sent together now.
+    /// Returns the operations of a kind that can be sent together now.
     private mutating func search(_ kind: Kind) -> [Int64] {
-        // Taken out, so that the lanes are not copied.
+        // Removed from the dictionary, so that the set of lanes is not copied.
         var search = looked.removeValue(forKey: kind) ?? Search(closed: lanesInFlight(kind))
         var chosen: [Int64] = []
         var isChosen: Set<Int64> = []
         while search.count < items.count, chosen.count < limits(kind).operations {
             let item = items.values[search.count]
-            // It is shown in a moment, and what comes after it is looked at then.
+            // It will be visible in a moment; the operations behind it are examined then.
             if item.kind == kind, item.isArriving { break }
             search.count += 1
             guard item.kind == kind, item.phase == .queued else { continue }
@@ -239,7 +239,7 @@ package struct OutboxState: Sendable {
         return chosen
     }
 
-    /// The answer came; what it does not mention is sent again.
+    /// Records the answer to a send; operations that it does not mention are sent again.
     package mutating func land(
         _ number: UInt64,
         _ results: [PushResult],
@@ -253,13 +253,13 @@ package struct OutboxState: Sendable {
         return resolve(results, epoch: epoch)
     }
 
-    /// There was no answer.
+    /// Records that a send got no answer.
     ///
     /// - Parameters:
-    ///   - number: The flight.
-    ///   - failure: How it failed.
-    ///   - wasSent: Whether the operations may have been done.
-    /// - Returns: The groups that wait now, with how often in a row they have failed.
+    ///   - number: The send.
+    ///   - failure: The failure.
+    ///   - wasSent: Whether the operations may have been applied.
+    /// - Returns: The groups that wait now, with the number of their failures in a row.
     package mutating func fail(
         _ number: UInt64,
         _ failure: Failure,
@@ -281,15 +281,15 @@ package struct OutboxState: Sendable {
         return waits.filter { groups.contains($0.key) }
     }
 
-    /// A group's wait after a failure is over; or all are, because something has happened that
-    /// makes another try worth it.
+    /// Ends the wait of a group after a failure; without a group, ends all waits because a send may
+    /// succeed now.
     package mutating func wake(_ group: RetryGroup? = nil) {
         defer { checkInvariants() }
         guard let group else { return (looked, waits) = ([:], [:]) }
         (looked[group.kind], waits[group]) = (nil, nil)
     }
 
-    /// Something stands in the way of sending, or no longer does.
+    /// Pauses sending for a reason, or ends that pause.
     package mutating func set(_ pause: Pause, _ isOn: Bool) {
         defer { checkInvariants() }
         if isOn {
@@ -301,7 +301,7 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Records what became of operations, from a push's answer or from a pull's.
+    /// Records the outcomes of operations, from the answer to a push or a pull.
     package mutating func resolve(_ results: [PushResult], epoch: Epoch? = nil) -> [Step] {
         defer { checkInvariants() }
         guard !results.isEmpty else { return [] }
@@ -324,8 +324,8 @@ package struct OutboxState: Sendable {
                 set(.refused(problem), of: sequence)
                 steps.append(.refused(sequence, problem))
             case .unknown:
-                // The server does not know its mutator, and its lane waits. A copy of the request
-                // that the network delivers late may still do it.
+                // The server does not know the mutation, so its lane waits. A copy of the request
+                // that the network delivers late may still apply it.
                 guard let problem = result.problem, let since = result.head else { continue }
                 failures[lane(of: item), default: 0] += 1
                 waits[lane(of: item)] = failures[lane(of: item)]
@@ -335,9 +335,10 @@ package struct OutboxState: Sendable {
         return steps
     }
 
-    /// The base has reached a number: record mutations that are acknowledged up to there are over.
+    /// Removes the record mutations that are acknowledged up to the number that the base has
+    /// reached.
     ///
-    /// - Returns: Those operations, and what must be durable.
+    /// - Returns: The removed operations and the steps to make durable.
     package mutating func settle(through head: Int64) -> (sequences: [Int64], steps: [Step]) {
         defer { checkInvariants() }
         let settled = items.values.filter { item in
@@ -349,17 +350,18 @@ package struct OutboxState: Sendable {
         return (settled, [.removed(settled)])
     }
 
-    /// The base has numbers of an epoch.
+    /// Sets the epoch of the base's numbers.
     package mutating func enter(_ epoch: Epoch) { self.epoch = epoch }
 
-    /// The server has numbers of an epoch: record mutations that are acknowledged in another one
-    /// may be lost, and are sent again under the same ids.
+    /// Queues record mutations that are acknowledged in another epoch than the server's.
+    ///
+    /// The server may have lost them, and they are sent again under the same ids.
     ///
     /// - Parameters:
-    ///   - epoch: The epoch.
-    ///   - isNew: Whether the base is of another one. Acknowledgements without an epoch may be lost
-    ///     with it then.
-    /// - Returns: What must be durable.
+    ///   - epoch: The epoch of the server's numbers.
+    ///   - isNew: Whether the base has another epoch. If so, acknowledgements without an epoch may
+    ///     be lost as well. Default: yes.
+    /// - Returns: The steps to make durable.
     package mutating func reopen(for epoch: Epoch, isNew: Bool = true) -> [Step] {
         defer { checkInvariants() }
         let lost = items.values.filter { item in
@@ -383,9 +385,9 @@ package struct OutboxState: Sendable {
         return epoch == other
     }
 
-    /// What those were acknowledged for is in the base: they are over.
+    /// Removes acknowledged operations whose changes are in the base.
     ///
-    /// - Returns: What must be durable.
+    /// - Returns: The steps to make durable.
     package mutating func settle(_ sequences: [Int64]) -> [Step] {
         defer { checkInvariants() }
         let settled = sequences.filter { sequence in
@@ -396,13 +398,13 @@ package struct OutboxState: Sendable {
         return [.removed(settled)]
     }
 
-    /// An operation is shown: it may be sent from now on.
+    /// Marks an operation as visible, so that it may be sent.
     package mutating func arrived(_ sequence: Int64) {
         defer { checkInvariants() }
         items[sequence]?.isArriving = false
     }
 
-    /// What waits in a lane goes on in another one, behind what was made before it there.
+    /// Moves a queued operation to another lane, where its sequence number determines its position.
     package mutating func move(_ sequence: Int64, to lane: String) {
         defer { checkInvariants() }
         guard items[sequence]?.phase == .queued else { return }
@@ -424,7 +426,7 @@ package struct OutboxState: Sendable {
         }
     }
 
-    /// Lanes in which something earlier is not answered.
+    /// The lanes of operations that are being sent.
     private func lanesInFlight(_ kind: Kind) -> Set<String> {
         let flying = flights.values.filter { $0.kind == kind }.flatMap(\.sequences)
         return Set(flying.compactMap { items[$0]?.lane })
@@ -434,7 +436,7 @@ package struct OutboxState: Sendable {
         limits[kind] ?? Limits(operations: 1, flights: 1)
     }
 
-    // Lanes that travel together fail and wait together.
+    // Lanes that are sent together fail and wait together.
     private func group(of item: Item) -> RetryGroup {
         RetryGroup(kind: item.kind, lane: limits(item.kind).operations > 1 ? "" : item.lane)
     }
@@ -451,7 +453,7 @@ package struct OutboxState: Sendable {
         for sequence in flight.sequences {
             guard case .sending(flight.number) = items[sequence]?.phase else { continue }
             items[sequence]?.phase = .queued
-            // Once sent is sent: a later sending that was turned away does not undo it.
+            // A later send that was turned away does not undo an earlier one that may have arrived.
             if mayBeDone { items[sequence]?.mayBeDone = true }
         }
     }
@@ -462,7 +464,7 @@ package struct OutboxState: Sendable {
                 flights.values.count { $0.kind == kind } <= limits(kind).flights
             }
         )
-        // With thousands it would cost more than the event.
+        // With thousands of operations, the checks would cost more than the event.
         guard items.count <= 64 else { return }
         assert(
             summary == items.values.reduce(into: Outbox.Summary()) { $0.count($1.phase, 1) },
