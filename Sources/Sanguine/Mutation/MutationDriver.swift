@@ -4,22 +4,22 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Mutations for any backend: shown as effects on the cache's entries, sent by the app's closure,
-/// and settled by what is fetched after that.
+/// The driver of mutations for any backend: shows them as effects on cache entries, sends them with
+/// the app's closure, and settles them with values that are fetched afterwards.
 ///
-/// Invariant: the cache knows that a mutation was sent before it leaves, and that it is done before
-/// anything is fetched for it.
+/// Invariant: the cache records that a mutation was sent before its request leaves, and that it is
+/// applied before anything is fetched for it.
 ///
-/// Mutable state: `ids`, by its mutex, held over nothing.
+/// Mutable state: `ids`, by its mutex, which is held over no other call.
 final class MutationDriver: OutboxDriver {
     let settling: MutationSettling
     private let outbox: OutboxEngine
     private let queries: QueryCache
     /// The user's part of the cache.
     private let user: Partition
-    /// Has the models of those keys follow, if the main actor calls.
+    /// Updates the models of these keys at once, if called on the main actor.
     private let applyNow: @Sendable ([QueryKey]) -> Void
-    /// Has models go on with real ids.
+    /// Moves models to the real ids.
     private let idsReplaced: @Sendable () -> Void
     private let types: [String: any RequestMutation.Type]
     private let ids = Mutex(ReplacedIds())
@@ -38,7 +38,7 @@ final class MutationDriver: OutboxDriver {
 
     // MARK: - Showing
 
-    /// Takes a mutation in: durable and visible when this returns.
+    /// Adds a mutation, which is durable and visible when this method returns.
     func perform(_ mutation: some RequestMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutation).name
         guard types[name] != nil else {
@@ -79,7 +79,7 @@ final class MutationDriver: OutboxDriver {
         }
         return { [self] in
             showNew(row, view(of: mutation))
-            // An earlier process has not seen the end of it.
+            // The process that sent it ended before it was settled.
             if case .acknowledged = row.phase { settling.refetch([row.sequence]) }
         }
     }
@@ -97,20 +97,20 @@ final class MutationDriver: OutboxDriver {
             phase: row.phase
         )
         (item.mayBeDone, item.isArriving) = (row.mayBeDone, true)
-        // On disk it waits for a version of the app that knows it.
+        // Refused in memory only; on disk it waits for an app version that can decode it.
         if let fault, !item.isRefused { item.phase = .refused(fault) }
         contents.rows[row.sequence] = row
         contents.state.outbox.add(item)
     }
 
-    /// Shows an operation that was just taken in.
+    /// Shows an operation that was just added.
     private func showNew(
         _ row: OutboxFile.Row,
         _ view: MutationEffects,
         inPlaceOf replaced: [Int64] = []
     ) {
         show(row, view, inPlaceOf: replaced)
-        // An id may have become a real one meanwhile.
+        // A temporary id may have been replaced meanwhile.
         rewriteWaiting(only: row.sequence)
         let present = outbox.read { $0.rows[row.sequence] }
         guard let present, !present.isSame(as: row), let mutation = self.mutation(of: present)
@@ -169,7 +169,7 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    /// What a mutation changes; runs the app's code.
+    /// Returns the changes of a mutation; runs app code.
     private func view(of mutation: any RequestMutation) -> MutationEffects {
         var view = MutationEffects(cache: queries)
         mutation.effects(on: &view)
@@ -178,7 +178,7 @@ final class MutationDriver: OutboxDriver {
 
     // MARK: - Ids
 
-    /// The id that the backend has given to what had a temporary one, if it has.
+    /// The real id that the backend has assigned for a temporary one; `nil` if it is not known.
     func realID(of id: String) -> String? { ids.withLock { $0.real(of: id) } }
 
     func prepare(_ rows: [OutboxFile.Row]) -> [OutboxFile.Row] {
@@ -190,7 +190,7 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    /// Puts real ids in the place of temporary ones in what waits.
+    /// Replaces temporary ids by real ones in a queued operation.
     private func rewriteWaiting(only sequence: Int64) {
         let ids = ids.withLock { $0 }
         guard !ids.isEmpty else { return }
@@ -200,7 +200,7 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    /// Shows what an operation does under real ids, if it is still there.
+    /// Shows the effects of an operation under real ids, unless it is gone.
     private func showAgain(_ row: OutboxFile.Row) {
         func isThere() -> Bool { outbox.read { $0.rows[row.sequence] != nil } }
         guard let mutation = mutation(of: row), isThere() else { return }
@@ -250,7 +250,7 @@ final class MutationDriver: OutboxDriver {
 
     /// Marks an error that `send` threw after one of its requests had succeeded.
     ///
-    /// If the operation is refused for this error, a retry keeps its key.
+    /// If the operation is refused with this error, a retry keeps its idempotency key.
     private func partlyDone(
         _ error: SanguineError,
         _ departure: OutboxDeparture
@@ -264,8 +264,8 @@ final class MutationDriver: OutboxDriver {
         return .problem(problem)
     }
 
-    // In a task of its own: the app's closure may ignore its cancellation, and the lane must not
-    // stand for ever.
+    // Runs in a separate task: the app's closure may ignore its cancellation, which must not block
+    // the lane forever.
     private func send(
         _ mutation: any RequestMutation,
         _ request: MutationRequest
@@ -303,7 +303,7 @@ final class MutationDriver: OutboxDriver {
             ids.learn(said.replaced)
             return ids
         }
-        // Before effects pass to the real ids: models go there first.
+        // Before the effects move to the real ids: models must move first.
         if !said.replaced.isEmpty { idsReplaced() }
         let head = outbox.environment.clock.now().millisecondsSince1970
         let result = PushResult(id: row.id, status: .applied, head: head)
@@ -350,7 +350,7 @@ final class MutationDriver: OutboxDriver {
         for row in departure.rows {
             let touched = entries.effectQueries(of: row.sequence)
             entries.setEffects([], of: row.sequence, for: user)
-            // Who refuses often knows something that is not shown yet.
+            // A refusal often reflects a change at the backend that is not visible yet.
             for query in touched { entries.invalidate(query) }
         }
         outbox.tell(steps)
@@ -361,7 +361,7 @@ final class MutationDriver: OutboxDriver {
         case .transport(.offline), .store, .notConfigured: return .failed(.retry, wasSent: false)
         case .problem(let problem) where problem.isPartlyDone: return .refused(problem)
         case .problem(let problem):
-            // These say that the request was not worked on (RFC 9110, RFC 6585, RFC 8470).
+            // These statuses say that the request was not processed (RFC 9110, RFC 6585, RFC 8470).
             let isTurnedAway = [401, 408, 425, 429, 503, 511].contains(problem.status)
             let errorClass = problem.known?.errorClass ?? Self.errorClass(of: problem)
             if let verdict = verdict(errorClass, error, wasSent: !isTurnedAway) { return verdict }
@@ -379,7 +379,7 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    /// What becomes of an operation whose error has that class; `nil` if it is refused.
+    /// Returns the verdict for an error of a class; `nil` if the operation is refused.
     private func verdict(
         _ errorClass: ErrorClass,
         _ error: SanguineError,
@@ -387,7 +387,7 @@ final class MutationDriver: OutboxDriver {
     ) -> OutboxVerdict? {
         switch errorClass {
         case .needsSignIn:
-            // What renews tokens may do so for the next try; without it the app says when.
+            // A token renewal may succeed at the next try; without one, the app resumes sending.
             .failed(user.attempts.backend.authorizer.renews ? .retry : .needsSignIn, wasSent: false)
         case .retryable, .waits, .cancelled:
             .failed(Self.pause(error), wasSent: wasSent)
@@ -399,11 +399,10 @@ final class MutationDriver: OutboxDriver {
         error.retryAfter.map { .retryAfter($0) } ?? .retry
     }
 
-    /// What a problem means for a write, of which the app has said nothing.
+    /// Classifies a problem of a write to which the app has assigned no class.
     ///
-    /// Any fault of the server is tried again, also one that asking again would not cure for a
-    /// read: what the user has done is not given up for it. So is a conflict that says when it will
-    /// be over.
+    /// Every server fault is retried, including those that would not be retried for a read, so that
+    /// no user action is lost. A conflict with `Retry-After` is retried as well.
     private static func errorClass(of problem: Problem) -> ErrorClass {
         switch problem.status {
         case 401: .needsSignIn
@@ -413,7 +412,7 @@ final class MutationDriver: OutboxDriver {
         }
     }
 
-    /// What no other try would cure.
+    /// Returns the problem of an operation that no retry can cure.
     private static func unsendable(_ departure: OutboxDeparture, _ reason: String) -> Problem {
         let name = departure.rows.first?.name ?? ""
         var problem = Problem(
@@ -426,7 +425,7 @@ final class MutationDriver: OutboxDriver {
 }
 
 extension SanguineError {
-    /// Whether the backend has answered with success, and the body could not be read.
+    /// Whether the backend responded with success but the body could not be read.
     fileprivate var isUnreadableSuccess: Bool {
         switch self {
         case .decoding, .transport(.bodyTooLarge): true
@@ -436,14 +435,14 @@ extension SanguineError {
 }
 
 extension Problem {
-    /// Something other than the backend has answered an operation, each time that it was sent.
+    /// Something other than the backend has answered every send of the operation.
     fileprivate static func intercepted(_ error: SanguineError) -> Problem {
         var problem = Problem(ProblemCode(rawValue: error.code), "\(error)")
         problem.title = "The backend has not answered."
         return problem
     }
 
-    /// An operation on disk that this version of the app has no type for.
+    /// This version of the app has no type for an operation on disk.
     static func unknownMutation(_ name: String) -> Problem {
         Problem(
             .mutatorUnknown,

@@ -1,21 +1,21 @@
 public import SanguineModel
 
-/// What a ``RequestMutation`` changes in what is shown.
+/// The changes that a ``RequestMutation`` makes to visible values.
 ///
-/// A value that is not there is not changed; it is when it comes.
+/// A value that is not cached is changed when it arrives.
 public struct MutationEffects: Sendable {
     private var queries: [ErasedQuery] = []
     private var bodies: [QueryKey: [@Sendable (ValueBox, Effect) -> ValueBox]] = [:]
     private var lists: [QueryKey: ListEffect] = [:]
     private let cache: QueryCache
-    /// The query that was to be changed although it follows the server; `nil` if there is none.
+    /// The query that cannot be changed because it follows the server; `nil` if there is none.
     private(set) var refused: ErasedQuery?
 
     init(cache: QueryCache) { self.cache = cache }
 
     /// Changes a query's value.
     ///
-    /// The balance and the quotas follow the server and the calls in flight: a mutation that
+    /// The balance and the quotas follow the server and the calls in flight. A mutation that
     /// changes them is refused when it is performed.
     public mutating func update<Value>(
         _ query: ValueQuery<Value>,
@@ -32,7 +32,7 @@ public struct MutationEffects: Sendable {
         }
     }
 
-    /// Changes each row of a list, as far as it is held.
+    /// Changes each loaded row of a list.
     public mutating func updateRows<Item>(
         of pages: ListQuery<Item>,
         _ body: @escaping @Sendable (inout Item) -> Void
@@ -45,15 +45,16 @@ public struct MutationEffects: Sendable {
         }
     }
 
-    /// Shows a row in a list, unless the list has one of its id.
+    /// Inserts a row into a list, unless the list has a row with its id.
     ///
-    /// Rows of several mutations keep their order if a later one is done first, until the backend's
-    /// list has all of them.
+    /// Rows of several mutations keep their order, even if a later mutation is applied first, until
+    /// the backend's list contains all of them.
     ///
     /// - Parameters:
     ///   - item: The row.
     ///   - pages: The list.
-    ///   - place: Before which row; at the end if there are fewer. Default: the first.
+    ///   - place: The index of the row to insert before; past the end, the row is appended.
+    ///     Default: 0.
     public mutating func insert<Item>(_ item: Item, into pages: ListQuery<Item>, at place: Int = 0)
     {
         updateList(pages) { list, effect in
@@ -62,15 +63,15 @@ public struct MutationEffects: Sendable {
         }
     }
 
-    /// Shows a list without a row.
+    /// Removes a row from a list.
     public mutating func remove<Item>(_ id: Item.ID, from pages: ListQuery<Item>) {
         updateList(pages) { list, _ in list.rows.removeAll { $0.id == id } }
     }
 
-    // Deprecated, and not unavailable: the compiler prefers the generic method to an unavailable
-    // one, and says nothing.
+    // Deprecated and not unavailable, because the compiler silently prefers the generic method to
+    // an unavailable one.
 
-    /// Not for the balance: see the message.
+    /// Not available for the balance; see the message.
     @available(
         *,
         deprecated,
@@ -86,7 +87,7 @@ public struct MutationEffects: Sendable {
         refused = query.erased
     }
 
-    /// Not for the quotas: see the message.
+    /// Not available for the quotas; see the message.
     @available(
         *,
         deprecated,
@@ -102,7 +103,7 @@ public struct MutationEffects: Sendable {
         refused = query.erased
     }
 
-    /// Not for lists: see the message.
+    /// Not available for lists; see the message.
     @available(
         *,
         unavailable,
@@ -113,7 +114,7 @@ public struct MutationEffects: Sendable {
         _ body: @escaping @Sendable (inout [Item]) -> Void
     ) {}
 
-    /// Not for ranges: see the message.
+    /// Not available for ranges; see the message.
     @available(
         *,
         unavailable,
@@ -128,7 +129,7 @@ public struct MutationEffects: Sendable {
         _ body: @escaping @Sendable (inout Value?) -> Void
     ) {}
 
-    /// Not for records: see the message.
+    /// Not available for records; see the message.
     @available(
         *,
         unavailable,
@@ -139,7 +140,7 @@ public struct MutationEffects: Sendable {
         _ body: @escaping @Sendable (inout Value) -> Void
     ) {}
 
-    /// Not for effects: see the message.
+    /// Not available in effects; see the message.
     @available(
         *,
         unavailable,
@@ -182,7 +183,7 @@ public struct MutationEffects: Sendable {
         bodies[query.key, default: []].append(body)
     }
 
-    /// What it does to each key's values.
+    /// Returns one effect for each changed query.
     func effects(of sequence: Int64) -> [Effect] {
         queries.map { query in
             let bodies = bodies[query.key] ?? []

@@ -1,18 +1,18 @@
 public import Foundation
 import SanguineModel
 
-/// Bodies that are not the JSON of a value.
+/// Requests with bodies that are not the JSON of a value.
 extension MutationRequest {
     /// Posts bytes, a file, or a form to a path.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The body to send.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread; see also ``Outbox/Operation/progress``. Default: `nil`.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read.
     public func post(
         _ path: String,
         _ body: RequestBody,
@@ -22,20 +22,20 @@ extension MutationRequest {
         try await send("POST", path, body, headers: headers, progress: progress)
     }
 
-    /// Posts bytes, a file, or a form to a path and decodes the JSON of the answer.
+    /// Posts bytes, a file, or a form to a path and decodes the JSON response.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
-    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
-    ///     its own.
-    ///   - type: What to decode.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The body to send.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread; see also ``Outbox/Operation/progress``. Default: `nil`.
+    ///   - decoder: The decoder of the response. Default: the configuration's, or the protocol's
+    ///     own for the Sanguine server.
+    ///   - type: The type to decode.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read.
     public func post<Value: Decodable & Sendable>(
         _ path: String,
         _ body: RequestBody,
@@ -55,17 +55,17 @@ extension MutationRequest {
         )
     }
 
-    /// Sends bytes, a file, or a form by any method.
+    /// Sends bytes, a file, or a form with any method.
     ///
     /// - Parameters:
     ///   - method: The HTTP method.
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The body to send.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread; see also ``Outbox/Operation/progress``. Default: `nil`.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read.
     public func send(
         _ method: String,
         _ path: String,
@@ -79,21 +79,21 @@ extension MutationRequest {
         }
     }
 
-    /// Sends bytes, a file, or a form by any method and decodes the JSON of the answer.
+    /// Sends bytes, a file, or a form with any method and decodes the JSON response.
     ///
     /// - Parameters:
     ///   - method: The HTTP method.
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread; see also ``Outbox/Operation/progress``. Default: nobody is.
-    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
-    ///     its own.
-    ///   - type: What to decode.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The body to send.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread; see also ``Outbox/Operation/progress``. Default: `nil`.
+    ///   - decoder: The decoder of the response. Default: the configuration's, or the protocol's
+    ///     own for the Sanguine server.
+    ///   - type: The type to decode.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read.
     public func send<Value: Decodable & Sendable>(
         _ method: String,
         _ path: String,
@@ -111,20 +111,20 @@ extension MutationRequest {
         }
     }
 
-    /// Sends bytes, a file, or a form by any method and returns the response, undecoded.
+    /// Sends bytes, a file, or a form with any method and returns the response, undecoded.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
     ///   - method: The HTTP method.
-    ///   - body: What to send.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
-    ///     them counts more than the client's.
+    ///   - body: The body to send.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; an `Idempotency-Key`, `Accept` or `Content-Type` here
+    ///     replaces the client's.
     ///   - progress: As for ``send(_:_:_:headers:progress:)``.
-    /// - Returns: The response, of a status from 200 to 299, or one that says that an earlier
-    ///   sending has done it; see ``possiblyApplied``.
-    /// - Throws: ``SanguineError``: a problem for any other status, and for a body that is too
-    ///   large or cannot be read.
+    /// - Returns: The response, with a status from 200 to 299 or one that shows that an earlier
+    ///   attempt was applied; see ``possiblyApplied``.
+    /// - Throws: ``SanguineError``: a problem for any other status, or for a body that is too large
+    ///   or cannot be read.
     @discardableResult
     public func response(
         _ path: String,

@@ -2,19 +2,19 @@ public import Foundation
 public import SanguineModel
 import Synchronization
 
-/// What a ``RequestMutation`` is sent with: the backend's address, the user's token, the
-/// idempotency key.
+/// The context in which a ``RequestMutation`` is sent: the backend's address, the user's token, and
+/// the idempotency key.
 ///
-/// Requests to the Sanguine server carry the user's token, those to the `baseURL` the
-/// configuration's `baseHeaders`; both are asked for when the request goes out, and never stored.
+/// Requests to the Sanguine server carry the user's token. Requests to the `baseURL` carry the
+/// configuration's `baseHeaders`. Both are read when the request is sent, and never stored.
 public struct MutationRequest: Sendable {
-    /// Which values of a query have the mutation in them.
+    /// Determines which values of a query contain the mutation.
     struct Condition: Sendable {
         let query: ErasedQuery
         let isReached: @Sendable (ValueBox) -> Bool
     }
 
-    /// What `send` has said besides returning.
+    /// The results that `send` has reported.
     final class Notes: Sendable {
         struct Said {
             var requests = 0
@@ -28,18 +28,19 @@ public struct MutationRequest: Sendable {
 
         // The only mutable state, guarded by its mutex.
         let said = Mutex(Said())
-        /// What has been sent.
+        /// The progress of uploads.
         let uploads = UploadTally()
     }
 
-    /// The operation's id, and the idempotency key of its first request.
+    /// The operation's id, which is also the idempotency key of its first request.
     ///
-    /// The n-th request of one sending carries the key `<id>.<n>`.
+    /// The n-th request of one attempt has the key `<id>.<n>`.
     public let id: Identifier
-    /// Whether an earlier sending of the operation may have reached the backend.
+    /// Whether an earlier attempt of the operation may have reached the backend.
     ///
-    /// A `DELETE` is then done if it is answered by 404 or 410, and a `POST` or `PUT` if it is
-    /// answered by 409 or 422 with the code `already_exists`: neither throws.
+    /// If it is `true`, a `DELETE` that is answered by 404 or 410 counts as applied, and so does a
+    /// `POST` or `PUT` that is answered by 409 or 422 with the code `already_exists`. These
+    /// requests do not throw.
     public let possiblyApplied: Bool
 
     let backend: QueryRequest.Backend
@@ -48,12 +49,12 @@ public struct MutationRequest: Sendable {
     /// Posts to a path.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send as JSON.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
-    ///     own.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The value to send as JSON.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - encoder: The encoder of the body. Default: the configuration's, or the protocol's own
+    ///     for the Sanguine server.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func post(
         _ path: String,
         _ body: (any Encodable & Sendable)? = nil,
@@ -63,18 +64,18 @@ public struct MutationRequest: Sendable {
         try await send("POST", path, body, headers: headers, encoder: encoder)
     }
 
-    /// Posts to a path and decodes the JSON of the answer.
+    /// Posts to a path and decodes the JSON response.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send as JSON.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
-    ///     own.
-    ///   - decoder: What reads the answer. Default: likewise.
-    ///   - type: What to decode.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The value to send as JSON.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - encoder: The encoder of the body. Default: the configuration's, or the protocol's own
+    ///     for the Sanguine server.
+    ///   - decoder: The decoder of the response. Default: as for `encoder`.
+    ///   - type: The type to decode.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func post<Value: Decodable & Sendable>(
         _ path: String,
         _ body: (any Encodable & Sendable)? = nil,
@@ -94,16 +95,16 @@ public struct MutationRequest: Sendable {
         )
     }
 
-    /// Sends by any method, such as `PUT`, `PATCH` or `DELETE`.
+    /// Sends a request with any method, such as `PUT`, `PATCH` or `DELETE`.
     ///
     /// - Parameters:
     ///   - method: The HTTP method.
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send as JSON.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
-    ///     own.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The value to send as JSON.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - encoder: The encoder of the body. Default: the configuration's, or the protocol's own
+    ///     for the Sanguine server.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func send(
         _ method: String,
         _ path: String,
@@ -118,19 +119,19 @@ public struct MutationRequest: Sendable {
         }
     }
 
-    /// Sends by any method and decodes the JSON of the answer.
+    /// Sends a request with any method and decodes the JSON response.
     ///
     /// - Parameters:
     ///   - method: The HTTP method.
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
-    ///   - body: What to send as JSON.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
-    ///     own.
-    ///   - decoder: What reads the answer. Default: likewise.
-    ///   - type: What to decode.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
+    ///   - body: The value to send as JSON.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - encoder: The encoder of the body. Default: the configuration's, or the protocol's own
+    ///     for the Sanguine server.
+    ///   - decoder: The decoder of the response. Default: as for `encoder`.
+    ///   - type: The type to decode.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func send<Value: Decodable & Sendable>(
         _ method: String,
         _ path: String,
@@ -152,14 +153,14 @@ public struct MutationRequest: Sendable {
     /// Sends a request and returns the response, undecoded.
     ///
     /// - Parameters:
-    ///   - path: Below the client's `baseURL`, or else its `server`; or an absolute address.
+    ///   - path: A path below the client's `baseURL`, or its `server` if there is none; or a URL.
     ///   - method: The HTTP method.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; an `Idempotency-Key`, an `Accept` or a `Content-Type` among
-    ///     them counts more than the client's.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; an `Idempotency-Key`, `Accept` or `Content-Type` here
+    ///     replaces the client's.
     ///   - json: A body in JSON, or in the `Content-Type` that `headers` names.
-    /// - Returns: The response, of a status from 200 to 299, or one that says that an earlier
-    ///   sending has done it; see ``possiblyApplied``.
+    /// - Returns: The response, with a status from 200 to 299 or one that shows that an earlier
+    ///   attempt was applied; see ``possiblyApplied``.
     /// - Throws: ``SanguineError``: a problem for any other status.
     @discardableResult
     public func response(
@@ -177,9 +178,9 @@ public struct MutationRequest: Sendable {
         }
     }
 
-    /// Sends a request, and remembers whether the backend has done it.
+    /// Sends a request and records whether the backend has applied it.
     ///
-    /// It has if what comes can be read, or is unreadable and still the backend's.
+    /// It has if the response can be read, or if it is the backend's and cannot be read.
     func answer<Value>(
         to request: TransportRequest,
         _ send: () async throws(SanguineError) -> TransportResponse,
@@ -190,7 +191,7 @@ public struct MutationRequest: Sendable {
             value = try read(try await response(to: request, send))
         } catch {
             switch error {
-            // The transport throws the second one of a success only.
+            // The transport throws `bodyTooLarge` only for successful responses.
             case .decoding, .transport(.bodyTooLarge): noteAnswer(to: request)
             default: break
             }
@@ -200,7 +201,7 @@ public struct MutationRequest: Sendable {
         return value
     }
 
-    /// As ``answer(to:_:reading:)``, where the body does not matter: it may also be too large.
+    /// Like ``answer(to:_:reading:)``, but ignores the body, which may also be too large.
     func answerUnread(
         to request: TransportRequest,
         _ send: () async throws(SanguineError) -> TransportResponse
@@ -229,7 +230,7 @@ public struct MutationRequest: Sendable {
         if changes { notes.said.withLock { $0.hasAnswer = true } }
     }
 
-    /// Decodes an answer; one that only says that the write is done has nothing in it.
+    /// Decodes a response; one that only shows that the write was applied contains no value.
     func decode<Value: Decodable>(
         _ type: Value.Type,
         from response: TransportResponse,
@@ -252,7 +253,7 @@ public struct MutationRequest: Sendable {
         }
     }
 
-    /// A request with the next key, without a body or with one in JSON.
+    /// Creates a request with the next key, without a body or with a JSON body.
     func request(
         _ method: String,
         _ path: String,
@@ -278,17 +279,17 @@ public struct MutationRequest: Sendable {
         )
     }
 
-    /// Takes a part of the answer as the new value of a query: it need not be fetched again.
+    /// Stores a part of the response as the new value of a query, which need not be fetched again.
     ///
-    /// In one step with the end of the mutation's effect on it. If it is not known whether the
-    /// value has in it what other mutations did meanwhile, or if another value has come since the
-    /// mutation was first sent, it is left aside, and the query is fetched.
+    /// This ends the mutation's effect on the query in the same step. If it is not known whether
+    /// the value contains later changes of other mutations, or if another value has arrived since
+    /// the mutation was first sent, the value is ignored and the query is fetched.
     public func settle<Value>(_ query: ValueQuery<Value>, _ value: Value) {
         guard !query.erased.isSourced else { return }
         notes.said.withLock { $0.values.append((query.erased, .of(value))) }
     }
 
-    /// Not for the balance: see the message.
+    /// Not available for the balance; see the message.
     @available(
         *,
         deprecated,
@@ -296,7 +297,7 @@ public struct MutationRequest: Sendable {
     )
     public func settle(_ query: ValueQuery<Balance>, _ value: Balance) {}
 
-    /// Not for the quotas: see the message.
+    /// Not available for the quotas; see the message.
     @available(
         *,
         deprecated,
@@ -304,11 +305,11 @@ public struct MutationRequest: Sendable {
     )
     public func settle(_ query: ValueQuery<[Quota]>, _ value: [Quota]) {}
 
-    /// Takes a row of the answer into a list, in the place of the one with its id: with what the
-    /// backend has filled in.
+    /// Replaces the row of a list that has the same id with a row of the response, which may
+    /// contain members set by the backend.
     ///
-    /// The list need not be fetched again. One without such a row is left as it is. Call
-    /// ``replaceID(_:by:)`` before, if the backend has given the row another id.
+    /// The list need not be fetched again. A list without such a row is not changed. If the backend
+    /// has given the row another id, call ``replaceID(_:by:)`` first.
     public func settle<Item>(_ list: ListQuery<Item>, row: Item) {
         notes.said.withLock { said in
             said.rows.append(
@@ -316,7 +317,8 @@ public struct MutationRequest: Sendable {
                     list.key,
                     { cache, user in
                         let source = cache.source(of: list)
-                        // The effect becomes a part of the rows, and then the row its answer.
+                        // The effect is merged into the rows first; then the response replaces the
+                        // row.
                         source.fold()
                         _ = source.update(for: user) { rows in
                             guard let place = rows.firstIndex(where: { $0.id == row.id })
@@ -329,15 +331,15 @@ public struct MutationRequest: Sendable {
         }
     }
 
-    /// Says how a value shows by itself that it has the mutation in it: by its version, say.
+    /// Declares how to recognize values that contain the mutation, for example by their version.
     ///
-    /// For a backend whose reads may be older than its writes. The mutation's effect on the query
-    /// stays until a value is fetched of which this is true. In a later process the first value
-    /// that is fetched counts.
+    /// Use this for a backend whose reads may be older than its writes. The mutation's effect on
+    /// the query stays until a fetched value satisfies the closure. In a later process, the first
+    /// fetched value ends the effect.
     ///
     /// - Parameters:
-    ///   - query: What the mutation changes.
-    ///   - isReached: Is called with each value that is fetched, on any thread.
+    ///   - query: A query that the mutation changes.
+    ///   - isReached: Called with each fetched value, on any thread.
     public func settle<Value>(
         _ query: ValueQuery<Value>,
         when isReached: @escaping @Sendable (Value) -> Bool
@@ -348,12 +350,13 @@ public struct MutationRequest: Sendable {
         notes.said.withLock { $0.conditions.append(condition) }
     }
 
-    /// Says which id the backend has given to what had a temporary one.
+    /// Reports the id that the backend has assigned for a temporary one.
     ///
-    /// Wherever a string in the members or the lane of this mutation, or of one that waits, is the
-    /// temporary id, the real one stands from the acknowledgement on: on disk, in the effects, and
-    /// in what is sent. What is performed with the temporary id later in this process is too. For
-    /// a view that shows it see ``SanguineClient/model(of:_:)->ValueModel<Value>``.
+    /// From the acknowledgement on, the real id replaces every string equal to the temporary one in
+    /// the members and the lanes of this mutation and of queued ones: on disk, in effects, and in
+    /// requests. This also applies to mutations that are performed with the temporary id later in
+    /// this process. For a view that shows the id, see
+    /// ``SanguineClient/model(of:_:)->ValueModel<Value>``.
     public func replaceID(_ temporary: String, by real: String) {
         notes.said.withLock { $0.replaced.append((temporary, real)) }
     }

@@ -2,16 +2,16 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Ends the effects of mutations that a backend has done: what they have changed is fetched, until
-/// it shows that it contains them.
+/// Settles mutations that the backend has applied: fetches the queries that they changed until the
+/// fetched values contain the changes.
 ///
 /// Mutable state: `guarded`, by its mutex, never held over `await` or over the cache.
 final class MutationSettling: Sendable {
     private struct Guarded {
-        /// Fetches under way, and those that wait for their next try.
+        /// Fetches in progress, and fetches that wait for their next try.
         var fetches: [UInt64: Task<Void, Never>] = [:]
         var waits: [UInt64: Task<Void, Never>] = [:]
-        /// How often what an operation has changed was fetched without showing that.
+        /// How often an operation's queries were fetched without showing its changes.
         var tries: [Int64: Int] = [:]
         var runs: UInt64 = 0
         var hasEnded = false
@@ -28,10 +28,10 @@ final class MutationSettling: Sendable {
         (self.outbox, self.queries) = (outbox, queries)
     }
 
-    /// Whether something is being fetched.
+    /// Whether a fetch is in progress.
     var isFetching: Bool { guarded.withLock { !$0.fetches.isEmpty } }
 
-    /// Ends all that is under way.
+    /// Cancels all fetches.
     func end() {
         let tasks = guarded.withLock { guarded in
             defer { guarded = Guarded(hasEnded: true) }
@@ -40,7 +40,7 @@ final class MutationSettling: Sendable {
         for task in tasks { task.cancel() }
     }
 
-    /// Has fetched what done operations have changed and nobody has fetched since.
+    /// Fetches the queries of all applied operations that are not settled.
     func refetchAll() {
         let sequences = outbox.read { contents in
             contents.state.outbox.items.values.compactMap { item -> Int64? in
@@ -51,18 +51,18 @@ final class MutationSettling: Sendable {
         if !sequences.isEmpty { refetch(sequences) }
     }
 
-    /// Does so, and returns when the fetches have ended.
+    /// Fetches them and returns when the fetches have ended.
     func settleAll() async throws(SanguineError) {
         refetchAll()
         try await OutboxEngine.finish(guarded.withLock { Array($0.fetches.values) })
         try await outbox.checkPresence()
     }
 
-    /// Has fetched what those operations have changed.
+    /// Fetches the queries that the operations changed.
     ///
     /// - Parameters:
-    ///   - sequences: The operations, which are done.
-    ///   - wait: How long to wait before that. Default: not at all.
+    ///   - sequences: The operations, which are applied.
+    ///   - wait: The delay before the fetches. Default: none.
     func refetch(_ sequences: [Int64], after wait: Duration? = nil) {
         guarded.withLock { guarded in
             guard !guarded.hasEnded else { return }
@@ -93,13 +93,13 @@ final class MutationSettling: Sendable {
             if entries.forgetEffect(of: sequence, onUnknown: query) { continue }
             _ = await queries.answer(to: query, refreshing: true, priority: nil)
             guard !Task.isCancelled else { return }
-            // If that failed, or brought one page of many, the rest is known all the same.
+            // Even if the fetch failed or returned one page of many, the remaining rows are known.
             entries.fold(sequence, into: query)
         }
         if !settled(sequence) { refetchLater(sequence) }
     }
 
-    /// Has fetched again what does not show yet that it contains the operation.
+    /// Schedules another fetch of queries that do not show the operation yet.
     private func refetchLater(_ sequence: Int64) {
         guard outbox.read({ $0.rows[sequence] != nil }) else { return }
         let wait = guarded.withLock { guarded -> Duration? in
@@ -112,9 +112,9 @@ final class MutationSettling: Sendable {
         if let wait { refetch([sequence], after: wait) }
     }
 
-    /// An effect is over; if it was the last one, so is the operation.
+    /// Removes an operation when its last effect has ended.
     ///
-    /// - Returns: Whether nothing of the operation is left to settle.
+    /// - Returns: Whether the operation has no effects left.
     @discardableResult
     func settled(_ sequence: Int64) -> Bool {
         guard entries.effectQueries(of: sequence).isEmpty else { return false }
@@ -123,7 +123,7 @@ final class MutationSettling: Sendable {
         outbox.tell(steps)
         guarded.withLock { $0.tries[sequence] = nil }
         outbox.changed()
-        // It leaves the disk after the values that contain it are there.
+        // Removed from disk only after the values that contain it are stored.
         entries.afterWriting { [weak self] in self?.remove(sequence, steps) }
         return true
     }

@@ -1,22 +1,22 @@
 import SanguineModel
 
-/// Classifies answers to a write that an earlier sending may have done already.
+/// Classifies responses to a write that an earlier attempt may have applied.
 ///
-/// The backend has then forgotten the key, or never heeded it, and says of the thing itself what
-/// has become of it: what was to be deleted is gone, what was to be made is there.
+/// The backend has forgotten the key, or never supported it, and reports the state of the resource:
+/// the deleted one does not exist, the created one does.
 extension Problem {
-    /// Whether the problem says that a write which is sent again is done.
+    /// Whether the problem shows that a repeated write was applied.
     ///
     /// | method | answer |
     /// |---|---|
     /// | `DELETE` | 404 or 410 |
     /// | `POST`, `PUT` | 409 or 422 with the code `already_exists` or `record_exists` |
     ///
-    /// Not if the app has said what the problem means, see ``ErrorBody/errorClass``, and not if it
+    /// Always `false` if the app has classified the problem, see ``ErrorBody/errorClass``, or if it
     /// came from something other than the backend, see ``TransportResponse/isForeign(to:)``.
     ///
     /// - Parameter method: The HTTP method of the write.
-    /// - Returns: Whether the write is done.
+    /// - Returns: Whether the write was applied.
     func saysDone(_ method: String) -> Bool {
         guard let known, known.errorClass == nil, known.response != nil, !known.isForeign
         else { return false }
@@ -28,8 +28,8 @@ extension Problem {
         }
     }
 
-    /// Whether the backend has answered a request of the refused operation with success, and is
-    /// not to be given the same under another key.
+    /// Whether the backend has answered a request of the refused operation with success, so that a
+    /// retry must keep its key.
     var isPartlyDone: Bool {
         get { known?.isPartlyDone ?? false }
         set {
@@ -41,7 +41,8 @@ extension Problem {
 }
 
 extension SanguineError {
-    /// Whether the app itself has said that the backend refuses, perhaps from a success's body.
+    /// Whether the app itself has reported the refusal, perhaps from the body of a successful
+    /// response.
     var isRefusalOfApp: Bool {
         switch self {
         case .problem(let problem): problem.known?.response == nil

@@ -2,17 +2,17 @@ import Foundation
 import OrderedCollections
 import SanguineModel
 
-/// Which ids stand for temporary ones that somebody may still name.
+/// The real ids of temporary ones that may still be in use.
 struct ReplacedIds: Sendable {
     private var real: OrderedDictionary<String, String> = [:]
 
-    /// Whether nobody has a temporary id.
+    /// Whether no temporary id has been replaced.
     var isEmpty: Bool { real.isEmpty }
 
-    /// The id that stands for a temporary one; `nil` if it is none, or was forgotten.
+    /// Returns the real id of a temporary one; `nil` if it has none, or was forgotten.
     func real(of id: String) -> String? { real[id] }
 
-    /// Remembers real ids; past ``RecordLimits/replacedIds`` the oldest are forgotten.
+    /// Stores real ids; past ``RecordLimits/replacedIds`` the oldest are forgotten.
     mutating func learn(_ replaced: [(temporary: String, real: String)]) {
         for (temporary, real) in replaced {
             self.real.updateValue(real, forKey: temporary)
@@ -20,7 +20,7 @@ struct ReplacedIds: Sendable {
         }
     }
 
-    /// The row with real ids in the place of temporary ones; `nil` if it has none of these.
+    /// Returns the row with real ids; `nil` if it contains no temporary ones.
     func rewrite(_ row: OutboxFile.Row) -> OutboxFile.Row? {
         guard !isEmpty,
             let arguments = try? JSONValue(written: Array(row.arguments))

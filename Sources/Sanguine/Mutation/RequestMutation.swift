@@ -20,46 +20,48 @@ public import SanguineModel
 /// try client.perform(Like(post: post.id))
 /// ```
 ///
-/// Its members are what is kept on disk, as JSON: numbers and dates come back as they were, to the
-/// last bit. It is an intent, never a copy of a value: its
-/// effects are run again over each newer value until the backend's own has them in it.
+/// The members are stored on disk as JSON; numbers and dates are restored exactly. A mutation is an
+/// intent, never a copy of a value: its effects are applied again to each newer value until the
+/// backend's own value contains them.
 ///
-/// Whatever refers to an id that is still a temporary one belongs into the lane of what creates it.
-/// One that undoes or replaces others which have not been sent conforms to
-/// `Superseding`.
+/// A mutation that refers to a temporary id belongs in the lane of the mutation that creates it. A
+/// mutation that undoes or replaces others that have not been sent conforms to `Superseding`.
 public protocol RequestMutation: Mutation {
-    /// Says what it changes in what is shown.
+    /// Declares the changes that the mutation makes to visible values.
     ///
-    /// Called when it is performed, and again after a restart. The changes themselves are called
-    /// over each new value, on any thread, and see nothing but the value and the members.
+    /// Called when the mutation is performed, and again after a restart. The declared changes are
+    /// applied to each new value, on any thread, and have access only to the value and the members.
     func effects(on view: inout MutationEffects)
 
-    /// Sends it, with requests that carry its id as their `Idempotency-Key`.
+    /// Sends the mutation, with requests that carry its id as their `Idempotency-Key`.
     ///
-    /// Called until the backend has answered: an answer that was lost is asked for again, in a
-    /// later process if need be. What it then does:
+    /// Called until the backend has answered. After a lost response it is called again, in a later
+    /// process if necessary. The outcome depends on the result:
     ///
-    /// - It returns, or the answer of a status from 200 to 299 cannot be decoded: it is done.
-    /// - The answer is a web page where none was asked for, or a redirect that is not followed: the
-    ///   login page of a network, say. It may be done, and is sent again; see
-    ///   ``SanguineClient/Configuration/isAnswer``.
-    /// - An earlier sending may have reached the backend, and this one shows it: a `DELETE` by 404
-    ///   or 410, a `POST` or `PUT` by 409 or 422 with the code `already_exists`. It is done.
-    /// - Status 401: with ``SanguineClient/Configuration/refresh`` the token is renewed, and the
-    ///   request made again; if that is not accepted either, it is sent again after a while.
-    ///   Without, nothing is sent until somebody has signed in; see ``Outbox/resume()``.
-    /// - Status 408, 425, 429 or 503: it was not done, and is sent again after a while, not before
-    ///   `Retry-After`.
-    /// - Another status from 500 on, code `operation_in_progress`, 409 with `Retry-After`, or no
-    ///   answer within a minute: it may be done, and is sent again likewise, under the same key.
-    /// - An error of the network, also of another stack than the client's: a ``TransportError``,
-    ///   a `URLError`, a `POSIXError` of a connection, a `CancellationError`, or an `NSError` with
-    ///   one of these as its underlying error. It may be done, and is sent again.
-    /// - A ``ClassifiedError``, or a problem whose class ``SanguineClient/Configuration/errorBody``
-    ///   says: as its class has it, before what is said above. It is sent again if that is
-    ///   ``ErrorClass/retryable`` or ``ErrorClass/waits``.
-    /// - Any other status, and any other error of the app's own: it is refused, its effects go, and
-    ///   it is in the tray with the error's text; see ``Outbox/refused``. If the backend had
-    ///   answered a request of it with success before, ``Outbox/retry(_:)`` keeps its key.
+    /// - It returns, or the response with a status from 200 to 299 cannot be decoded: the mutation
+    ///   is applied.
+    /// - The response is a web page where none was requested, or a redirect that is not followed,
+    ///   such as the login page of a network. The mutation may have been applied, and is sent
+    ///   again; see ``SanguineClient/Configuration/isAnswer``.
+    /// - An earlier attempt may have reached the backend, and the response shows it: 404 or 410 to
+    ///   a `DELETE`, or 409 or 422 with the code `already_exists` to a `POST` or `PUT`. The
+    ///   mutation is applied.
+    /// - Status 401: with ``SanguineClient/Configuration/refresh``, the token is renewed and the
+    ///   request repeated; if it is rejected again, the mutation is sent again later. Without it,
+    ///   nothing is sent until the user has signed in; see ``Outbox/resume()``.
+    /// - Status 408, 425, 429 or 503: the mutation was not applied. It is sent again later, not
+    ///   before `Retry-After`.
+    /// - Another status from 500 on, the code `operation_in_progress`, 409 with `Retry-After`, or
+    ///   no response within a minute: the mutation may have been applied, and is sent again in the
+    ///   same way, under the same key.
+    /// - A network error, also from another network stack: a ``TransportError``, a `URLError`, a
+    ///   `POSIXError` of a connection, a `CancellationError`, or an `NSError` with one of these as
+    ///   its underlying error. The mutation may have been applied, and is sent again.
+    /// - A ``ClassifiedError``, or a problem that ``SanguineClient/Configuration/errorBody``
+    ///   classifies: the class takes precedence over the rules above. The mutation is sent again if
+    ///   the class is ``ErrorClass/retryable`` or ``ErrorClass/waits``.
+    /// - Any other status, and any other error of the app: the mutation is refused and its effects
+    ///   are removed. It is in the tray with the error's text; see ``Outbox/refused``. If the
+    ///   backend had answered one of its requests with success, ``Outbox/retry(_:)`` keeps its key.
     func send(_ request: MutationRequest) async throws
 }

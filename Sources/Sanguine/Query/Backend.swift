@@ -86,7 +86,7 @@ extension QueryRequest.Backend {
     /// Decodes an answer.
     ///
     /// - Parameters:
-    ///   - type: What to decode.
+    ///   - type: The type to decode.
     ///   - response: The answer.
     ///   - request: What it answers.
     ///   - own: What reads it, if not what the configuration says.
@@ -118,10 +118,10 @@ extension QueryRequest.Backend {
     ///
     /// - Parameters:
     ///   - request: What to send.
-    ///   - report: Is told how much of the body has been sent. Default: nobody is.
+    ///   - report: Receives the progress of the upload. Default: `nil`.
     ///   - enter: Waits for a lane to the host, before each time that the request goes out. None is
     ///     held while a token is renewed: what needs no token goes on. Default: there is no lane.
-    /// - Returns: The response, of a status from 200 to 299.
+    /// - Returns: The response, with a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any other status;
     ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(
@@ -155,7 +155,7 @@ extension QueryRequest.Backend {
     ///   - seed: What the boundary between parts begins with.
     ///   - report: Is told how much has been sent.
     ///   - enter: As for ``send(_:_:entering:)``.
-    /// - Returns: The response, of a status from 200 to 299.
+    /// - Returns: The response, with a status from 200 to 299.
     /// - Throws: As ``send(_:_:entering:)`` does, and for a body that is too large or cannot be
     ///   read.
     func send(

@@ -7,18 +7,18 @@ extension QueryRequest {
     /// It must change nothing: reads are repeated. What changes something is a ``RequestMutation``.
     ///
     /// - Parameters:
-    ///   - path: Below the query's base address; or an absolute address.
-    ///   - body: What to send.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread. Default: nobody is.
-    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
-    ///     its own.
-    ///   - type: What to decode. Default: what the context asks for.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read.
+    ///   - path: A path below the query's base address, or a URL.
+    ///   - body: The body to send.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread. Default: `nil`.
+    ///   - decoder: The decoder of the response. Default: the configuration's, or the protocol's
+    ///     own for the Sanguine server.
+    ///   - type: The type to decode. Default: inferred from the context.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read.
     public func post<Value: Decodable & Sendable>(
         _ path: String,
         _ body: RequestBody,
@@ -36,18 +36,18 @@ extension QueryRequest {
     /// Sends bytes, a file, or a form by any method and returns the response, undecoded.
     ///
     /// - Parameters:
-    ///   - path: Below the query's base address; or an absolute address.
-    ///   - method: The HTTP method. It must be one that changes nothing: reads are repeated.
-    ///   - body: What to send.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; an `Accept` or a `Content-Type` among them counts more than
-    ///     the client's.
-    ///   - progress: Is told how much of the body has been sent, at most once for each hundredth,
-    ///     on any thread. Default: nobody is.
-    /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299, and for a body that is
-    ///   too large or cannot be read; ``SanguineError/queueFull(limit:)`` if too many wait that
-    ///   matter as much.
+    ///   - path: A path below the query's base address, or a URL.
+    ///   - method: The HTTP method. It must not change anything, because reads are repeated.
+    ///   - body: The body to send.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; an `Accept` or `Content-Type` here replaces the
+    ///     client's.
+    ///   - progress: Called with the progress of the upload, at most once for each hundredth, on
+    ///     any thread. Default: `nil`.
+    /// - Returns: The response, with a status from 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299, or for a body that
+    ///   is too large or cannot be read; ``SanguineError/queueFull(limit:)`` if too many requests
+    ///   of the same priority wait.
     public func response(
         _ path: String,
         method: String = "POST",

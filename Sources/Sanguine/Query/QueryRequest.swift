@@ -17,14 +17,14 @@ public struct QueryRequest: Sendable {
     /// Gets a path and decodes the JSON of the answer.
     ///
     /// - Parameters:
-    ///   - path: Below the query's base address; or an absolute address.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields.
-    ///   - decoder: What reads the answer. Default: the configuration's; for the Sanguine server
-    ///     its own.
-    ///   - type: What to decode. Default: what the context asks for.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the query's base address, or a URL.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields.
+    ///   - decoder: The decoder of the response. Default: the configuration's, or the protocol's
+    ///     own for the Sanguine server.
+    ///   - type: The type to decode. Default: inferred from the context.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func get<Value: Decodable & Sendable>(
         _ path: String,
         query: [URLQueryItem] = [],
@@ -42,16 +42,16 @@ public struct QueryRequest: Sendable {
     /// It must change nothing: reads are repeated. What changes something is a ``RequestMutation``.
     ///
     /// - Parameters:
-    ///   - path: Below the query's base address; or an absolute address.
-    ///   - body: What to send as JSON.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; a `Content-Type` among them counts.
-    ///   - encoder: What writes the body. Default: the configuration's; for the Sanguine server its
-    ///     own.
-    ///   - decoder: What reads the answer. Default: likewise.
-    ///   - type: What to decode. Default: what the context asks for.
-    /// - Returns: The decoded answer.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299.
+    ///   - path: A path below the query's base address, or a URL.
+    ///   - body: The value to send as JSON.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; a `Content-Type` here replaces the default one.
+    ///   - encoder: The encoder of the body. Default: the configuration's, or the protocol's own
+    ///     for the Sanguine server.
+    ///   - decoder: The decoder of the response. Default: as for `encoder`.
+    ///   - type: The type to decode. Default: inferred from the context.
+    /// - Returns: The decoded response.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299.
     public func post<Value: Decodable & Sendable>(
         _ path: String,
         _ body: (any Encodable & Sendable)? = nil,
@@ -73,15 +73,15 @@ public struct QueryRequest: Sendable {
     /// ``FetchPriority``. The time allowed begins when it goes out.
     ///
     /// - Parameters:
-    ///   - path: Below the query's base address; or an absolute address.
-    ///   - method: The HTTP method. It must be one that changes nothing: reads are repeated.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: More header fields; an `Accept` or a `Content-Type` among them counts more than
-    ///     the client's.
+    ///   - path: A path below the query's base address, or a URL.
+    ///   - method: The HTTP method. It must not change anything, because reads are repeated.
+    ///   - query: Query parameters to append, not encoded.
+    ///   - headers: Additional header fields; an `Accept` or `Content-Type` here replaces the
+    ///     client's.
     ///   - json: A body in JSON, or in the `Content-Type` that `headers` names.
-    /// - Returns: The response, of a status from 200 to 299.
-    /// - Throws: ``SanguineError``: a problem for any status but 200 to 299;
-    ///   ``SanguineError/queueFull(limit:)`` if too many wait that matter as much.
+    /// - Returns: The response, with a status from 200 to 299.
+    /// - Throws: ``SanguineError``: a problem for any status outside 200 to 299;
+    ///   ``SanguineError/queueFull(limit:)`` if too many requests of the same priority wait.
     public func response(
         _ path: String,
         method: String = "GET",

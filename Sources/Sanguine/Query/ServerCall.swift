@@ -29,8 +29,8 @@ struct ServerCall: Sendable {
     ///   - request: What to send; to the server's own address.
     ///   - limit: The time that is left for all sendings together. Default: each has the request's
     ///     own.
-    ///   - report: Is told how much of the body has been sent. Default: nobody is.
-    /// - Returns: The response, of a status from 200 to 299.
+    ///   - report: Receives the progress of the upload. Default: `nil`.
+    /// - Returns: The response, with a status from 200 to 299.
     /// - Throws: ``SanguineError/userChanged`` if the user is gone before it goes out.
     func send(
         _ request: TransportRequest,
