@@ -1,29 +1,31 @@
 import SanguineModel
 
-/// Gives what proves to a backend who asks, and renews it once for all who need it.
+/// A source of tokens for a backend; renews a token once for all requests that need it.
 protocol TokenSource<Token>: AnyObject, Sendable {
     associatedtype Token: Sendable
 
-    /// A token that is valid as far as is known; signs in first if need be.
+    /// Returns a token that is valid as far as is known; signs in first if necessary.
     ///
-    /// - Throws: ``SanguineError/userChanged`` if the user is gone: what was begun before a
-    ///   sign-out signs nobody in after it.
+    /// - Throws: ``SanguineError/userChanged`` if the user has left: a call that began before a
+    ///   sign-out signs no user in after it.
     func accessToken() async throws(SanguineError) -> Token
 
-    /// Returns a token after the backend has answered 401 to this one: refreshes once, for all.
+    /// Returns a token after the backend has answered 401 to this one.
     ///
-    /// - Throws: As ``accessToken()`` does.
+    /// All callers share one renewal.
+    ///
+    /// - Throws: The errors of ``accessToken()``.
     func rejected(_ token: Token) async throws(SanguineError) -> Token
 }
 
 extension TokenSource {
-    /// Sends with a token; once more with a new one if the first was not accepted.
+    /// Sends with a token, and once more with a new one if the first was rejected.
     ///
     /// - Parameters:
-    ///   - isCured: Whether a new token may help against the problem.
-    ///   - send: Sends with that token.
-    /// - Returns: What `send` returned.
-    /// - Throws: What `send` threw, or why there is no token.
+    ///   - isCured: Returns whether a new token may help against the problem.
+    ///   - send: Sends with a token.
+    /// - Returns: The result of `send`.
+    /// - Throws: The error of `send`, or the reason why there is no token.
     func attempt<Answer>(
         curing isCured: (Problem) -> Bool,
         _ send: (Token) async throws(SanguineError) -> Answer
@@ -37,40 +39,41 @@ extension TokenSource {
     }
 }
 
-/// Proves to the Sanguine server who asks: one user, for as long as they are there.
+/// Authenticates requests to the Sanguine server in the name of one user, until that user leaves.
 protocol Authorizer: TokenSource where Token == String {
     /// The user's account, once it is known.
     var account: Identifier? { get }
 
-    /// Who the user is, once that is known: their account, or whom the app has named.
+    /// The user's account, or the name that the app has given the user; `nil` until it is known.
     var owner: Owner? { get }
 
-    /// Refuses what would be sent in the name of a user who is gone.
+    /// Throws if requests in the name of this user must not be sent, because the user has left.
     ///
     /// - Throws: ``SanguineError/userChanged`` or ``SanguineError/closed``.
     func check() throws(SanguineError)
 
-    /// The user is gone: refuses everything from now on.
+    /// Ends the user's authorizer; all later requests are refused.
     func end(_ reason: SanguineError) -> Ended
 
-    /// Who asks, if that is decided when a call begins.
+    /// The authorizer of the current user, for types that choose it when a call begins.
     func bound() -> any Authorizer
 
     /// Whether a request may sign the user in.
     ///
-    /// Not after a sign-out, until the app asks for something that needs an account: observing and
-    /// reading do not.
+    /// After a sign-out it may not, until the app requests something that needs an account.
+    /// Observing and reading do not count.
     var maySignIn: Bool { get }
 
-    /// Allows the next request to sign the user in: the app has asked for something.
+    /// Allows the next request to sign the user in, because the app has requested something.
     func allowSignIn()
 }
 
-/// What the end of a user leaves to be done.
+/// The actions that remain after a user has left.
 struct Ended: Sendable {
     /// The session to end on the server, if there was one.
     var session: StoredSession?
-    /// Tells those who waited; when the next user is there, so that whoever tries again finds them.
+    /// Notifies waiting callers; called when the next user is current, so that their retries use
+    /// it.
     var tell: @Sendable () -> Void = {}
 }
 

@@ -2,27 +2,28 @@ import Foundation
 import SanguineModel
 
 extension QueryRequest {
-    /// The two ways out of a client, and what stands before them.
+    /// Sends requests to the Sanguine server or to the app's own backend, through the request
+    /// queue.
     ///
-    /// What goes to the Sanguine server speaks its protocol. What goes to any other backend is as
-    /// the app's configuration says.
+    /// Requests to the Sanguine server follow its protocol. Requests to any other backend follow
+    /// the app's configuration.
     struct Backend: Sendable {
-        /// In the name of a user, or of whoever is there.
+        /// Sends in the name of one user, or of the current one.
         var call: ServerCall
         let baseURL: URL?
         let queue: RequestQueue
         let retries: RetryGuard
         let batches: Batches
-        /// Where forms with files are put together.
+        /// The folder in which forms with files are assembled.
         let spool: UploadSpool
         let fault: PlantedFault?
         private let baseHeaders: @Sendable () -> [String: String]
         private let decoder: JSONDecoder
         private let encoder: JSONEncoder
         private let exchange: Exchange
-        /// Proves to ``baseURL`` who asks.
+        /// Authenticates requests to ``baseURL``.
         ///
-        /// One for all users, so that no two renewals are under way.
+        /// All users share it, so that at most one renewal is in progress.
         let authorizer: BackendAuthorizer
 
         init(call: ServerCall, configuration: SanguineClient.Configuration) {
@@ -44,7 +45,7 @@ extension QueryRequest {
             authorizer = BackendAuthorizer(configuration)
         }
 
-        /// The same ways for another user.
+        /// The same backend for another user.
         func with(_ call: ServerCall) -> Backend {
             var backend = self
             backend.call = call
@@ -56,14 +57,14 @@ extension QueryRequest {
 // MARK: - JSON
 
 extension QueryRequest.Backend {
-    /// The request with a body in JSON.
+    /// Adds a JSON body to a request.
     ///
     /// - Parameters:
     ///   - request: A request without a body.
-    ///   - body: What to send; `nil` for none.
-    ///   - own: What writes it, if not what the configuration says.
-    /// - Returns: The request with it.
-    /// - Throws: A problem if JSON cannot hold it.
+    ///   - body: The value to send; `nil` for none.
+    ///   - own: An encoder that replaces the configured one.
+    /// - Returns: The request with the body.
+    /// - Throws: A problem if JSON cannot represent the value.
     func request(
         _ request: TransportRequest,
         sending body: (any Encodable & Sendable)?,
@@ -83,13 +84,13 @@ extension QueryRequest.Backend {
         return request
     }
 
-    /// Decodes an answer.
+    /// Decodes a response.
     ///
     /// - Parameters:
     ///   - type: The type to decode.
-    ///   - response: The answer.
-    ///   - request: What it answers.
-    ///   - own: What reads it, if not what the configuration says.
+    ///   - response: The response.
+    ///   - request: The request that it answers.
+    ///   - own: A decoder that replaces the configured one.
     /// - Returns: The value.
     /// - Throws: ``SanguineError/decoding(_:)``.
     func decode<Value: Decodable>(
@@ -101,7 +102,7 @@ extension QueryRequest.Backend {
         try WireCoding.decode(type, from: response, with: decoder(for: request, own))
     }
 
-    /// What reads the answer to a request, unless the app names another one.
+    /// Returns the decoder for the response to a request.
     func decoder(for request: TransportRequest, _ own: JSONDecoder?) -> JSONDecoder {
         own ?? (isServer(request.url) ? WireCoding.makeDecoder() : decoder)
     }
@@ -114,16 +115,17 @@ extension QueryRequest.Backend {
 // MARK: - Sending
 
 extension QueryRequest.Backend {
-    /// Sends a request where it goes to, with what proves there who asks.
+    /// Sends a request to its host, with that host's authentication.
     ///
     /// - Parameters:
-    ///   - request: What to send.
+    ///   - request: The request to send.
     ///   - report: Receives the progress of the upload. Default: `nil`.
-    ///   - enter: Waits for a lane to the host, before each time that the request goes out. None is
-    ///     held while a token is renewed: what needs no token goes on. Default: there is no lane.
+    ///   - enter: Waits for a slot of the host, each time before the request is sent. No slot is
+    ///     held while a token is renewed, so that other requests continue. Default: no slot is
+    ///     needed.
     /// - Returns: The response, with a status from 200 to 299.
     /// - Throws: ``SanguineError``: a problem for any other status;
-    ///   ``SanguineError/userChanged`` if the user is gone before it goes out.
+    ///   ``SanguineError/userChanged`` if the user leaves before the request is sent.
     func send(
         _ request: TransportRequest,
         _ report: UploadReport? = nil,
@@ -151,12 +153,12 @@ extension QueryRequest.Backend {
     ///
     /// - Parameters:
     ///   - request: A request without a body.
-    ///   - body: Its body.
-    ///   - seed: What the boundary between parts begins with.
-    ///   - report: Is told how much has been sent.
+    ///   - body: The body.
+    ///   - seed: The prefix of the boundary between parts.
+    ///   - report: Receives the progress of the upload.
     ///   - enter: As for ``send(_:_:entering:)``.
     /// - Returns: The response, with a status from 200 to 299.
-    /// - Throws: As ``send(_:_:entering:)`` does, and for a body that is too large or cannot be
+    /// - Throws: The errors of ``send(_:_:entering:)``; also if the body is too large or cannot be
     ///   read.
     func send(
         _ request: TransportRequest,
@@ -181,14 +183,15 @@ extension QueryRequest.Backend {
         var request = request
         request.headers.addHeaders(ifMissing: baseHeaders())
         request = try await authorizer.authorized(request)
-        // After the app has said its headers: they may be the next user's already.
+        // Checked after the app's closures have run: their header fields may be those of the next
+        // user.
         try call.authorizer.check()
         return try await exchange.send(request, report)
     }
 
-    /// Whether the backend has rejected a token for which there can be another.
+    /// Whether the backend has rejected a token that can be renewed.
     ///
-    /// Not if there was none to send, and not for a user who is gone.
+    /// Always `false` if there was no token to send, or if the user has left.
     private func isCuredByToken(_ problem: Problem) -> Bool {
         authorizer.renews && problem.status == 401 && problem.known?.response != nil
             && (try? call.authorizer.check()) != nil

@@ -1,15 +1,15 @@
 import SanguineModel
 import Synchronization
 
-/// Proves to the app's own backend who asks, with the closures of the configuration.
+/// Authenticates requests to the app's own backend with the closures of the configuration.
 ///
-/// Its token is how many renewals there were: the tokens themselves are the app's, and the client
-/// never sees them but in the request that goes out.
+/// Its token is the number of renewals. The actual tokens belong to the app, and the client sees
+/// them only in requests.
 ///
-/// Any number of requests that were rejected wait for one renewal. One that was under way when a
-/// renewal ended shares what has become of it; one that begins later causes the next.
+/// All requests that are rejected wait for one renewal. A request that was in flight when a renewal
+/// ended shares its result; a later one starts the next renewal.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over the app's code.
+/// Mutable state: `guarded`, by its mutex, which is never held over app code.
 final class BackendAuthorizer: TokenSource {
     private struct Flight {
         let outcome: OneShot<Int>
@@ -19,7 +19,7 @@ final class BackendAuthorizer: TokenSource {
 
     private struct Guarded {
         var renewals = 0
-        /// What has become of the last one.
+        /// The result of the last renewal.
         var last: Result<Int, SanguineError> = .success(0)
         var flight: Flight?
     }
@@ -30,7 +30,7 @@ final class BackendAuthorizer: TokenSource {
         case start(OneShot<Int>)
     }
 
-    /// Whether there is something that renews.
+    /// Whether tokens can be renewed.
     var renews: Bool { refresh != nil }
 
     private let guarded = Mutex(Guarded())
@@ -44,9 +44,9 @@ final class BackendAuthorizer: TokenSource {
         delay = configuration.delay
     }
 
-    /// The request with what proves who asks.
+    /// Adds the authentication to a request.
     ///
-    /// - Throws: What the app's closure threw; a 401 for what will not pass.
+    /// - Throws: The error of the app's closure; a 401 if it is permanent.
     func authorized(
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportRequest {
@@ -80,11 +80,11 @@ final class BackendAuthorizer: TokenSource {
         }
     }
 
-    /// The user is gone: a renewal that is under way is cancelled, and who waits for it is told.
+    /// Cancels a renewal in progress and fails its waiting callers, because the user has left.
     func end(_ reason: SanguineError) { land(.failure(reason)) }
 
-    // In tasks of their own: a caller who gives up disturbs nobody, and the app's closure may
-    // ignore its cancellation.
+    // Runs in separate tasks: a cancelled caller must not cancel the renewal of others, and the
+    // app's closure may ignore its cancellation.
     private func renew(
         _ refresh: @escaping @Sendable () async throws -> Void,
         _ outcome: OneShot<Int>
@@ -122,10 +122,9 @@ final class BackendAuthorizer: TokenSource {
         for task in flight?.tasks ?? [] { task.cancel() }
     }
 
-    /// What the failure of one of the closures is to whoever asked: if it will not pass, that
-    /// somebody must sign in.
+    /// Converts the error of one of the app's closures: a permanent failure requires a sign-in.
     ///
-    /// It is never what refuses an operation: that was not asked for yet.
+    /// It never refuses an operation, because the operation has not been sent yet.
     private static func failure(_ error: any Error, of closure: String) -> SanguineError {
         let failure = SanguineError(error)
         switch failure.errorClass {

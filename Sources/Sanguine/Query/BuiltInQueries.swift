@@ -1,12 +1,12 @@
 public import SanguineModel
 
-// Made once: a look-up of `.balance` should not build its key each time.
+// Created once, so that a look-up of `.balance` does not build its key each time.
 private enum BuiltIn {
     static let balance = ValueQuery<Balance>(
         sourced: "$balance",
         policy: .fresh(for: BalanceLimits.freshness).stored(.onDisk)
             .timeout(ClientLimits.balanceTimeout)
-            .retry(.never)  // The source tries again, within the time that all attempts share.
+            .retry(.never)  // The source retries within its own time.
             .refetched(on: [.foreground, .networkBack])
     )
 
@@ -24,17 +24,18 @@ private enum BuiltIn {
 }
 
 extension ValueQuery where Value == Balance {
-    /// What the user may spend: the server's balance and, on top of it, the calls in flight.
+    /// The amount that the user may spend: the server's balance with the calls in flight applied.
     ///
-    /// Fresh for 2 minutes; a fetch with all its attempts may take 8 seconds. Asked for again when
-    /// the app comes back after a while or the network does, and, if it is observed, as often as
-    /// ``SanguineClient/Configuration/balancePolling`` says.
+    /// Fresh for 2 minutes. A fetch with all its attempts may take 8 seconds. It is fetched again
+    /// when the app returns after a while or the network returns, and, while it is observed, as
+    /// often as ``SanguineClient/Configuration/balancePolling`` says.
     public static var balance: Self { BuiltIn.balance }
 
-    /// The balance, fresh for as long as it really stays the same: the same value as ``balance``,
-    /// asked for less often by who seldom spends.
+    /// The balance, fresh for as long as it usually stays the same: the same value as ``balance``,
+    /// fetched less often for users who seldom spend.
     ///
-    /// - Parameter bounds: How long it is fresh at least and at most. See <doc:Adaptive-Freshness>.
+    /// - Parameter bounds: The shortest and the longest time for which it is fresh. See
+    ///   <doc:Adaptive-Freshness>.
     /// - Returns: The query.
     public static func balance(adaptingWithin bounds: ClosedRange<Duration>) -> Self {
         Self(sourced: "$balance", policy: BuiltIn.balance.policy.adaptive(within: bounds))
@@ -42,16 +43,16 @@ extension ValueQuery where Value == Balance {
 }
 
 extension ValueQuery where Value == [Quota] {
-    /// The daily allowances and what is left of them: the server's word and, on top of it, what the
-    /// calls in flight take.
+    /// The daily quotas and their remaining amounts: the server's values with the calls in flight
+    /// applied.
     ///
-    /// Fresh for a minute, and stale when a quota's day is over: from that moment on nothing of the
-    /// new day is used, without a network, too, until the server says otherwise.
+    /// Fresh for a minute, and stale when a quota's day ends. From that moment, also without a
+    /// network, nothing of the new day counts as used until the server reports otherwise.
     public static var quotas: Self { BuiltIn.quotas }
 }
 
 extension ValueQuery where Value == Account {
-    /// What the server knows of the user.
+    /// The user's account at the server.
     ///
     /// Fresh for an hour.
     public static var account: Self { BuiltIn.account }

@@ -1,20 +1,19 @@
 import Foundation
 
-/// A query without the type of its values: what the cache knows of it.
+/// A query without the type of its values, as the cache uses it.
 ///
-/// Code that is generic over a type has to look up, at each step, what the type makes of others,
-/// which costs many times the step. So the cache deals in boxes, and the types are taken off and
-/// put on at its rim.
+/// Generic code looks up type metadata at each step, which costs many times the step itself. So the
+/// cache stores boxes, and types are erased and restored only at its interface.
 final class ErasedQuery: Sendable {
     let name: String
     let policy: Policy
     let key: QueryKey
     let base: URL?
-    /// Whether the value is made by a source of the client's own, see ``EntrySource``.
+    /// Whether the value is provided by a source of the client; see ``EntrySource``.
     let isSourced: Bool
-    /// Whether its flights are counted; not if they only bring about others, which are.
+    /// Whether its fetches are counted; `false` if they only start other fetches that are counted.
     let countsFlights: Bool
-    /// Whether a source has more of it than the entry, see ``Parts``.
+    /// Whether a source holds more of the value than the entry; see ``Parts``.
     let comesInParts: Bool
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
@@ -45,10 +44,10 @@ final class ErasedQuery: Sendable {
     /// The type of the values.
     var type: ObjectIdentifier { ObjectIdentifier(valueType) }
 
-    /// How the value is fetched.
+    /// The plan by which the value is fetched.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
 
-    /// The value that was stored as that JSON.
+    /// Decodes a stored value.
     func decode(_ json: Data) throws -> ValueBox {
         func decode<Value: CacheableValue>(_ type: Value.Type) throws -> ValueBox {
             .of(try StoredCoding.decode(type, from: json))
@@ -56,7 +55,7 @@ final class ErasedQuery: Sendable {
         return try decode(valueType)
     }
 
-    /// An entry for the values of the query.
+    /// Creates an entry for the values of the query.
     func entry(_ partition: Partition, metrics: NamedMetrics) -> Entry {
         func entry<Value: CacheableValue>(_: Value.Type) -> Entry {
             TypedEntry<Value>(self, partition, metrics: metrics)

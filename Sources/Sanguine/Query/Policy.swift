@@ -1,102 +1,103 @@
 import SanguineModel
 
-/// How a query's value is kept: data, not code, so that an app's storage can be printed as a table.
+/// The rules for a query's value, as data and not code, so that an app's storage can be printed as
+/// a table.
 ///
 /// ```swift
 /// let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).timeout(.seconds(8))
 /// ```
 public struct Policy: Hashable, Sendable {
-    /// For how long a value counts as true without asking again.
+    /// How long a value counts as current without another fetch.
     public enum Freshness: Hashable, Sendable {
-        /// For that long after it arrived.
+        /// For a duration after its arrival.
         case duration(Duration)
-        /// Not at all: every reader that can wait asks again.
+        /// Never: every reader that can wait fetches the value again.
         case never
         /// Until the process ends.
         ///
-        /// A user's value goes when the user changes; the device's and everybody's stay, and stay
-        /// fresh.
+        /// A user's value is removed when the user changes. Values of the device and of everyone
+        /// stay, and stay fresh.
         case session
-        /// Until the user's day ends, in the zone that the client keeps.
+        /// Until the user's day ends, in the client's time zone.
         case untilMidnight
-        /// For good, or until one of the policy's ``Policy/dependencies`` changes.
+        /// Forever, or until one of the policy's ``Policy/dependencies`` changes.
         case forever
     }
 
-    /// Where a value is kept.
+    /// The place where a value is stored.
     public enum Tier: String, Hashable, Sendable {
-        /// In memory: gone with the process.
+        /// In memory, until the process ends.
         case inMemory
-        /// In memory and on disk: there at the next launch.
+        /// In memory and on disk, also after the next launch.
         case onDisk
     }
 
-    /// Whose a value is.
+    /// The audience of a value: the users who may see it.
     public enum Audience: String, Hashable, Sendable {
-        /// The signed-in user's; removed when they sign out.
+        /// The signed-in user; the value is removed at sign-out.
         case user
-        /// The device's, whoever is signed in.
+        /// The device, for all of its users.
         case device
-        /// The same for everybody.
+        /// Everyone: the value is the same for all users.
         case everyone
     }
 
-    /// For how long a value counts as true.
+    /// How long a value is fresh.
     ///
-    /// A time stamp in the future counts as stale, whatever stands here.
+    /// A value with a timestamp in the future is always stale.
     public var freshness: Freshness
-    /// How long after its arrival a value may be shown at all, unless it is in use.
+    /// The time after its arrival for which a value may be shown, unless it is in use.
     ///
     /// Default: 30 days.
     public var keep: Duration
-    /// Where a value is kept.
+    /// The place where a value is stored.
     ///
     /// Default: in memory.
     public var tier: Tier
-    /// Whose a value is.
+    /// The audience of the value.
     ///
     /// Default: the user's.
     public var audience: Audience
-    /// How long one request may take.
+    /// The time limit of one request.
     ///
     /// Default: 30 seconds.
     public var timeout: Duration
-    /// When a failed request is tried again.
+    /// The schedule for retries of failed requests.
     ///
     /// Default: three attempts.
     public var retry: RetrySchedule
-    /// What goes first when requests wait.
+    /// The priority of requests that wait for a slot.
     ///
     /// Default: normal.
     public var priority: FetchPriority
-    /// Names under which values are invalidated together.
+    /// The tags of the value; a tag invalidates all values that have it.
     ///
     /// Default: none.
     public var tags: [String]
-    /// Names of what the value was made of; when one of them changes, it counts as stale.
+    /// The names of the value's dependencies; when one of them changes, the value becomes stale.
     ///
     /// Default: none.
     public var dependencies: [String]
-    /// What makes a value count as stale and, if somebody observes it, be fetched again.
+    /// The events that make a value stale; if it is observed, it is fetched again.
     ///
     /// Default: nothing.
     public var refetchEvents: RefetchEvents
-    /// How often an observed value is fetched again.
+    /// The interval at which an observed value is fetched again.
     ///
     /// Default: never.
     public var polling: Duration?
-    /// Between which bounds a value's freshness follows how often it really changes.
+    /// The bounds for a freshness that adapts to how often the value changes.
     ///
-    /// Default: none; ``freshness`` stands as it is.
+    /// Default: none; ``freshness`` applies.
     public var adaptive: ClosedRange<Duration>?
-    /// The version of the value's type: a stored value of another version is dropped.
+    /// The version of the value's type; a stored value of another version is dropped.
     ///
-    /// Default: 1. Raise it when a type changes its meaning and not its shape.
+    /// Default: 1. Increase it when the meaning of a type changes but its shape does not.
     public var version: Int
 
     /// Creates a policy.
     ///
-    /// Default: fresh for no time, in memory, the user's, 30 s, three attempts.
+    /// Default: never fresh, in memory, for the user, 30 s, three attempts.
     public init(
         freshness: Freshness = .never,
         tier: Tier = .inMemory,
@@ -117,74 +118,74 @@ public struct Policy: Hashable, Sendable {
         version = 1
     }
 
-    /// Fresh for that long after it arrived.
+    /// Fresh for a duration after its arrival.
     public static func fresh(for duration: Duration) -> Policy {
         Policy(freshness: .duration(duration))
     }
 
-    /// Shown at once and asked for again each time.
+    /// Shown at once and fetched again each time.
     public static let alwaysStale = Policy(freshness: .never)
 
-    /// Asked for once in a process; for each user, if it is theirs.
+    /// Fetched once in a process; for an audience of one user, once for each user.
     public static let session = Policy(freshness: .session)
 
-    /// Asked for once in a day of the user.
+    /// Fetched once in a day of the user.
     public static let untilMidnight = with(Policy(freshness: .untilMidnight)) {
         $0.refetchEvents = .midnight
     }
 
-    /// Asked for once.
+    /// Fetched once.
     public static let forever = Policy(freshness: .forever)
 
-    /// Asked for once, and again after one of the named things has changed; see
+    /// Fetched once, and again after one of the dependencies has changed; see
     /// ``SanguineClient/dependencyChanged(_:)``.
     public static func untilChanged(_ dependencies: String...) -> Policy {
         with(Policy(freshness: .forever)) { $0.dependencies = dependencies }
     }
 
-    /// The same policy with that tier.
+    /// Returns the policy with another tier.
     public func stored(_ tier: Tier) -> Policy { with { $0.tier = tier } }
 
-    /// The same policy, kept for that long.
+    /// Returns the policy with another time to keep values.
     public func kept(for duration: Duration) -> Policy { with { $0.keep = duration } }
 
-    /// The same policy for that audience.
+    /// Returns the policy with another audience.
     public func audience(_ audience: Audience) -> Policy { with { $0.audience = audience } }
 
-    /// The same policy with that much time for one request.
+    /// Returns the policy with another time limit of one request.
     public func timeout(_ timeout: Duration) -> Policy { with { $0.timeout = timeout } }
 
-    /// The same policy with those attempts.
+    /// Returns the policy with another retry schedule.
     public func retry(_ retry: RetrySchedule) -> Policy { with { $0.retry = retry } }
 
-    /// The same policy with that priority.
+    /// Returns the policy with another priority.
     public func priority(_ priority: FetchPriority) -> Policy { with { $0.priority = priority } }
 
-    /// The same policy with more tags.
+    /// Returns the policy with additional tags.
     public func tagged(_ tags: String...) -> Policy { with { $0.tags += tags } }
 
-    /// The same policy with more dependencies.
+    /// Returns the policy with additional dependencies.
     public func depends(on dependencies: String...) -> Policy {
         with { $0.dependencies += dependencies }
     }
 
-    /// The same policy, fetched again on those events too.
+    /// Returns the policy with additional refetch events.
     public func refetched(on events: RefetchEvents) -> Policy {
         with { $0.refetchEvents.formUnion(events) }
     }
 
-    /// The same policy, fetched again that often while it is observed.
+    /// Returns the policy with a polling interval, for values that are observed.
     public func polled(every interval: Duration) -> Policy { with { $0.polling = interval } }
 
-    /// The same policy with a freshness that follows how often the value changes.
+    /// Returns the policy with a freshness that adapts to how often the value changes.
     public func adaptive(within bounds: ClosedRange<Duration>) -> Policy {
         with { $0.adaptive = bounds }
     }
 
-    /// The same policy with that version of the value's type.
+    /// Returns the policy with another version of the value's type.
     public func version(_ version: Int) -> Policy { with { $0.version = version } }
 
-    /// When a value that arrived then may no longer be shown; at most a hundred years later.
+    /// Returns the time after which a value may no longer be shown, at most a hundred years later.
     func end(of asOf: Timestamp) -> Timestamp {
         asOf + min(max(.zero, keep), .hours(24 * 36_525))
     }
@@ -200,13 +201,13 @@ public struct Policy: Hashable, Sendable {
     }
 }
 
-/// What goes first when requests to one host wait for each other.
+/// The priority of requests that wait for the same host.
 public enum FetchPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
-    /// May be needed soon; nobody waits for it.
+    /// The value may be needed soon; no caller waits for it.
     case prefetch
-    /// Somebody waits for it.
+    /// A caller waits for the value.
     case normal
-    /// Somebody looks at its place on the screen.
+    /// The value is about to be visible on the screen.
     case visible
 
     /// Orders priorities from the lowest to the highest.
@@ -215,17 +216,17 @@ public enum FetchPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
     }
 }
 
-/// What may make a value count as stale.
+/// The events that can make a value stale.
 public struct RefetchEvents: OptionSet, Hashable, Sendable {
-    /// One bit for each event.
+    /// The bits of the set, one for each event.
     public let rawValue: Int
 
     /// Creates a set from its bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// The app came back after it was away for a while.
+    /// The app returned to the foreground after a while.
     public static let foreground = RefetchEvents(rawValue: 1)
-    /// The network is there again.
+    /// The network returned.
     public static let networkBack = RefetchEvents(rawValue: 2)
     /// The user's day ended.
     public static let midnight = RefetchEvents(rawValue: 4)

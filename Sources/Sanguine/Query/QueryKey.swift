@@ -1,15 +1,15 @@
 import Foundation
 
-/// A value that can stand in a query's key: equal values have equal encodings.
+/// A value that can be part of a query's key: equal values have equal encodings.
 ///
 /// Strings, numbers, dates, UUIDs, `Identifier`s, and enums and structs that conform.
 public typealias QueryParameter = Encodable & Hashable & Sendable
 
-/// What a query is known by, in memory and on disk: its name and its parameters as text.
+/// The key of a query, in memory and on disk: its name and its parameters as text.
 ///
-/// The text is normalized: to Swift `é` as one scalar equals `é` as two, SQLite compares bytes, and
-/// a query must be one in both. The hash is computed once, because `cached` looks a key up far more
-/// often than it is made.
+/// The text is normalized, because Swift treats `é` as one scalar and as two as equal, but SQLite
+/// compares bytes. The hash is computed once, because keys are looked up far more often than they
+/// are created.
 struct QueryKey: Hashable, Sendable {
     let text: String
     private let hash: Int
@@ -31,7 +31,7 @@ struct QueryKey: Hashable, Sendable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
-    // Names and texts are escaped, so that no two lists of parameters give one key.
+    // Names and texts are escaped, so that different parameters never produce the same key.
     private static func text(of parameter: any QueryParameter) -> String {
         switch parameter {
         case let text as String:
@@ -39,11 +39,12 @@ struct QueryKey: Hashable, Sendable {
         case let number as Int:
             return String(number)
         default:
-            // As on disk: two moments of one millisecond are two parameters.
+            // Encoded as on disk, so that two times within one millisecond are different
+            // parameters.
             if let data = try? StoredCoding.encode(parameter) {
                 return escaped(String(decoding: data, as: UTF8.self))
             }
-            // What cannot be encoded still has a description.
+            // A parameter that cannot be encoded is described.
             return "?" + escaped(String(reflecting: parameter))
         }
     }
@@ -57,7 +58,7 @@ struct QueryKey: Hashable, Sendable {
 }
 
 extension String {
-    /// The text in Unicode's normalization form C: equal texts have the same bytes.
+    /// The text in Unicode normalization form C, in which equal texts have the same bytes.
     var normalized: String {
         utf8.allSatisfy { $0 < 0x80 } ? self : precomposedStringWithCanonicalMapping
     }

@@ -1,10 +1,11 @@
 public import Foundation
 
-/// Questions whose body is not the JSON of a value.
+/// Requests with bodies that are not the JSON of a value.
 extension QueryRequest {
-    /// Asks by `POST` with bytes, a file, or a form, and decodes the JSON of the answer.
+    /// Posts bytes, a file, or a form and decodes the JSON response.
     ///
-    /// It must change nothing: reads are repeated. What changes something is a ``RequestMutation``.
+    /// The request must not change anything, because reads are repeated. Use a ``RequestMutation``
+    /// for changes.
     ///
     /// - Parameters:
     ///   - path: A path below the query's base address, or a URL.
@@ -33,7 +34,7 @@ extension QueryRequest {
         return try backend.decode(type, from: response, to: request, with: decoder)
     }
 
-    /// Sends bytes, a file, or a form by any method and returns the response, undecoded.
+    /// Sends bytes, a file, or a form with any method and returns the response, undecoded.
     ///
     /// - Parameters:
     ///   - path: A path below the query's base address, or a URL.

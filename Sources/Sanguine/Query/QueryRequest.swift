@@ -1,10 +1,11 @@
 public import Foundation
 
-/// What a query's closure fetches with: the backend's address, the user's token, the time allowed.
+/// The context in which a query's closure fetches: the backend's address, the user's token, and the
+/// time limit.
 ///
 /// Requests to the Sanguine server carry the user's token; requests to any other host never do.
 public struct QueryRequest: Sendable {
-    /// How long one request may take; from the policy.
+    /// The time limit of one request, from the policy.
     public let timeout: Duration
 
     let base: URL?
@@ -14,7 +15,7 @@ public struct QueryRequest: Sendable {
     var backend: Backend { attempts.backend }
     var priority: RequestPriority { flight.priority }
 
-    /// Gets a path and decodes the JSON of the answer.
+    /// Gets a path and decodes the JSON response.
     ///
     /// - Parameters:
     ///   - path: A path below the query's base address, or a URL.
@@ -37,9 +38,11 @@ public struct QueryRequest: Sendable {
         return try backend.decode(type, from: response, to: request, with: decoder)
     }
 
-    /// Asks by `POST` and decodes the JSON of the answer: for GraphQL, or a search with a body.
+    /// Posts to a path and decodes the JSON response, for example for GraphQL or a search with a
+    /// body.
     ///
-    /// It must change nothing: reads are repeated. What changes something is a ``RequestMutation``.
+    /// The request must not change anything, because reads are repeated. Use a ``RequestMutation``
+    /// for changes.
     ///
     /// - Parameters:
     ///   - path: A path below the query's base address, or a URL.
@@ -69,8 +72,8 @@ public struct QueryRequest: Sendable {
 
     /// Sends a request and returns the response, undecoded.
     ///
-    /// It waits for a lane to its host first, behind those that matter more; see
-    /// ``FetchPriority``. The time allowed begins when it goes out.
+    /// The request first waits for a slot of its host, behind requests of a higher priority; see
+    /// ``FetchPriority``. The time limit starts when the request is sent.
     ///
     /// - Parameters:
     ///   - path: A path below the query's base address, or a URL.
@@ -92,7 +95,7 @@ public struct QueryRequest: Sendable {
         try await send(request(method, path, query, headers, json: json))
     }
 
-    /// A request without a body, or with one in JSON.
+    /// Creates a request without a body or with a JSON body.
     func request(
         _ method: String,
         _ path: String,
@@ -119,7 +122,7 @@ public struct QueryRequest: Sendable {
         }
     }
 
-    /// Waits for a lane to the request's host.
+    /// Waits for a slot of the request's host.
     func enter(
         _ request: TransportRequest
     ) async throws(SanguineError) -> RequestQueue.Ticket? {

@@ -2,22 +2,22 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// What is fetched, and how.
+/// The plan of a fetch: its policy and where to send it.
 struct FetchPlan: Sendable {
     /// The name of the query, for metrics and the log.
     var name: String
     var policy: Policy
-    /// The backend's address, if not the client's.
+    /// The backend's address, if it is not the client's.
     var base: URL?
-    /// Where retries are counted.
+    /// The metrics that count retries.
     var metrics: NamedMetrics?
-    /// Counts the attempts of this fetch.
+    /// The number of attempts of this fetch.
     var attempts: AttemptCount?
     /// The number of the entry's fetch; 0 if it is not the fetch of an entry.
     var flight: UInt64 = 0
 }
 
-/// How often a fetch was tried, read after it has ended.
+/// The number of attempts of a fetch, read after it has ended.
 final class AttemptCount: Sendable {
     private let count = Atomic(1)
 
@@ -26,7 +26,7 @@ final class AttemptCount: Sendable {
     func add() { count.add(1, ordering: .relaxed) }
 }
 
-/// What the attempts of one fetch have failed with, read when its time has run out.
+/// The last error of a fetch's attempts, read when its time has run out.
 private final class FailureNote: Sendable {
     // The only mutable state, guarded by the mutex.
     private let last = Mutex<SanguineError?>(nil)
@@ -38,24 +38,24 @@ private final class FailureNote: Sendable {
     }
 }
 
-/// One fetch of a query with all its attempts: retries what may succeed, and ends in time.
+/// Performs a fetch with all its attempts: retries errors that may pass, within a time limit.
 struct ReadAttempts: Sendable {
     let backend: QueryRequest.Backend
     let delay: any Clock<Duration>
     let random: RandomSource
-    /// The schedule that is kept instead of a query's own.
+    /// Returns the schedule that replaces a query's own.
     let schedule: @Sendable (RetrySchedule) -> RetrySchedule
-    /// Why nothing is fetched at all.
+    /// The error with which every fetch fails; `nil` if fetches are allowed.
     var refusal: SanguineError?
 
-    /// Fetches until there is a value, an error that no attempt would cure, or 60 s have gone.
+    /// Fetches until there is a value or an error that no retry can cure, for at most 60 s.
     ///
     /// - Parameters:
-    ///   - plan: What is fetched, and how.
-    ///   - priority: How much it matters; may be raised meanwhile. Default: the policy's.
-    ///   - body: Fetches once.
-    /// - Returns: The value, or the last attempt's error; if it was the time that ended,
-    ///   ``SanguineError/timedOut(after:)`` with the error of the last attempt that had failed.
+    ///   - plan: The plan of the fetch.
+    ///   - priority: The priority, which may be raised meanwhile. Default: the policy's.
+    ///   - body: Performs one attempt.
+    /// - Returns: The value or the error of the last attempt; if the time ran out,
+    ///   ``SanguineError/timedOut(after:)`` with the error of the last failed attempt.
     func fetch<Value: Sendable>(
         _ plan: FetchPlan,
         priority: RequestPriority? = nil,
@@ -69,7 +69,7 @@ struct ReadAttempts: Sendable {
         }
     }
 
-    /// What one fetch asks with.
+    /// Creates the request that is passed to the query's closure.
     func request(_ plan: FetchPlan, _ priority: RequestPriority?) -> QueryRequest {
         QueryRequest(
             timeout: plan.policy.timeout,
@@ -98,7 +98,7 @@ struct ReadAttempts: Sendable {
         }
         while true {
             let outcome = await once(request, body)
-            // Its requests were another fetch's, which has counted and repeated them.
+            // The fetch was part of another one, which has counted and retried its requests.
             guard !request.flight.isSettled else { return outcome }
             let host = request.flight.host
             if failures == 0 { backend.retries.requested(host) }
@@ -112,7 +112,7 @@ struct ReadAttempts: Sendable {
             else { return .failure(failure) }
             plan.attempts?.add()
             plan.metrics?.flightRetried(afterAttempt: failures, failedWith: failure)
-            // Sleeping fails only when the last one who wanted the value has gone.
+            // Sleeping fails only when the last caller has been cancelled.
             guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
         }
     }
@@ -128,8 +128,8 @@ struct ReadAttempts: Sendable {
         }
     }
 
-    // The work runs in a task of its own, and not in a group, which would wait for it: an app's
-    // closure may ignore its cancellation, and the time-out holds all the same.
+    // Runs in a separate task and not in a group, which would wait for it: the app's closure may
+    // ignore its cancellation, and the time limit must hold nevertheless.
     private func withDeadline<Value: Sendable>(
         _ limit: Duration,
         _ failures: FailureNote,
@@ -154,10 +154,10 @@ struct ReadAttempts: Sendable {
 }
 
 extension SanguineError {
-    /// The client's form of whatever a closure of the app's threw.
+    /// Converts any error that a closure of the app threw.
     ///
-    /// An error of the network is one, whoever met it. One that says that something was cancelled
-    /// is an interruption: whoever asked goes on.
+    /// Network errors are recognized, whichever code threw them. An error that reports a
+    /// cancellation becomes an interruption, because the caller has not cancelled.
     init(_ error: any Error) {
         switch error {
         case let error as SanguineError: self = error
@@ -175,7 +175,7 @@ extension SanguineError {
 }
 
 extension ReadAttempts {
-    /// The attempts of reads through that backend.
+    /// Creates the attempts for reads from a backend.
     init(_ backend: QueryRequest.Backend, _ configuration: SanguineClient.Configuration) {
         self.init(
             backend: backend,

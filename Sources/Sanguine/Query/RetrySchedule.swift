@@ -1,24 +1,24 @@
 import SanguineModel
 
-/// When a failed read is tried again.
+/// The schedule of retries for a failed read.
 ///
-/// The wait after the n-th failure is `base × 2^(n−1)`, at most `cap`, then up to a quarter longer
-/// or shorter by chance, so that clients that failed together do not come back together. A server
-/// that says `Retry-After` is heeded: no try comes sooner, and chance makes the wait longer only.
-/// If it asks for more than `cap`, there is no further try, and the error, which carries the time,
-/// goes to the caller at once.
+/// The wait after the n-th failure is `base × 2^(n−1)`, at most `cap`, and then randomly up to a
+/// quarter longer or shorter, so that clients that failed together do not retry together. A
+/// server's `Retry-After` is respected: no retry comes sooner, and randomness only makes the wait
+/// longer. If it is more than `cap`, there is no retry, and the caller gets the error, which
+/// contains the time, at once.
 public struct RetrySchedule: Hashable, Sendable {
-    /// How often at most, the first time included.
+    /// The largest number of attempts, including the first.
     public var attempts: Int
     /// The wait after the first failure.
     ///
     /// Default: 1 second.
     public var base: Duration
-    /// The longest wait before chance is added.
+    /// The longest wait before randomness is added.
     ///
     /// Default: 30 seconds.
     public var cap: Duration
-    /// By what part of itself a wait may be longer or shorter.
+    /// The fraction by which a wait may randomly be longer or shorter.
     ///
     /// Default: a quarter.
     public var jitter: Double
@@ -42,13 +42,13 @@ public struct RetrySchedule: Hashable, Sendable {
     /// One attempt.
     public static let never = RetrySchedule(attempts: 1)
 
-    /// The wait before the next attempt.
+    /// Returns the wait before the next attempt.
     ///
     /// - Parameters:
-    ///   - failures: How many attempts have failed, 1 and more.
-    ///   - error: What the last one failed with.
-    ///   - random: Where chance comes from.
-    /// - Returns: The wait, or `nil` if the error goes to the caller.
+    ///   - failures: The number of failed attempts, at least 1.
+    ///   - error: The error of the last attempt.
+    ///   - random: The source of randomness.
+    /// - Returns: The wait, or `nil` if there is no further attempt.
     public func delay(
         afterFailures failures: Int,
         of error: SanguineError,
@@ -61,24 +61,25 @@ public struct RetrySchedule: Hashable, Sendable {
         return wanted > .zero ? max(later(wanted, using: &random), backoff) : backoff
     }
 
-    /// A time that a server has named, longer by chance: it has told many clients the same.
+    /// Makes the wait that a server has named randomly longer, because many clients got the same
+    /// one.
     func later(_ wanted: Duration, using random: inout some RandomNumberGenerator) -> Duration {
         wanted * (1 + Double.random(in: 0...jitter, using: &random))
     }
 
-    /// The wait after so many failures, whatever they were and however many may follow.
+    /// Returns the wait after a number of failures, whatever the errors and the attempts left.
     func backoff(
         afterFailures failures: Int,
         using random: inout some RandomNumberGenerator
     ) -> Duration {
-        // 2^20 s is past any cap; the exponent is bounded so that nothing overflows.
+        // 2^20 s exceeds any cap; the exponent is bounded to prevent overflow.
         let backoff = min(cap, base * (1 << min(max(0, failures - 1), 20)))
         return backoff * (1 + Double.random(in: -jitter...jitter, using: &random))
     }
 }
 
 extension SanguineError {
-    /// How long the server, or the app's own error, asked to wait; `nil` if it did not.
+    /// The wait that the server or the app's own error asked for; `nil` if there is none.
     public var retryAfter: Duration? {
         switch self {
         case .problem(let problem): problem.retryAfter.map { .seconds($0) }

@@ -1,85 +1,87 @@
 extension SanguineClient {
-    /// What is known of a query, at once and whatever its age; `nil` if it never had a value.
+    /// Returns the cached value of a query at once, whatever its age; `nil` if there is none.
     ///
-    /// It waits for no network. Only the first look-up of a value kept on disk reads one row; that
-    /// waits for a write of the client's store that is under way, which is one sync of the disk,
-    /// and if another process writes to the folder at most 5 seconds, after which it gives `nil`.
+    /// This never waits for the network. Only the first look-up of a value that is stored on disk
+    /// reads a row. The read waits for a write to the client's store that is in progress, which
+    /// takes one sync of the disk. If another process writes to the folder, it waits for at most 5
+    /// seconds and then returns `nil`.
     public func cached<Value>(_ query: ValueQuery<Value>) -> Value? {
         queries.cached(query)
     }
 
-    /// What is known of a query, with its age and the state of the network, at once.
+    /// Returns the cached value of a query, with its age and the state of its fetch, at once.
     public func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         queries.snapshot(of: query)
     }
 
-    /// The value, fetched first unless it is fresh by the query's policy.
+    /// Returns the value of a query; fetches it first unless it is fresh by the query's policy.
     ///
-    /// Any number of simultaneous callers cause one fetch. A caller whose task is cancelled
-    /// disturbs no other; when the last one is, the fetch is cancelled.
+    /// Simultaneous callers share one fetch. A cancelled caller does not disturb the others; when
+    /// the last one is cancelled, the fetch is cancelled too.
     ///
-    /// - Throws: ``SanguineError``. An error reaches all who wait, and is not kept: the next caller
-    ///   causes a new fetch. What was cached stays; see ``cached(_:)->Value?``.
+    /// - Throws: ``SanguineError``. All waiting callers get the error, which is not stored: the
+    ///   next caller starts a new fetch. A cached value stays; see ``cached(_:)->Value?``.
     public func value<Value>(of query: ValueQuery<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query)
     }
 
-    /// What is known of a query at once, then every change of it.
+    /// The state of a query: the current one at once, then one element for each change.
     ///
-    /// A value that is not fresh is shown and asked for again. A reader who is slow gets the newest
-    /// state and not those in between. The sequence ends when the client is closed.
+    /// A value that is not fresh is shown and fetched again. A slow consumer gets the newest state
+    /// but not those in between. The sequence ends when the client is closed.
     public func updates<Value>(of query: ValueQuery<Value>) -> AsyncStream<ValueSnapshot<Value>> {
         queries.updates(of: query)
     }
 
-    /// Fetches the value although it may be fresh; joins a fetch that is under way.
+    /// Fetches the value even if it is fresh; joins a fetch that is in progress.
     ///
-    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
+    /// - Throws: The errors of ``value(of:)-(ValueQuery<Value>)``.
     @discardableResult
     public func refresh<Value>(_ query: ValueQuery<Value>) async throws(SanguineError) -> Value {
         try await queries.value(of: query, refreshing: true)
     }
 
-    /// Makes the value count as stale.
+    /// Marks the value as stale.
     ///
-    /// It stays to be shown; who observes it gets a new one.
+    /// The value is still shown, and fetched again if it is observed.
     ///
-    /// A fetch that is under way may be from before the change: readers who ask from now on are not
-    /// served by it.
+    /// A fetch in progress may have read the state before the change, so it does not serve later
+    /// readers.
     public func invalidate<Value>(_ query: ValueQuery<Value>) {
         queries.invalidate(query)
     }
 
-    /// Makes every value stale whose query has the name and begins with the parameters.
+    /// Marks all values as stale whose query has the name and whose parameters begin with these.
     ///
     /// ```swift
     /// client.invalidate(all: "comments", post.id)  // on every page, in every order
     /// ```
     ///
-    /// It costs the same for one value and for ten thousand. What is observed is fetched again at
-    /// once, what is not when it is next asked for; on disk too.
+    /// The cost does not depend on the number of values. Observed values are fetched again at once,
+    /// others at their next read. Values on disk become stale as well.
     public func invalidate(all name: String, _ parameters: any QueryParameter...) {
         queries.invalidate(.prefix(QueryKey(name: name, parameters: parameters).text))
     }
 
-    /// Makes every value stale whose policy has the tag.
+    /// Marks all values as stale whose policy has the tag.
     public func invalidate(tag: String) { queries.invalidate(.tag(tag)) }
 
-    /// Makes every value stale whose policy depends on the thing, which has just changed.
+    /// Marks all values as stale whose policy has the dependency, which has just changed.
     public func dependencyChanged(_ name: String) { queries.invalidate(.dependency(name)) }
 
-    /// Makes every value stale.
+    /// Marks all values as stale.
     public func invalidateAll() {
         queries.invalidate(.everything)
     }
 
-    /// Puts a value into the cache as if it had just been fetched: one that another answer brought.
+    /// Stores a value as if it had just been fetched, for example one from another response.
     ///
-    /// It is visible when this returns, and a fetch that is under way does not overwrite it. The
-    /// balance and the quotas cannot be set: they follow the server and the calls in flight.
+    /// The value is visible when this method returns, and a fetch in progress does not overwrite
+    /// it. The balance and the quotas cannot be set, because they follow the server and the calls
+    /// in flight.
     ///
-    /// - Returns: Whether it was taken: not for a value that the client derives, and not after
-    ///   ``close()``.
+    /// - Returns: Whether the value was stored; `false` for a value that the client derives, and
+    ///   after ``close()``.
     @discardableResult
     public func set<Value>(_ value: Value, for query: ValueQuery<Value>) -> Bool {
         guard !query.erased.isSourced else { return false }
@@ -88,26 +90,26 @@ extension SanguineClient {
 
     /// Changes the cached value in place; does nothing if there is none.
     ///
-    /// It stays as old as it was. A fetch that is under way does not overwrite the change; if the
-    /// value was stale, it is fetched once more.
+    /// The value keeps its age. A fetch in progress does not overwrite the change; if the value was
+    /// stale, it is fetched once more.
     ///
-    /// What is changed is the value that the backend gave: the effects of mutations that are not
-    /// settled are no part of what the body is given, and are shown over what it makes.
+    /// The closure changes the value from the backend, without the effects of mutations that are
+    /// not settled. Those effects are then applied to the result.
     ///
-    /// Of two simultaneous changes each sees the other's or is seen by it; the body may be called
-    /// again for that.
+    /// Simultaneous changes are applied one after the other; the closure may be called again for
+    /// that.
     ///
-    /// - Returns: What is shown then: the new value with those effects. `nil` if there was none.
+    /// - Returns: The visible value: the new value with the effects; `nil` if there was none.
     @discardableResult
     public func update<Value>(_ query: ValueQuery<Value>, _ body: (inout Value) -> Void) -> Value? {
         guard !query.erased.isSourced else { return nil }
         return queries.update(query, body)
     }
 
-    // Deprecated, and not unavailable: the compiler silently prefers the generic methods to
+    // Deprecated and not unavailable, because the compiler silently prefers the generic methods to
     // unavailable ones.
 
-    /// Not for the balance: see the message.
+    /// Not available for the balance; see the message.
     @available(
         *,
         deprecated,
@@ -116,7 +118,7 @@ extension SanguineClient {
     @discardableResult
     public func set(_ value: Balance, for query: ValueQuery<Balance>) -> Bool { false }
 
-    /// Not for the quotas: see the message.
+    /// Not available for the quotas; see the message.
     @available(
         *,
         deprecated,
@@ -125,7 +127,7 @@ extension SanguineClient {
     @discardableResult
     public func set(_ value: [Quota], for query: ValueQuery<[Quota]>) -> Bool { false }
 
-    /// Not for the balance: see the message.
+    /// Not available for the balance; see the message.
     @available(
         *,
         deprecated,
@@ -137,7 +139,7 @@ extension SanguineClient {
         _ body: (inout Balance) -> Void
     ) -> Balance? { nil }
 
-    /// Not for the quotas: see the message.
+    /// Not available for the quotas; see the message.
     @available(
         *,
         deprecated,
@@ -149,28 +151,30 @@ extension SanguineClient {
         _ body: (inout [Quota]) -> Void
     ) -> [Quota]? { nil }
 
-    /// The query as an observable object for a view; the same one for all views of the query.
+    /// The query as an observable object for a view.
+    ///
+    /// All views of the query share it.
     @MainActor
     public func model<Value>(_ query: ValueQuery<Value>) -> ValueModel<Value> {
         device.models.model(query.key) { ValueModel(query, on: device) }
     }
 
-    /// Calls a closure with the present state and after every change, until the result is released.
+    /// Calls a closure with the current state and after each change, until the token is released.
     ///
     /// ```swift
     /// let following = client.observe(.balance) { state in badge.show(state.value?.available) }
     /// ```
     ///
-    /// For what is neither a view nor a task: a thousand observers cost a thousand calls, and no
-    /// task has to wake. Calls come in the order of the changes, one at a time, under no lock, on
-    /// the thread that made the change; so the closure returns at once, and may read and write
-    /// through the client. A value that is not fresh is asked for, as it is with
+    /// Use this outside of views and tasks: a thousand observers cost a thousand calls, and no task
+    /// has to wake. Calls are made in the order of the changes, one at a time, without a lock, on
+    /// the thread that made the change. The closure must return quickly, and may read and write
+    /// through the client. A value that is not fresh is fetched, as with
     /// ``updates(of:)->AsyncStream<ValueSnapshot<Value>>``.
     ///
     /// - Parameters:
-    ///   - query: What to observe.
-    ///   - tell: What to call.
-    /// - Returns: What keeps the observation alive.
+    ///   - query: The query to observe.
+    ///   - tell: The closure to call.
+    /// - Returns: A token that keeps the observation alive.
     public func observe<Value>(
         _ query: ValueQuery<Value>,
         _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void
@@ -180,8 +184,7 @@ extension SanguineClient {
 }
 
 extension QueryCache {
-    /// Calls the closure with the present state and after every change, until the result is
-    /// released.
+    /// Calls a closure with the current state and after each change, until the token is released.
     func follow<Value>(
         _ query: ValueQuery<Value>,
         _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void

@@ -1,16 +1,16 @@
 import Foundation
 import SanguineModel
 
-/// Calls of the Sanguine server in the name of one user, or of whoever is there.
+/// Sends requests to the Sanguine server in the name of one user, or of the current one.
 ///
 /// ```swift
 /// let answer = try await call.get("/v1/quotas", as: Items<Quota>.self)
 /// ```
 struct ServerCall: Sendable {
-    /// A decoded answer.
+    /// A decoded response.
     struct Answer<Value: Sendable>: Sendable {
         var value: Value
-        /// `Sanguine-Head`: the number in the account's feed at which the change is contained.
+        /// `Sanguine-Head`: the number in the account's feed that contains the change.
         var head: Int64?
         /// `Sanguine-Epoch`: the epoch of the number.
         var epoch: Epoch?
@@ -21,17 +21,17 @@ struct ServerCall: Sendable {
     let exchange: Exchange
     let authorizer: any Authorizer
 
-    /// Sends an authorised request; once more with a new token if the first was not accepted.
+    /// Sends an authorized request, and once more with a new token if the first was rejected.
     ///
-    /// The request goes out only while the user is there.
+    /// The request is sent only while its user is current.
     ///
     /// - Parameters:
-    ///   - request: What to send; to the server's own address.
-    ///   - limit: The time that is left for all sendings together. Default: each has the request's
-    ///     own.
+    ///   - request: The request, with the server's own address.
+    ///   - limit: The time left for all attempts together. Default: each attempt has the request's
+    ///     own time limit.
     ///   - report: Receives the progress of the upload. Default: `nil`.
     /// - Returns: The response, with a status from 200 to 299.
-    /// - Throws: ``SanguineError/userChanged`` if the user is gone before it goes out.
+    /// - Throws: ``SanguineError/userChanged`` if the user leaves before the request is sent.
     func send(
         _ request: TransportRequest,
         within limit: TimeLimit? = nil,
@@ -46,11 +46,11 @@ struct ServerCall: Sendable {
         }
     }
 
-    /// Opens an authorised stream; once more with a new token if the first was not accepted.
+    /// Opens an authorized stream, and once more with a new token if the first was rejected.
     ///
-    /// - Returns: A stream whose status is from 200 to 299.
-    /// - Throws: As ``send(_:within:_:)`` does; ``SanguineError/notConfigured(_:)`` if the
-    ///   transport has no streams.
+    /// - Returns: A stream with a status from 200 to 299.
+    /// - Throws: The errors of ``send(_:within:_:)``; ``SanguineError/notConfigured(_:)`` if the
+    ///   transport does not support streams.
     func stream(
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportStream {
@@ -63,7 +63,7 @@ struct ServerCall: Sendable {
         }
     }
 
-    /// A `GET` below the server's address.
+    /// Sends a `GET` request to a path below the server's address.
     func get<Value: Decodable & Sendable>(
         _ path: String,
         query: [URLQueryItem] = [],
@@ -74,17 +74,17 @@ struct ServerCall: Sendable {
         try await call("GET", path, query: query, within: limit, as: type, decode: decode)
     }
 
-    /// How an answer is decoded.
+    /// A function that decodes a response.
     typealias Decoding<Value> = (TransportResponse) throws(SanguineError) -> Value
 
-    /// Decodes an answer that holds no records.
+    /// Decodes a response that contains no records.
     static func decoded<Value: Decodable>(
         _ response: TransportResponse
     ) throws(SanguineError) -> Value {
         try WireCoding.decode(Value.self, from: response)
     }
 
-    /// A call with a JSON body, or none, and a JSON answer.
+    /// Sends a request with or without a JSON body and decodes the JSON response.
     func call<Value: Decodable & Sendable>(
         _ method: String,
         _ path: String,

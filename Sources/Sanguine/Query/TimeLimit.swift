@@ -1,4 +1,4 @@
-/// A time that several attempts share, counted from its creation.
+/// A time limit that several attempts share, counted from its creation.
 struct TimeLimit: Sendable {
     private let limit: Duration
     private let passed: Stopwatch
@@ -8,6 +8,6 @@ struct TimeLimit: Sendable {
         passed = Stopwatch(clock)
     }
 
-    /// How much of it is left; never negative.
+    /// The time left; never negative.
     var left: Duration { max(.zero, limit - passed.elapsed) }
 }

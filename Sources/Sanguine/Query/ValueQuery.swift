@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A question that can be asked again: its name, how its answer is kept, and how it is fetched.
+/// A value that can be fetched: its name, its policy, and the closure that fetches it.
 ///
 /// ```swift
 /// extension ValueQuery where Value == Profile {
@@ -14,20 +14,20 @@ public import Foundation
 /// let profile = try await client.value(of: .profile("42"))
 /// ```
 ///
-/// Two queries with the same name and parameters are the same query: one value, one fetch at a
-/// time. So everything that the closure's request depends on belongs into the parameters.
+/// Queries with the same name and parameters are the same query: they share one value and one fetch
+/// at a time. So the parameters must include everything that the closure's request depends on.
 public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
     /// Fetches the value once.
     ///
-    /// Attempts, waits and cancellation are the client's business.
+    /// The client handles retries, waits and cancellation.
     public typealias Fetch = @Sendable (QueryRequest) async throws -> Value
 
-    /// What the cache knows of it.
+    /// The query without its value type.
     let erased: ErasedQuery
 
-    /// What the query is called; unique among the queries of an app.
+    /// The name of the query, unique among the queries of an app.
     public var name: String { erased.name }
-    /// How the value is kept.
+    /// The policy of the value.
     public var policy: Policy { erased.policy }
 
     var key: QueryKey { erased.key }
@@ -35,10 +35,11 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
     /// Declares a query.
     ///
     /// - Parameters:
-    ///   - name: Unique among the queries of an app.
-    ///   - parameters: What the answer depends on.
-    ///   - policy: How the value is kept. Default: in memory, asked for again each time.
-    ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
+    ///   - name: The name, unique among the queries of an app.
+    ///   - parameters: Everything that the response depends on.
+    ///   - policy: The policy of the value. Default: in memory, fetched again each time.
+    ///   - base: The backend's address. Default: the client's `baseURL`, or its `server` if there
+    ///     is none.
     ///   - fetch: Fetches the value once.
     public init(
         _ name: String,
@@ -51,7 +52,7 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
         self.init(name, key: key, policy: policy, base: base, fetch: fetch)
     }
 
-    /// A query whose value a source of the client's own brings.
+    /// Creates a query whose value is provided by a source of the client.
     init(sourced name: String, policy: Policy) {
         let key = QueryKey(name: name, parameters: [])
         self.init(name, key: key, policy: policy, base: nil, isSourced: true) { _ in
@@ -81,9 +82,9 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
         ) { .of(try await fetch($0)) }
     }
 
-    /// The value in the cache's answer.
+    /// Returns the value of an entry's answer.
     func value(in answer: Entry.Answer) throws(SanguineError) -> Value {
-        // A query whose values are of another type was refused before.
+        // A query with values of another type was refused earlier.
         guard let value = try answer.get().value(as: Value.self) else {
             throw .conflictingQuery(name: name)
         }

@@ -1,19 +1,21 @@
 public import SanguineModel
 
-/// What is known of a query at one moment: one snapshot, so that its parts agree with each other.
+/// The state of a query at one moment.
+///
+/// Its parts are consistent with each other.
 public struct ValueSnapshot<Value: Codable & Sendable & Equatable>: Sendable, Equatable {
-    /// The value, fresh or not; `nil` if there never was one.
+    /// The value, fresh or stale; `nil` if there never was one.
     public var value: Value?
-    /// When the value arrived from its source; `nil` without a value.
+    /// The time at which the value arrived from its source; `nil` without a value.
     public var asOf: Timestamp?
-    /// Whether a fetch is under way.
+    /// Whether a fetch is in progress.
     public var isFetching: Bool
-    /// Why the last fetch failed; `nil` after one that succeeded.
+    /// The error of the last fetch; `nil` if it succeeded.
     public var error: SanguineError?
 
-    /// Creates a state.
+    /// Creates a snapshot.
     ///
-    /// Default: nothing known, nothing under way.
+    /// By default, there is no value and no fetch.
     public init(
         value: Value? = nil,
         asOf: Timestamp? = nil,
@@ -26,9 +28,9 @@ public struct ValueSnapshot<Value: Codable & Sendable & Equatable>: Sendable, Eq
         self.error = error
     }
 
-    /// How old the value is, or `nil` without one.
+    /// Returns the age of the value; `nil` without one.
     ///
-    /// Never negative: clocks are set back at times.
+    /// It is never negative, because clocks may be set back.
     public func age(at now: Timestamp) -> Duration? {
         asOf.map { max(.zero, now - $0) }
     }
