@@ -1,37 +1,37 @@
 import SanguineModel
 
-/// What a list can be asked to load.
+/// The loads that a list supports.
 enum ListLoad: Hashable, Sendable {
     /// The list from its beginning.
     case refresh
-    /// The page before the first one that is held.
+    /// The page before the first held one.
     case previous
-    /// A page that was seen before the last refresh and is shown now.
+    /// A visible page that was loaded before the last refresh.
     case review
-    /// The page after the last one that is held.
+    /// The page after the last held one.
     case next
 }
 
-/// One request for a page, for the shell to send.
+/// A request for one page, to be sent by the shell.
 struct ListRequest: PartRequest, Hashable {
     /// Its number: what brings the answer back, and what a cancellation names.
     var number: UInt64
     var load: ListLoad
     /// The cursor to pass; `nil` for the list's beginning.
     var cursor: String?
-    /// How many rows to ask for.
+    /// The number of rows to request.
     var limit: Int
     var priority: FetchPriority
 }
 
-/// The pages that one load has brought so far, in sequence and without a gap.
+/// The consecutive pages that one load has fetched so far.
 struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
     private(set) var rows: [Item] = []
     private(set) var ids: Set<Item.ID> = []
     private(set) var runs: [PageRun] = []
-    /// The cursor that the chain follows.
+    /// The cursor before the chain.
     let start: String?
-    /// The cursor that follows the chain; `nil` if the list ends there.
+    /// The cursor after the chain; `nil` if the list ends there.
     private(set) var next: String?
     private(set) var requests = 0
 
@@ -40,7 +40,7 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
         next = start
     }
 
-    /// Leaves rows out that stand elsewhere, in a newer version.
+    /// Removes rows that are held elsewhere in a newer version.
     mutating func leaveOut(_ newer: Set<Item.ID>) {
         guard !ids.isDisjoint(with: newer) else { return }
         var list = PageList<Item>(rows: rows, runs: runs)
@@ -49,14 +49,14 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
         ids.subtract(newer)
     }
 
-    /// Takes over the answer to the request for ``next``.
+    /// Appends the response to the request for ``next``.
     mutating func append(_ page: ListPage<Item>, round: UInt64) {
         let cursor = next
         requests += 1
-        // Twice in one answer is a fault of the backend.
+        // An id that occurs twice in one response is an error of the backend.
         var seen: Set<Item.ID> = []
         let fresh = page.items.filter { seen.insert($0.id).inserted }
-        // Twice in two answers is a row that moved down between them: the newer one counts.
+        // An id in two responses is a row that moved down in between; the newer one counts.
         var gap: PageRun?
         if !ids.isDisjoint(with: seen) {
             var list = PageList<Item>(rows: rows, runs: runs)
@@ -70,26 +70,26 @@ struct PageChain<Item: PageItem>: Sendable where Item.ID: Sendable {
             if let gap { run.takeOver(gap) }
             runs.append(run)
         }
-        // A cursor that leads nowhere else would be followed for ever.
+        // A cursor that does not advance would be followed forever.
         next = page.following == cursor ? nil : page.following
     }
 }
 
-/// A load under way.
+/// A load in progress.
 struct ListFlight<Item: PageItem>: Sendable where Item.ID: Sendable {
-    /// The number of its request under way.
+    /// The number of its current request.
     var number: UInt64
     let load: ListLoad
     var priority: FetchPriority
     var chain: PageChain<Item>
-    /// The refresh that its rows count from.
+    /// The number of the refresh to which its rows belong.
     var round: UInt64
     /// The row that must stay reachable.
     var anchor: Item.ID?
-    /// When its first request was sent, by the cache's count; its rows are as old as that.
+    /// The cache's count when its first request was sent, which is the age of its rows.
     var sentAt: UInt64?
-    /// When its last page arrived.
+    /// The time at which its last page arrived.
     var arrivedAt: Timestamp?
-    /// Whether it walks from the beginning, because its cursor has expired.
+    /// Whether it walks from the list's beginning because its cursor has expired.
     var isRecovering = false
 }

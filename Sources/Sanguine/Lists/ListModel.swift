@@ -2,7 +2,7 @@ import Foundation
 public import Observation
 public import SanguineModel
 
-/// A list for a view: observable properties that follow the cache.
+/// A list as an observable object for SwiftUI views.
 ///
 /// ```swift
 /// struct FeedView: View {
@@ -17,36 +17,36 @@ public import SanguineModel
 /// }
 /// ```
 ///
-/// What is cached is there when the model is created. A property changes only when its value does,
-/// and all changes of one moment come in one turn of the main actor. Who awaits a load on the main
-/// actor, of whatever part of the client, finds its rows in the model. Views of the same list share
-/// one model; when the last of them releases it, it stops following, and with it whatever only it
-/// has asked for.
+/// The cached list is available when the model is created. A property changes only when its value
+/// does, and all changes are applied once per turn of the main actor. When a load that is awaited
+/// on the main actor returns, the model contains its rows, whichever part of the client has loaded
+/// them. Views of the same list share one model. When the last of them releases it, the model stops
+/// following, and loads that only it has requested are cancelled.
 @MainActor
 @Observable
 public final class ListModel<Item: Codable & Sendable & Equatable & Identifiable>
 where Item.ID: Sendable {
-    /// What a view shows in place of, or beside, the rows.
+    /// The content that a view shows instead of, or in addition to, the rows.
     public typealias Phase = ListSnapshot<Item>.Phase
 
-    /// The rows, fresh or not; none stands twice.
+    /// The rows, fresh or stale, without duplicates.
     public private(set) var items: [Item] = []
     /// Whether rows follow the last one.
     public private(set) var hasMore = false
     /// Whether rows before the first one were dropped; see ``loadPrevious()``.
     public private(set) var hasPrevious = false
-    /// What to show in place of, or beside, the rows.
+    /// The content to show instead of, or in addition to, the rows.
     public private(set) var phase = Phase.empty
-    /// Why the last refresh failed; `nil` after one that succeeded.
+    /// The error of the last refresh; `nil` if it succeeded.
     public private(set) var error: SanguineError?
-    /// Why the last load of the next page failed; `nil` after one that succeeded.
+    /// The error of the last load of the next page; `nil` if it succeeded.
     public private(set) var nextError: SanguineError?
-    /// When the list's beginning arrived.
+    /// The time at which the list's beginning arrived.
     public private(set) var asOf: Timestamp?
 
-    /// The first row that the reader sees, if it must stay reachable when the list is refreshed.
+    /// The first visible row, if it must stay reachable when the list is refreshed.
     ///
-    /// Set it from the scroll position, `nil` at the top. Default: `nil`.
+    /// Set it from the scroll position, and to `nil` at the top. Default: `nil`.
     @ObservationIgnored public var anchor: Item.ID? {
         didSet { source.setAnchor(anchor) }
     }
@@ -54,15 +54,15 @@ where Item.ID: Sendable {
     @ObservationIgnored private var source: ListSource<Item>
     @ObservationIgnored private let turn: MainTurn
     @ObservationIgnored private let owner: UInt64
-    /// What the list is made of, if it depends on an id that may be a temporary one.
+    /// The followed id, if the list depends on one that may be temporary.
     @ObservationIgnored private var id: FollowedID<ListSource<Item>>?
-    /// Whether what is shown is still that of the id before.
+    /// Whether the rows are still those of the former id.
     @ObservationIgnored private var isOfFormerID = false
-    /// Weak: it keeps models.
+    /// Weak, because the table retains its models.
     @ObservationIgnored private weak var models: ModelTable?
-    /// What the other properties are: observed ones cost more to read than a page to append.
+    /// A copy of the observable properties, because reading those costs more than appending a page.
     @ObservationIgnored private var shown = ListSnapshot<Item>()
-    /// Which rows ``items`` are.
+    /// The span of the rows in ``items``.
     @ObservationIgnored private var span: PageSpan?
     @ObservationIgnored private var following: ObservationToken?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
@@ -86,7 +86,7 @@ where Item.ID: Sendable {
         following = source.observe(observer, priority: .visible).map { ObservationToken($0) }
     }
 
-    /// Goes on with another list as soon as another id stands for the one that it depends on.
+    /// Switches to another list when the temporary id that the list depends on is replaced.
     func follow(_ id: FollowedID<ListSource<Item>>) {
         guard self.id == nil else { return }
         self.id = id
@@ -98,26 +98,26 @@ where Item.ID: Sendable {
         turn.keep(following)
     }
 
-    /// Loads the page after the last row, and returns when that has ended.
+    /// Loads the page after the last row and returns when the load has ended.
     ///
-    /// A failure is in ``nextError``; the next call asks for the same page again.
+    /// An error is stored in ``nextError``; the next call requests the same page again.
     public func loadNext() async {
         await load(.next)
     }
 
     /// Loads the page before the first row, if rows were dropped there.
     ///
-    /// A failure is in ``error``.
+    /// An error is stored in ``error``.
     public func loadPrevious() async {
         await load(.previous)
     }
 
-    /// Refreshes the list, and returns when that has ended.
+    /// Refreshes the list and returns when the refresh has ended.
     ///
-    /// A failure is in ``error``.
+    /// An error is stored in ``error``.
     ///
-    /// - Parameter force: Whether to ask although the list is fresh by its policy. Default: yes,
-    ///   for this is what a reader who pulls the list down wants.
+    /// - Parameter force: Whether to refresh a list that is fresh by its policy. Default: yes,
+    ///   because a user who pulls down the list expects it.
     public func refresh(force: Bool = true) async {
         if force {
             try? await source.refresh(priority: .visible)
@@ -127,17 +127,17 @@ where Item.ID: Sendable {
         applyNewest()
     }
 
-    /// Tries again what has failed: the next page, and the page before or the list itself.
+    /// Retries failed loads: the next page, and the previous page or the list itself.
     public func retry() async {
         if nextError != nil { await loadNext() }
         guard error != nil else { return }
         if source.failedHeadLoad == .previous { await loadPrevious() } else { await refresh() }
     }
 
-    /// Tells that a row is shown.
+    /// Reports that a row is visible.
     ///
-    /// Near the list's end the next page is loaded ahead, unless that has just failed. A row from
-    /// before the last refresh is asked for again.
+    /// Near the list's end, this loads the next page ahead, unless its last load has failed. A row
+    /// that was loaded before the last refresh is fetched again.
     public func itemAppeared(_ id: Item.ID) {
         guard source.show(id), prefetching == nil else { return }
         prefetching = Task { [weak self, source] in
@@ -147,7 +147,7 @@ where Item.ID: Sendable {
     }
 
     private func load(_ load: ListLoad) async {
-        // Every reader learns of the failure through the state, this one included.
+        // All observers get the error through the state, including this caller.
         try? await source.load(load, priority: .visible)
         applyNewest()
     }
@@ -182,7 +182,7 @@ where Item.ID: Sendable {
         }
         if before.hasMore != state.hasMore { hasMore = state.hasMore }
         if before.hasPrevious != state.hasPrevious { hasPrevious = state.hasPrevious }
-        // Two equal errors may have come with different answers.
+        // Two equal errors may come from different responses.
         if before.error != nil || state.error != nil { error = state.error }
         if before.nextError != nil || state.nextError != nil { nextError = state.nextError }
         if before.asOf != state.asOf { asOf = state.asOf }

@@ -1,8 +1,8 @@
 public import Foundation
 public import SanguineModel
 
-/// A list that comes in pages, declared like a ``ValueQuery``: its name, how it is kept, and how
-/// one page of it is fetched.
+/// A list that is loaded in pages, declared like a ``ValueQuery``: its name, its policy, and the
+/// closure that fetches one page.
 ///
 /// ```swift
 /// extension ListQuery where Item == Post {
@@ -14,20 +14,19 @@ public import SanguineModel
 /// let feed = client.model(.feed(.forYou))  // items, hasMore, loadNext()
 /// ```
 ///
-/// An item's `id` must be its own in the whole list: that is how a row that has moved, or comes
-/// twice, is known.
+/// An item's `id` must be unique in the list: it identifies a row that has moved or occurs twice.
 public struct ListQuery<Item: Codable & Sendable & Equatable & Identifiable>: Sendable
 where Item.ID: Sendable {
     /// Fetches one page.
     ///
-    /// Attempts, waits and cancellation are the client's business.
+    /// The client handles retries, waits and cancellation.
     public typealias Fetch = @Sendable (QueryRequest, PageRequest) async throws -> ListPage<Item>
 
-    /// What the list is called; unique among the lists and queries of an app.
+    /// The name of the list, unique among the lists and queries of an app.
     public let name: String
-    /// How the list is kept; its freshness is that of the list's beginning.
+    /// The policy of the list; its freshness applies to the list's beginning.
     public let policy: Policy
-    /// Rows to ask for at once, 1 to 100.
+    /// The number of rows to request at once, from 1 to 100.
     ///
     /// Default: 20.
     public let size: Int
@@ -37,17 +36,18 @@ where Item.ID: Sendable {
     let fetch: Fetch
     private let isCursorExpired: (@Sendable (SanguineError) -> Bool)?
 
-    /// Declares a list of any backend.
+    /// Declares a list on any backend.
     ///
     /// - Parameters:
-    ///   - name: Unique among the lists and queries of an app.
-    ///   - parameters: What the list depends on.
-    ///   - policy: How it is kept. Default: in memory, asked for again each time.
-    ///   - size: Rows to ask for at once; at most 100. Default: 20.
-    ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
-    ///   - isCursorExpired: Whether an error says that a cursor is of no use any more, so that the
-    ///     place is to be found again. Default: what ``SanguineError/isCursorExpired`` says, and
-    ///     the status 400 if the page that was asked for is of the list's own size.
+    ///   - name: The name, unique among the lists and queries of an app.
+    ///   - parameters: Everything that the list depends on.
+    ///   - policy: The policy of the list. Default: in memory, fetched again each time.
+    ///   - size: The number of rows to request at once, at most 100. Default: 20.
+    ///   - base: The backend's address. Default: the client's `baseURL`, or its `server` if there
+    ///     is none.
+    ///   - isCursorExpired: Returns whether an error means that a cursor is no longer valid, so
+    ///     that the position must be found again. Default: ``SanguineError/isCursorExpired``, and
+    ///     status 400 if the requested page had the list's own size.
     ///   - fetch: Fetches one page.
     public init(
         _ name: String,
@@ -67,17 +67,18 @@ where Item.ID: Sendable {
         key = QueryKey(name: name, parameters: parameters)
     }
 
-    /// Declares a list that is served at a path in the form of Sanguine's wire:
+    /// Declares a list that is served at a path in Sanguine's wire format:
     /// `{"items":[…],"hasMore":true,"nextCursor":"…"}`, with `?limit=` and `?cursor=`.
     ///
     /// - Parameters:
-    ///   - name: Unique among the lists and queries of an app.
-    ///   - parameters: What the list depends on.
-    ///   - path: Below the base address; or an absolute address.
-    ///   - query: Parameters to append beside `limit` and `cursor`.
-    ///   - policy: How it is kept. Default: in memory, asked for again each time.
-    ///   - size: Rows to ask for at once; at most 100. Default: 20.
-    ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
+    ///   - name: The name, unique among the lists and queries of an app.
+    ///   - parameters: Everything that the list depends on.
+    ///   - path: A path below the base address, or a URL.
+    ///   - query: Query parameters to append in addition to `limit` and `cursor`.
+    ///   - policy: The policy of the list. Default: in memory, fetched again each time.
+    ///   - size: The number of rows to request at once, at most 100. Default: 20.
+    ///   - base: The backend's address. Default: the client's `baseURL`, or its `server` if there
+    ///     is none.
     public init(
         _ name: String,
         _ parameters: any QueryParameter...,
@@ -98,23 +99,23 @@ where Item.ID: Sendable {
         }
     }
 
-    /// Whether the answer says that the request's cursor is of no use any more.
+    /// Whether the error means that the request's cursor is no longer valid.
     func isExpired(_ error: SanguineError, answering request: PageRequest) -> Bool {
         if let isCursorExpired { return isCursorExpired(error) }
         if error.isCursorExpired { return true }
-        // Of a larger page than usual the backend may refuse the size.
+        // If the page is larger than usual, the backend may have refused its size.
         guard case .problem(let problem) = error, problem.status == 400 else { return false }
         return request.limit == size
     }
 }
 
-/// Which page is asked for.
+/// A request for one page of a list.
 public struct PageRequest: Hashable, Sendable {
-    /// The `nextCursor` of the page before; `nil` for the first.
+    /// The `nextCursor` of the page before; `nil` for the first page.
     public var cursor: String?
-    /// How many items to ask for, at most 100.
+    /// The number of items to request, at most 100.
     ///
-    /// Usually the list's ``ListQuery/size``; more on the way back to a place in it.
+    /// Usually the list's ``ListQuery/size``; larger when a position is found again.
     public var limit: Int
 
     /// Creates a request for a page.
@@ -123,7 +124,8 @@ public struct PageRequest: Hashable, Sendable {
         self.limit = limit
     }
 
-    /// `limit` and, but for the first page, `cursor`, as Sanguine's wire calls them.
+    /// The query parameters `limit` and, except for the first page, `cursor`, as in Sanguine's wire
+    /// format.
     public var query: [URLQueryItem] {
         var items = [URLQueryItem(name: "limit", value: String(limit))]
         if let cursor { items.append(URLQueryItem(name: "cursor", value: cursor)) }
@@ -132,11 +134,11 @@ public struct PageRequest: Hashable, Sendable {
 }
 
 extension SanguineError {
-    /// Whether a backend says that a list's cursor is of no use any more.
+    /// Whether a backend reports that a list's cursor is no longer valid.
     ///
-    /// The codes `cursor_invalid` and `cursor_expired`, and the status 410. Only answers to
-    /// requests with a cursor are asked, and if it was not the cursor, the second failure reaches
-    /// the caller.
+    /// This is the case for the codes `cursor_invalid` and `cursor_expired`, and for status 410. It
+    /// is used only for requests with a cursor. If the cursor was not the cause, the caller gets
+    /// the second error.
     public var isCursorExpired: Bool {
         guard case .problem(let problem) = self else { return false }
         return ["cursor_invalid", "cursor_expired"].contains(problem.code.rawValue)

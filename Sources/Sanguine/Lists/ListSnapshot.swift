@@ -1,44 +1,46 @@
 public import SanguineModel
 
-/// What is known of a list at one moment: one snapshot, so that its parts agree with each other.
+/// The state of a list at one moment.
+///
+/// Its parts are consistent with each other.
 public struct ListSnapshot<Item: Codable & Sendable & Equatable & Identifiable>: Sendable,
     Equatable
 where Item.ID: Sendable {
-    /// What a view shows in place of, or beside, the rows.
+    /// The content that a view shows instead of, or in addition to, the rows.
     public enum Phase: Sendable, Hashable {
-        /// There is no list, and none is on its way.
+        /// There is no list, and none is being loaded.
         case empty
-        /// There is no list yet; its first page is on its way.
+        /// There is no list yet; its first page is being loaded.
         case loading
         /// There is a list.
         case ready
-        /// There is a list, and its beginning is asked for again.
+        /// There is a list, and its beginning is being refreshed.
         case refreshing
-        /// There is a list, and the page after it, or before it, is on its way.
+        /// There is a list, and the page after it or before it is being loaded.
         case loadingMore
-        /// There is no list; the load failed, see ``ListSnapshot/error``.
+        /// There is no list, because the load failed; see ``ListSnapshot/error``.
         case failed
     }
 
-    /// The rows, fresh or not; none stands twice.
+    /// The rows, fresh or stale, without duplicates.
     public var items: [Item] = []
     /// Whether rows follow the last one.
     public var hasMore = false
     /// Whether rows before the first one were dropped, because the list grew past its limit.
     public var hasPrevious = false
-    /// When the list's beginning arrived; `nil` without a list.
+    /// The time at which the list's beginning arrived; `nil` without a list.
     public var asOf: Timestamp?
-    /// What to show in place of, or beside, the rows.
+    /// The content to show instead of, or in addition to, the rows.
     public var phase = Phase.empty
-    /// Why the last refresh failed; `nil` after one that succeeded.
+    /// The error of the last refresh; `nil` if it succeeded.
     public var error: SanguineError?
-    /// Why the last load of the next page failed; `nil` after one that succeeded, and when nobody
-    /// has used the list since.
+    /// The error of the last load of the next page; `nil` if it succeeded, or if the list has been
+    /// released since.
     public var nextError: SanguineError?
 
     /// Creates the state of a list, for previews and tests.
     ///
-    /// Default: no list, and none on its way.
+    /// By default, there is no list, and none is being loaded.
     public init(
         items: [Item] = [],
         hasMore: Bool = false,
@@ -57,9 +59,9 @@ where Item.ID: Sendable {
         self.nextError = nextError
     }
 
-    /// How old the list's beginning is, or `nil` without a list.
+    /// Returns the age of the list's beginning; `nil` without a list.
     ///
-    /// Never negative: clocks are set back at times.
+    /// It is never negative, because clocks may be set back.
     public func age(at now: Timestamp) -> Duration? {
         asOf.map { max(.zero, now - $0) }
     }

@@ -2,22 +2,22 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// The source of one list's entry: its rows as they are shown, and what is loaded of it.
+/// The source of a list's entry: the visible rows and the loads in progress.
 ///
-/// ``ListState`` decides, ``Parts`` acts. The cache has the list as one entry, whose fetch is the
-/// list's refresh: so freshness, invalidation, observers, effects, polling, the disk and users are
-/// the cache's business. What else is loaded is added to that entry.
+/// ``ListState`` decides, ``Parts`` acts. In the cache, the list is one entry, whose fetch
+/// refreshes the list. So the cache handles freshness, invalidation, observers, effects, polling,
+/// the disk and users. Further pages are added to that entry.
 ///
-/// Invariant: the entry holds the list from its beginning, or nothing: of a list whose first pages
-/// were dropped a refresh stores the beginning alone.
+/// Invariant: the entry holds the list from its beginning, or nothing. If the list's first pages
+/// were dropped, a refresh stores only the beginning.
 ///
-/// Mutable state: `declaration`, by its mutex, held over nothing.
+/// Mutable state: `declaration`, by its mutex, which is held over no other call.
 final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     typealias State = ListState<Item>
     typealias Look = (state: ListSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
     typealias Observer = TypedEntry<PageList<Item>>.Observer
 
-    /// The list as it was declared, and its entry in the cache.
+    /// The declaration of the list, and its entry in the cache.
     private struct Declaration: Sendable {
         let pages: ListQuery<Item>
         let entry: ValueQuery<PageList<Item>>
@@ -38,13 +38,13 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     deinit { save(onlyIfWorthwhile: false) }
 
-    /// The list as it was declared last.
+    /// The latest declaration of the list.
     var pages: ListQuery<Item> { declaration.withLock { $0.pages } }
 
-    /// The list as an entry of the cache; fetching it refreshes the list.
+    /// The list as a cache entry; fetching it refreshes the list.
     var entry: ValueQuery<PageList<Item>> { declaration.withLock { $0.entry } }
 
-    /// The list is declared anew: from now on it is fetched like this.
+    /// Replaces the declaration; later fetches use it.
     func take(_ pages: ListQuery<Item>) {
         let next = Declaration(pages: pages, entry: Self.entry(of: pages, queries))
         declaration.withLock { $0 = next }
@@ -58,7 +58,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         ValueQuery(
             pages.name,
             key: pages.key,
-            // The refresh's own requests are tried again, not all of it.
+            // The refresh retries its own requests, so the entry's fetch is not retried as a whole.
             policy: pages.policy.retry(.never).priority(priority ?? pages.policy.priority),
             base: pages.base,
             comesInParts: true
@@ -71,7 +71,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     // MARK: - Reading
 
-    /// Takes the cache's entry over, if nothing is known yet.
+    /// Restores the list from the cache's entry, if it is not loaded.
     func restore() {
         guard !parts.look({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
             return
@@ -79,7 +79,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         parts.play(for: owner) { $0.restore(list) ? State.Actions(hasNewBase: true) : nil }
     }
 
-    /// What is known, at once.
+    /// Returns the state of the list at once.
     func snapshot() -> ListSnapshot<Item> {
         let (state, rows, _) = look(since: nil)
         var snapshot = state
@@ -87,11 +87,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return snapshot
     }
 
-    /// What is known but for the rows; what has become of them since then; and what they are now.
+    /// Returns the state without the rows, the change of the rows since a span, and their current
+    /// span.
     func look(since span: PageSpan?) -> Look {
         restore()
         let status = queries.snapshot(of: entry.erased)
-        // Before the rows: an effect ends when it is a part of them.
+        // Read before the rows: an effect ends when it is merged into them.
         let effects = entries.effects(on: entry.key)
         let (look, list) = parts.look { state in
             let look = (Self.snapshot(of: state, status), state.change(since: span), state.span)
@@ -112,7 +113,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         snapshot.asOf = state.isLoaded ? state.asOf ?? status.asOf : nil
         snapshot.error = status.error ?? state.headError
         snapshot.nextError = state.tailError
-        // The rows of a refresh are there before the entry's fetch has ended.
+        // The rows of a refresh are available before the entry's fetch has ended.
         let isAnswered = status.currentFlight.map(state.hasAnswered) ?? false
         let isRefreshing = state.isLoading(.refresh) || status.isFetching && !isAnswered
         let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
@@ -126,9 +127,10 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return snapshot
     }
 
-    /// A signal at once and at every change of ``snapshot()``; one stands for all that are missed.
+    /// A signal at once and at each change of ``snapshot()``; one signal may stand for several
+    /// changes.
     ///
-    /// Who takes them observes the list: it is refreshed if it is not fresh.
+    /// A consumer observes the list, which is refreshed if it is not fresh.
     func signals() -> AsyncStream<Void> {
         let (stream, signal) = AsyncStream.makeStream(
             of: Void.self,
@@ -143,12 +145,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return stream
     }
 
-    /// Tells the observer at once and at every change of what ``look(since:)`` gives.
+    /// Notifies an observer at once and at each change of the result of ``look(since:)``.
     ///
     /// - Parameters:
-    ///   - observer: Who is told.
-    ///   - priority: How much it wants the list. Default: the policy's.
-    /// - Returns: What ends it, or `nil` if the client is closed.
+    ///   - observer: The observer.
+    ///   - priority: The priority of its fetches. Default: the policy's.
+    /// - Returns: A closure that ends the observation, or `nil` if the client is closed.
     func observe(
         _ observer: Observer,
         priority: FetchPriority? = nil
@@ -158,10 +160,10 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return { [weak queries] in queries?.unobserve(entry, number) }
     }
 
-    /// How many callers wait.
+    /// The number of waiting callers.
     var waiterCount: Int { parts.look { $0.waiterCount } }
 
-    /// What failed last at the list's head, and is to be tried again.
+    /// The load at the list's head that failed last and should be retried.
     var failedHeadLoad: ListLoad {
         let hasFailedToRefresh = queries.snapshot(of: entry).error != nil
         return hasFailedToRefresh ? .refresh : parts.look { $0.failedHeadLoad } ?? .refresh
@@ -169,7 +171,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     // MARK: - Loading
 
-    /// Loads the next page, or the one before; without a list its first page.
+    /// Loads the next or the previous page; without a list, its first page.
     func load(_ load: ListLoad, priority: FetchPriority) async throws(SanguineError) {
         restore()
         guard parts.look({ $0.isLoaded }) else {
@@ -181,9 +183,9 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         save(onlyIfWorthwhile: true)
     }
 
-    /// Refreshes the list although it may be fresh, or joins a refresh that is under way.
+    /// Refreshes the list even if it is fresh, or joins a refresh in progress.
     ///
-    /// A fetch whose rows are there already only has to end: another one follows it.
+    /// If the fetch in progress has already delivered its rows, another fetch follows it.
     nonisolated(nonsending) func refresh(
         priority: FetchPriority? = nil
     ) async throws(SanguineError) {
@@ -197,11 +199,11 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         _ = try answer.get()
     }
 
-    /// Refreshes the list, and returns all of it.
+    /// Refreshes the list and returns all of it.
     ///
-    /// What the cache calls to fetch its entry.
+    /// The cache calls this to fetch its entry.
     ///
-    /// What raises the priority raises the refresh.
+    /// Raising the priority of the fetch raises that of the refresh.
     func refreshed(for flight: RequestFlight) async throws(SanguineError) -> PageList<Item> {
         let priority = flight.priority
         let observer = priority.observe { [weak self] wanted in
@@ -226,12 +228,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     ) async throws(SanguineError) {
         try await parts.wait { _ in
         } join: { state, _, waiter in
-            // As it is now: who raises it from here on finds the caller.
+            // The current priority: later raises reach the caller, because it has joined.
             state.join(load, waiter: waiter, priority: priority.current, fetch: fetch)
         }
     }
 
-    /// A row is shown.
+    /// Reports that a row is visible.
     ///
     /// - Returns: Whether the next page should be loaded ahead.
     func show(_ id: Item.ID) -> Bool {
@@ -239,13 +241,14 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return parts.look { $0.isNearEnd(id) && $0.tailError == nil && !$0.isLoading(.next) }
     }
 
-    /// The first row that the reader sees.
+    /// Sets the first row that the reader sees.
     func setAnchor(_ id: Item.ID?) { parts.look { $0.setAnchor(id) } }
 
-    /// Has the cache take over the rows that were loaded since it last did.
+    /// Stores the rows that were loaded since the last save in the cache.
     ///
-    /// Encoding a list costs as much as it is long. So a list that grows page by page is taken over
-    /// when it has grown by a quarter, or doubled if it is only measured; and when its source goes.
+    /// The cost of encoding a list grows with its length. So a growing list is stored when it has
+    /// grown by a quarter, or has doubled if the list is only measured; and when its source is
+    /// released.
     func save(onlyIfWorthwhile: Bool) {
         let (pages, entry) = declaration.withLock { ($0.pages, $0.entry) }
         let isOnDisk = pages.policy.tier == .onDisk
@@ -257,7 +260,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             guard parts.partition === owner else { return nil }
             return parts.look { state in
                 let list = state.list
-                // No list replaces a newer one.
+                // An older list never replaces a newer one.
                 guard state.isLoaded, !state.hasPrevious, list.revision > saved.revision,
                     list.rows.count - held >= step
                 else { return nil }
@@ -266,14 +269,15 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         }
     }
 
-    // MARK: - What the app changes
+    // MARK: - Changes by the app
 
-    /// Changes the rows in place; they are as old as they were.
+    /// Changes the rows in place; they keep their age.
     ///
     /// - Parameters:
-    ///   - partition: Whose rows; nothing happens if another user is there. Default: anybody's.
-    ///   - body: Changes the rows without the effects of operations; the app's code.
-    /// - Returns: What is shown then; `nil` if nothing is held.
+    ///   - partition: The partition of the rows; nothing is changed if another user is current.
+    ///     Default: any.
+    ///   - body: App code that changes the rows, without the effects of operations.
+    /// - Returns: The visible rows; `nil` if the list is not loaded.
     func update(for partition: Partition? = nil, _ body: (inout [Item]) -> Void) -> [Item]? {
         restore()
         let isDone = parts.transact(for: partition) { state -> PageList<Item>? in
@@ -290,9 +294,9 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return snapshot().items
     }
 
-    /// Puts a page in the place of all that is held, as if it had just been loaded.
+    /// Replaces all rows by a page, as if it had just been loaded.
     ///
-    /// - Returns: Whether it was taken.
+    /// - Returns: Whether the page was stored.
     func set(_ page: ListPage<Item>) -> Bool {
         let now = queries.clock.now()
         let isTaken = parts.play { state in
@@ -308,7 +312,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return queries.set(list, for: entry, in: owner)
     }
 
-    // MARK: - Life
+    // MARK: - Start and end
 
     func change(to user: Partition, device: Partition?) -> Delivery {
         parts.change(to: user, device: device)
@@ -325,7 +329,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 // MARK: - Requests
 
 extension ListSource {
-    /// Runs one request to its end.
+    /// Sends a request and handles its result.
     private func fly(
         _ request: ListRequest,
         _ priority: RequestPriority,
@@ -362,7 +366,7 @@ extension ListSource {
         if request.load == .review { save(onlyIfWorthwhile: false) }
     }
 
-    /// Takes a page over, with what operations mean for its rows.
+    /// Stores a page, adjusted for the effects on its rows.
     private func land(_ request: ListRequest, _ page: ListPage<Item>, _ partition: Partition) {
         parts.transact(for: partition) { state in
             let effects = entries.effects(on: entry.key)?.effects ?? []
@@ -374,10 +378,10 @@ extension ListSource {
         }
     }
 
-    /// Makes what operations have done a part of the rows.
+    /// Merges the effects of done operations into the rows.
     ///
-    /// Not what was done after a request under way was sent: its page may not contain it, and would
-    /// never show it.
+    /// Operations that were done after a request in progress was sent are left out: its page may
+    /// not contain them and would remove them from the rows.
     func fold() {
         var done: [Effect] = []
         let isDone = parts.transact { state -> PageList<Item>? in
@@ -389,7 +393,7 @@ extension ListSource {
             var folded = ValueBox.of(state.list)
             for effect in new { folded = effect.list?.folded(folded, effect) ?? folded }
             guard var folded = folded.value(as: PageList<Item>.self) else { return nil }
-            // What is no longer an effect need not be remembered.
+            // An operation without an effect need not be remembered.
             if !new.isEmpty { folded.forget(allBut: effects.map(\.sequence)) }
             return folded
         } event: { state, list in
@@ -402,7 +406,7 @@ extension ListSource {
         save(onlyIfWorthwhile: false)
     }
 
-    /// An operation has reached nobody: no row contains it, here or on disk.
+    /// Records that an operation has not reached the backend: no row contains it, here or on disk.
     func dispel(_ sequence: Int64) {
         let isChanged = parts.play { state in
             let actions = state.dispel(sequence)
@@ -411,7 +415,7 @@ extension ListSource {
         if isChanged { save(onlyIfWorthwhile: false) }
     }
 
-    /// Gives a list that has changed a number of its own.
+    /// Assigns a new revision to a list that has changed.
     private static func numbered(_ state: inout State, _ actions: State.Actions?) -> State.Actions?
     {
         if actions?.hasNewBase == true { state.list.revision = PageRevision.next() }
@@ -420,7 +424,7 @@ extension ListSource {
 }
 
 extension QueryCache {
-    /// The source of the list; made if there is none.
+    /// Returns the source of a list; creates it if there is none.
     func source<Item>(of pages: ListQuery<Item>) -> ListSource<Item> {
         let source = lists.source(pages.key) { ListSource(pages, in: self) }
         source.restore()

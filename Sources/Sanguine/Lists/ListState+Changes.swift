@@ -1,17 +1,17 @@
 import SanguineModel
 
 extension ListState {
-    /// The app has changed rows, which no page that is on its way may have in it.
+    /// Applies a change of rows by the app, which pages in flight may not contain.
     ///
-    /// What is under way begins anew, up to `PageLimits.restarts` times: rows that are pushed all
-    /// the time must not keep a refresh from its end.
+    /// Loads in progress start over, up to `PageLimits.restarts` times: a constant stream of
+    /// changes must not prevent a refresh from completing.
     mutating func change(_ list: PageList<Item>) -> Actions {
         var actions = amend(list)
         restart(&actions)
         return actions
     }
 
-    /// The app has brought a list, as if it had been loaded at that time.
+    /// Stores a list from the app as if it had been loaded at that time.
     mutating func set(_ list: PageList<Item>, at now: Timestamp) -> Actions {
         var actions = amend(list)
         beginning = PageList()

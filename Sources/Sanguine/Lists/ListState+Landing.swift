@@ -1,9 +1,9 @@
 import SanguineModel
 
 extension ListState {
-    /// A request brought its page.
+    /// Handles the page of a request.
     ///
-    /// Returns `nil` if it must be dropped: it came too late.
+    /// Returns `nil` if the page must be ignored because it came too late.
     mutating func land(_ number: UInt64, _ page: ListPage<Item>) -> Actions? {
         defer { checkInvariants() }
         var actions = Actions()
@@ -31,15 +31,15 @@ extension ListState {
         return actions
     }
 
-    /// A request failed.
+    /// Handles the failure of a request.
     ///
-    /// The rows stay, and so does the cursor: the next try goes on where this one failed.
+    /// The rows and the cursor stay, so that the next try continues there.
     ///
     /// - Parameters:
-    ///   - number: Which request.
-    ///   - error: Why.
-    ///   - isCursorExpired: Whether the cursor is the reason: then the load recovers.
-    /// - Returns: What to do now, or `nil` if the failure came too late to matter.
+    ///   - number: The number of the request.
+    ///   - error: The error.
+    ///   - isCursorExpired: Whether the cursor has expired, so that the load recovers.
+    /// - Returns: The actions to perform, or `nil` if the failure came too late to matter.
     mutating func fail(
         _ number: UInt64,
         _ error: SanguineError,
@@ -52,7 +52,7 @@ extension ListState {
         if flight.load == .next { tail = nil } else { head = nil }
         if isCursorExpired, canRecover(flight) {
             if flight.load == .refresh {
-                // One of the pages on the way to the reader's row; without them, then.
+                // The failed page was on the way to the reader's row; continues without it.
                 merge(flight, at: 0, reach: nil, &actions)
             } else {
                 if flight.load == .next { hasRecovered = true }
@@ -77,7 +77,7 @@ extension ListState {
         return actions
     }
 
-    /// Whether another cursor may help: not twice in a row.
+    /// Whether a new cursor may help, which is not tried twice in a row.
     private func canRecover(_ flight: ListFlight<Item>) -> Bool {
         flight.chain.next != nil && !flight.isRecovering && !(flight.load == .next && hasRecovered)
     }
@@ -92,12 +92,12 @@ extension ListState {
         var before: [Item.ID] = []
         switch flight.load {
         case .review:
-            // The list may have changed meanwhile, and the page be gone.
+            // The list may have changed meanwhile, so that the page is gone.
             guard let run = list.runs.firstIndex(where: { $0.start == chain.start })
             else { return }
             index = run
         case .previous:
-            // The last rows of the page that is missing: where it touches the rows that are held.
+            // The last rows of the dropped page, which precede the held rows.
             guard let page = dropped.last, page.start == chain.start else { return }
             before = page.ends.filter { !ids.contains($0) }
         case .refresh, .next:
@@ -118,7 +118,7 @@ extension ListState {
             if mustStay(beside: chain) { return stay(beside: flight, &actions) }
             reach = nil
         }
-        // One row that is on both sides may have moved.
+        // A single row in both ranges may have moved.
         let isTouching = chain.next == list.runs.first?.start || alignment.stayed > 1
         let isSure = !alignment.hasLoss && (flight.load != .previous || isTouching)
         if let reach, reach >= before.count {
@@ -139,33 +139,34 @@ extension ListState {
         if isEmpty { tailError = .problem(.emptyPages) }
     }
 
-    /// Whether more is asked for before the rows behind are given up.
+    /// Whether to request more before the held rows behind are given up.
     ///
-    /// Where rows are looked at again the reader is there. A refresh is asked for anywhere: it
-    /// gives them up unless the reader's row would go with them.
+    /// A review or a previous page always requests more, because the reader is there. A refresh may
+    /// happen anywhere; it requests more only if the reader's row would be lost.
     private func isTooLittle(_ flight: ListFlight<Item>) -> Bool {
         guard flight.load == .refresh, !flight.chain.rows.isEmpty else { return true }
         guard !hasPrevious, let place = flight.anchor ?? shown else { return false }
         return ids.contains(place) && !flight.chain.ids.contains(place)
     }
 
-    /// Whether a chain from the list's beginning reaches rows from further down.
+    /// Whether a chain from the list's beginning reaches rows further down.
     ///
-    /// They do not begin where it does. So a few rows in both are rows that moved up; the chain
-    /// reaches the others only if most of its rows are held from the first such row on.
+    /// The two ranges do not start at the same position, so a few common rows may have moved up.
+    /// The chain reaches the others only if most of its rows, from the first common one on, are
+    /// held.
     private func overlaps(_ chain: PageChain<Item>, _ alignment: PageAlignment) -> Bool {
         let behind = chain.rows.drop { !ids.contains($0.id) }
         return alignment.reach != nil && alignment.stayed > 1
             && alignment.stayed * 2 > behind.count
     }
 
-    /// Whether the reader's row would go if the list began anew.
+    /// Whether the reader's row would be lost if the list started over.
     private func mustStay(beside chain: PageChain<Item>) -> Bool {
         guard let anchor else { return false }
         return ids.contains(anchor) && !chain.ids.contains(anchor)
     }
 
-    /// Leaves the rows where they are, although the list's beginning is another.
+    /// Leaves the rows in place, although the list has a new beginning.
     private mutating func stay(beside flight: ListFlight<Item>, _ actions: inout Actions) {
         var rest = list
         rest.round += 1
@@ -174,7 +175,7 @@ extension ListState {
         refreshed(by: flight, &actions)
     }
 
-    /// A refresh has landed: what it brought is in the list, or known to be elsewhere.
+    /// Completes a refresh: its rows are in the list, or known to be elsewhere.
     private mutating func refreshed(by flight: ListFlight<Item>, _ actions: inout Actions) {
         let chain = flight.chain
         asOf = flight.arrivedAt
@@ -188,15 +189,15 @@ extension ListState {
         actions.hasNewBase = true
     }
 
-    /// Puts a chain into the list, in the place of the rows for which it stands.
+    /// Merges a chain into the list: it replaces the rows that it covers.
     ///
     /// - Parameters:
-    ///   - flight: What has landed.
-    ///   - index: The run where the chain begins.
-    ///   - reach: For how many rows from there it stands; `nil` for all, because what follows it is
-    ///     not known.
-    ///   - isSure: Whether no row went, so that the rows behind need no other look.
-    ///   - actions: What to do now.
+    ///   - flight: The load that has completed.
+    ///   - index: The run at which the chain begins.
+    ///   - reach: The number of rows that it replaces from there; `nil` for all, because the rows
+    ///     that follow it are unknown.
+    ///   - isSure: Whether no row was lost, so that the rows behind need no review.
+    ///   - actions: The actions to perform.
     private mutating func merge(
         _ flight: ListFlight<Item>,
         at index: Int,
@@ -224,7 +225,7 @@ extension ListState {
             if !isSure { back.runs[0].round = min(back.runs[0].round, round - min(round, 1)) }
         }
         let appended = list.appendedIDs
-        // The chain goes beyond the last row that was fetched: so does its cursor.
+        // If the chain extends beyond the last fetched row, its cursor applies.
         let isAtEnd = back.rows.allSatisfy { appended.contains($0.id) }
         var merged = PageList<Item>(
             rows: front.rows + chain.rows + back.rows,
@@ -243,7 +244,7 @@ extension ListState {
             dropped = []
         }
         replaceList(by: merged)
-        // The error is about the former cursor.
+        // The error belongs to the former cursor.
         if isAtEnd { tailError = nil }
         isLoaded = true
         let isAtTop = flight.load == .previous && !flight.isRecovering
@@ -257,7 +258,8 @@ extension ListState {
         actions.hasNewBase = true
     }
 
-    /// Keeps the list within its limit: what is farther from the reader's row goes, or its end.
+    /// Keeps the list within its limit: drops the end farther from the reader's row, or the list's
+    /// end.
     private mutating func dropFarEnd(from anchor: Item.ID?) {
         guard list.runs.count > pageLimit else { return }
         let row = anchor.flatMap { anchor in list.rows.firstIndex { $0.id == anchor } }
@@ -272,7 +274,7 @@ extension ListState {
         }
     }
 
-    /// The rows from that one on, with their runs.
+    /// Returns the rows from an index on, with their runs.
     private func behind(_ list: PageList<Item>, _ row: Int) -> PageList<Item> {
         var offset = 0
         var runs: [PageRun] = []
@@ -291,9 +293,9 @@ extension ListState {
 extension ListState {
     private mutating func landNext(_ flight: ListFlight<Item>, _ actions: inout Actions) {
         var flight = flight
-        // The list was cut or begun anew meanwhile: its end is elsewhere. `proceed` goes there.
+        // The list was truncated or started over meanwhile; `proceed` continues at its new end.
         guard list.next == flight.chain.start else { return }
-        // A row that has moved into a page that is newer than this one stays there.
+        // A row that has moved into a newer page stays there.
         flight.chain.leaveOut(ids(newerThan: flight.round))
         let chain = flight.chain
         if chain.rows.isEmpty, chain.next != nil, chain.requests < PageLimits.emptyPages {
@@ -323,7 +325,7 @@ extension ListState {
         actions.hasNewBase = true
     }
 
-    /// The rows that were seen in a later round than that.
+    /// Returns the rows of rounds after the given one.
     private func ids(newerThan round: UInt64) -> Set<Item.ID> {
         guard round < list.round else { return [] }
         var newer: Set<Item.ID> = []
@@ -340,7 +342,7 @@ extension ListState {
 // MARK: - Recovery
 
 extension ListState {
-    /// A page on the way from the beginning to where a cursor has expired.
+    /// Handles a page on the way from the list's beginning to the place of an expired cursor.
     private mutating func landRecovery(_ flight: ListFlight<Item>, _ actions: inout Actions) {
         let chain = flight.chain
         let isThere =
@@ -350,7 +352,7 @@ extension ListState {
             return proceed(with: flight, limit: PageLimits.largestSize, &actions)
         }
         restartOther(than: flight.load, &actions)
-        // Those who wait for the next page still do: `proceed` asks for it.
+        // Callers that wait for the next page keep waiting; `proceed` requests it.
         guard flight.load != .next, chain.next != nil else {
             return merge(flight, at: 0, reach: nil, &actions)
         }
@@ -364,10 +366,10 @@ extension ListState {
         merge(flight, at: 0, reach: reach, isSure: !alignment.hasLoss, &actions)
     }
 
-    /// Ends what the other lane has under way, if what has landed here overtakes it.
+    /// Cancels the load in the other direction if this one has overtaken it.
     ///
-    /// Both have asked for the same part of the list, and what was asked for first must not be put
-    /// over what is newer. Whoever waits for it still does: `proceed` asks again.
+    /// Both have requested the same part of the list, and the earlier request must not overwrite
+    /// newer rows. Its callers keep waiting: `proceed` requests the part again.
     private mutating func restartOther(than load: ListLoad, _ actions: inout Actions) {
         if load == .next, let flight = head {
             actions.cancel.append(flight.number)
@@ -379,19 +381,19 @@ extension ListState {
         }
     }
 
-    /// Whether most of the last rows that are held are in the chain.
+    /// Whether most of the last held rows are in the chain.
     private func hasReachedEnd(_ chain: PageChain<Item>) -> Bool {
         let last = list.rows.suffix(pageSize)
         return last.count { chain.ids.contains($0.id) } * 2 > last.count
     }
 
-    /// Whether the chain goes a page further than the row.
+    /// Whether the chain extends a page beyond the row.
     private func hasPassed(_ anchor: Item.ID?, _ chain: PageChain<Item>) -> Bool {
         guard let anchor, chain.ids.contains(anchor) else { return false }
         return !chain.rows.suffix(pageSize).contains { $0.id == anchor }
     }
 
-    /// Sends the load's next request.
+    /// Sends the next request of a load.
     private mutating func proceed(
         with flight: ListFlight<Item>,
         limit: Int,
@@ -413,9 +415,9 @@ extension ListState {
 }
 
 extension Problem {
-    /// A backend has answered with empty pages, and with a cursor after each.
+    /// The problem of a backend that responds with empty pages, each followed by a cursor.
     ///
-    /// The user must see it: no row appears that would have the next page loaded.
+    /// The user must be informed, because no row appears that would load the next page.
     static var emptyPages: Problem {
         Problem(
             .overloaded,

@@ -1,46 +1,49 @@
 import SanguineModel
 
-/// What is held of a list and what is under way for it, and the only code that decides what
-/// happens next.
+/// The held rows of a list and its loads.
 ///
-/// Two lanes, because they do not disturb each other: at the *head* the list is refreshed, a page
-/// reviewed, or the page before loaded; at the *tail* the next page is loaded. Each method records
-/// one event and returns what ``Parts`` must now do. No I/O, no clock.
+/// Only this type decides what is loaded next.
 ///
-/// **Refreshing** asks for the first page only. If that connects with the rows that are held, see
-/// ``PageAlignment``, it takes the place of those for which it stands, and the others stay behind
-/// it. If not, the list begins anew with the fresh page; but if the reader's row (``anchor``, or
-/// the one that was ``shown`` last) would be lost, more pages are asked for first, until they
-/// connect, contain it, or are too many. Until then the old rows stay.
+/// Loads run in two independent directions: at the *head*, the list is refreshed, a page is
+/// reviewed, or the previous page is loaded; at the *tail*, the next page is loaded. Each method
+/// records one event and returns the actions for ``Parts``. No I/O, no clock.
 ///
-/// **Reviewing.** Rows behind the fresh ones are from an earlier *round*. When one of them is
-/// shown, its page is asked for again, from the cursor where it begins, and takes its place by the
-/// same rule. So what is on the screen is as new as the refresh, and what is not costs nothing.
+/// **Refreshing** requests only the first page. If it connects with the held rows, see
+/// ``PageAlignment``, it replaces those that it covers, and the others stay behind it. Otherwise
+/// the list starts over with the fresh page. If that would lose the reader's row (``anchor``, or
+/// the row that was ``shown`` last), more pages are requested first, until they connect, contain
+/// the row, or are too many. Until then, the old rows stay.
 ///
-/// **Further down.** Of a list that was longer than its limit the first pages were dropped. While
-/// the reader's row is among those that are held, a refresh leaves these where they are: they count
-/// as of an earlier round, rows that are at the list's beginning now leave their old places, and
-/// the first page itself is kept for the disk alone, see ``beginning``.
+/// **Reviewing.** Rows behind the fresh ones belong to an earlier *round*. When one of them becomes
+/// visible, its page is requested again, from the cursor at which it begins, and replaced by the
+/// same rule. So the visible rows are as new as the refresh, and the others cost nothing.
 ///
-/// **Recovering.** A cursor that has expired is replaced by walking from the list's beginning, in
-/// the largest pages, to the reader's row or else to the end of what is held. Of two flights that
-/// ask for the same part of the list, the one that lands first has the other begin anew: what was
-/// asked for earlier never covers what is newer.
+/// **Further down.** If a list exceeds its limit, its first pages are dropped. While the reader's
+/// row is held, a refresh leaves the held rows in place: they count as rows of an earlier round,
+/// rows that are now at the list's beginning are removed from them, and the first page is stored
+/// only on disk; see ``beginning``.
 ///
-/// Invariants, checked after every event in debug builds:
+/// **Recovering.** An expired cursor is replaced by walking from the list's beginning, in the
+/// largest pages, to the reader's row or else to the end of the held rows. If two loads request the
+/// same part of the list, the first one that completes makes the other start over: an earlier
+/// request never overwrites newer rows.
 ///
-/// 1. At most one load is under way in each lane.
-/// 2. Whoever waits waits for a load that is under way or comes after the one in its lane.
-/// 3. No id stands twice; runs are not empty and sum to the rows.
+/// Invariants, checked after each event in debug builds:
+///
+/// 1. At most one load is in progress in each direction.
+/// 2. Each waiting caller waits for a load that is in progress, or that follows the current one in
+///    its direction.
+/// 3. No id occurs twice; runs are not empty, and their counts sum to the number of rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
+/// 5. Request numbers rise; only a request in progress can complete.
 /// 5. Requests are numbered upwards; only one that is under way can land.
 struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     typealias Actions = PartsActions<ListRequest>
 
-    /// A page before the first one that is held.
+    /// A dropped page before the first held one.
     struct Dropped: Sendable {
         var start: String?
-        /// Its last rows, two at most: where it touches the rows that are held.
+        /// Its last rows, at most two, which precede the held rows.
         var ends: [Item.ID]
     }
 
@@ -48,26 +51,29 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     let pageLimit: Int
     /// The rows; empty before the first load.
     var list = PageList<Item>()
-    /// The list's beginning as the last refresh brought it: what is stored while the rows are of
+    /// The list's beginning from the last refresh, which is stored on disk while the held rows are
     /// further down.
     var beginning = PageList<Item>()
     /// See ``PageSpan``.
     private(set) var era: UInt64 = 0
-    /// How many rows went before the first one in this era.
+    /// The number of rows dropped at the beginning in this era.
     private(set) var droppedInEra = 0
-    /// The pages before the rows, the nearest last.
+    /// The dropped pages before the rows, nearest last.
     var dropped: [Dropped] = []
-    /// Whether the list was loaded, and may be empty for this reason.
+    /// Whether the list was loaded.
+    ///
+    /// A loaded list may be empty.
     var isLoaded = false
-    /// When the list's beginning arrived; `nil` if the rows are those of the cache's entry.
+    /// The time at which the list's beginning arrived; `nil` if the rows come from the cache's
+    /// entry.
     var asOf: Timestamp?
-    /// Why the last refresh, or load of the page before, failed; `nil` after one that did not.
+    /// The error of the last refresh or load of the previous page; `nil` if it succeeded.
     var headError: SanguineError?
-    /// Which of the two it was.
+    /// The load that ``headError`` belongs to.
     var failedHeadLoad: ListLoad?
-    /// Why the last load of the next page failed; `nil` after one that did not.
+    /// The error of the last load of the next page; `nil` if it succeeded.
     var tailError: SanguineError?
-    /// The first row that the reader sees, if the app tells.
+    /// The first row that the reader sees, if the app has set it.
     private(set) var anchor: Item.ID?
     var head: ListFlight<Item>?
     var tail: ListFlight<Item>?
@@ -79,54 +85,53 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     private var lastNumber: UInt64 = 0
     /// The last fetch of the cache's entry that waited for a refresh.
     private var waitingFetch: UInt64 = 0
-    /// The last one that a refresh has answered.
+    /// The last fetch of the cache's entry that a refresh has answered.
     private(set) var answeredFetch: UInt64 = 0
-    /// How many more pages may be reviewed before the reader moves on, or refreshes.
+    /// The number of pages that may be reviewed before the reader moves on or refreshes.
     var reviewsLeft = 0
-    /// Whether the next page's cursor was renewed for those who wait for the page now.
+    /// Whether the next page's cursor was renewed for the callers that wait for the page.
     var hasRecovered = false
-    /// How often what is under way was begun anew because the app has changed rows meanwhile.
+    /// How often loads started over because the app changed rows.
     var restarts = 0
 
-    /// Creates the state of a list that was never loaded.
+    /// Creates the state of a list that is not loaded.
     init(pageSize: Int, pageLimit: Int = PageLimits.kept) {
         self.pageSize = min(max(1, pageSize), PageLimits.largestSize)
         self.pageLimit = max(2, pageLimit)
     }
 
-    // MARK: - Questions
+    // MARK: - Queries
 
     var hasMore: Bool { list.next != nil }
     var hasPrevious: Bool { !dropped.isEmpty }
     var isIdle: Bool { head == nil && tail == nil }
-    /// When the rows that are on their way were asked for, by the cache's count.
+    /// The cache's count at which the rows in flight were requested.
     var sentAt: UInt64? { [head?.sentAt, tail?.sentAt].compactMap { $0 }.min() }
     var waiterCount: Int { waiters.values.reduce(0) { $0 + $1.count } }
 
     func isLoading(_ load: ListLoad) -> Bool { head?.load == load || tail?.load == load }
 
-    /// Whether a refresh has answered the fetch of the cache's entry, which then brings nothing
-    /// else and only has to end.
+    /// Whether a refresh has answered a fetch of the cache's entry, which then only has to end.
     func hasAnswered(fetch: UInt64) -> Bool { fetch <= answeredFetch }
 
-    /// Whether the row is among the last ones, so that the next page should be on its way.
+    /// Whether the row is near the list's end, so that the next page should be loaded.
     func isNearEnd(_ id: Item.ID, distance: Int = PageLimits.prefetchDistance) -> Bool {
         hasMore && list.rows.suffix(distance).contains { $0.id == id }
     }
 
     // MARK: - Readers
 
-    /// A caller wants something loaded, and waits.
+    /// Adds a caller that waits for a load.
     ///
-    /// If there is nothing to load, no more rows say, the caller is answered at once. Without a
-    /// list the next page is the first one.
+    /// If there is nothing to load, for example at the list's end, the caller is answered at once.
+    /// Without a list, the next page is the first one.
     ///
     /// - Parameters:
-    ///   - load: What is to be loaded.
+    ///   - load: The load.
     ///   - waiter: The caller's number.
-    ///   - priority: How much it matters.
-    ///   - fetch: The number of the fetch of the cache's entry, if that is what waits. Default: 0.
-    /// - Returns: What to do now.
+    ///   - priority: The priority. Default: normal.
+    ///   - fetch: The number of the cache entry's fetch, if it is the caller. Default: 0.
+    /// - Returns: The actions to perform.
     mutating func join(
         _ load: ListLoad,
         waiter: UInt64,
@@ -143,7 +148,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return actions
     }
 
-    /// Whoever waits for such a load wants it more than before.
+    /// Raises the priority of all callers that wait for a load.
     mutating func raise(_ load: ListLoad, to priority: FetchPriority) -> Actions {
         defer { checkInvariants() }
         let load = isLoaded ? load : .refresh
@@ -153,9 +158,9 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return actions
     }
 
-    /// A caller gave up.
+    /// Removes a cancelled caller.
     ///
-    /// The last one takes the load with it; no other notices.
+    /// The load is cancelled with its last caller; other callers are not affected.
     mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
         var actions = Actions()
@@ -176,9 +181,9 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return actions
     }
 
-    /// A row is shown.
+    /// Records that a row is visible.
     ///
-    /// If its page is from before the last refresh, it is asked for again.
+    /// A page that was loaded before the last refresh is requested again.
     mutating func show(_ id: Item.ID) -> Actions {
         defer { checkInvariants() }
         shown = id
@@ -188,14 +193,14 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return actions
     }
 
-    /// The first row that the reader sees; `nil` if that does not matter.
+    /// Sets the first row that the reader sees; `nil` if it does not matter.
     mutating func setAnchor(_ id: Item.ID?) { anchor = id }
 
-    // MARK: - Life
+    // MARK: - Start and end
 
-    /// A list of an earlier process was found.
+    /// Restores a list of an earlier process.
     ///
-    /// Ignored if there is a newer one already.
+    /// Ignored if there is a newer one.
     mutating func restore(_ list: PageList<Item>) -> Bool {
         defer { checkInvariants() }
         guard !isLoaded, head == nil, list.isValid else { return false }
@@ -204,26 +209,26 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return true
     }
 
-    /// The same pages, with rows that operations have changed, brought or taken away.
+    /// Replaces the rows of the same pages after operations have changed, inserted or removed some.
     mutating func amend(_ list: PageList<Item>) -> Actions {
         defer { checkInvariants() }
         replaceList(by: list)
         return Actions(hasNewBase: true)
     }
 
-    /// Takes note of which operations fetched rows may contain.
+    /// Records the operations that fetched rows may contain.
     ///
     /// - Parameters:
-    ///   - doubts: The operations, by row; `nil` if there are no effects any more.
+    ///   - doubts: The operations, by row; `nil` if there are no more effects.
     ///   - rows: The rows.
     mutating func note(_ doubts: [Item.ID: Doubts]?, in rows: [Item]) {
         guard let doubts else { return list.doubts = [:] }
         for row in rows { list.doubts[row.id] = doubts[row.id] }
     }
 
-    /// An operation has reached nobody: no row contains it.
+    /// Records that an operation has not reached the backend, so that no row contains it.
     ///
-    /// - Returns: What to do now, or `nil` if no row was in doubt about it.
+    /// - Returns: The actions to perform, or `nil` if it is certain for all rows already.
     mutating func dispel(_ operation: Int64) -> Actions? {
         let rows = list.doubts.filter { $0.value.operations.contains(operation) }.map(\.key)
         guard !rows.isEmpty else { return nil }
@@ -234,19 +239,19 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return Actions(hasNewBase: true)
     }
 
-    /// The request is sent now, by the cache's count.
+    /// Records the cache's count at which a request was sent.
     mutating func sent(_ number: UInt64, at moment: UInt64) {
         if head?.number == number, head?.sentAt == nil { head?.sentAt = moment }
         if tail?.number == number, tail?.sentAt == nil { tail?.sentAt = moment }
     }
 
-    /// The request's page has arrived, at that time.
+    /// Records the time at which a request's page arrived.
     mutating func arrived(_ number: UInt64, at time: Timestamp) {
         if head?.number == number { head?.arrivedAt = time }
     }
 
-    /// Everything is forgotten, and all that is under way ends: another user is there, or the
-    /// client is closed.
+    /// Clears all state and cancels all loads, because the user has changed or the client is
+    /// closed.
     mutating func reset(_ error: SanguineError) -> Actions {
         defer { checkInvariants() }
         let actions = Actions(
@@ -273,14 +278,14 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return actions
     }
 
-    // MARK: - For the landings
+    // MARK: - Used when pages arrive
 
     mutating func nextNumber() -> UInt64 {
         lastNumber += 1
         return lastNumber
     }
 
-    /// Answers all who wait for such a load.
+    /// Answers all callers that wait for a load.
     mutating func answer(_ load: ListLoad, error: SanguineError?, in actions: inout Actions) {
         if load == .next { hasRecovered = false }
         if load == .refresh { answeredFetch = waitingFetch }
@@ -313,7 +318,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         rearranged()
     }
 
-    /// Rows changed otherwise than at the list's ends.
+    /// Records that rows changed other than at the list's ends.
     mutating func rearranged() {
         era += 1
         droppedInEra = 0
@@ -339,7 +344,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         rearranged()
     }
 
-    /// Starts whatever is wanted and can start.
+    /// Starts all loads that are requested and can start.
     mutating func proceed(_ actions: inout Actions) {
         if !hasMore, tail == nil, isLoaded { answer(.next, error: nil, in: &actions) }
         if !hasPrevious, head?.load != .previous { answer(.previous, error: nil, in: &actions) }
@@ -391,7 +396,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         return flight
     }
 
-    /// The page of the row that was shown last, if it is from before the last refresh.
+    /// Returns the page of the row that was shown last, if it was loaded before the last refresh.
     private mutating func pageToReview() -> PageRun? {
         guard let shown else { return nil }
         var offset = 0
@@ -417,7 +422,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         assert(list.runs.count <= pageLimit && dropped.count <= PageLimits.cursorsKept)
         assert(max(head?.number ?? 0, tail?.number ?? 0) <= lastNumber)
         assert(ids.count == list.rows.count, "An id stands twice.")
-        // Of a long list this would cost more than the event.
+        // For a long list, this check would cost more than the event.
         guard checkedSpan != span, list.rows.count <= 256 else { return true }
         checkedSpan = span
         assert(list.isValid && list.rows.allSatisfy { ids.contains($0.id) })
@@ -426,7 +431,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
 }
 
 extension PageList {
-    /// Whether it keeps its invariants.
+    /// Whether the list satisfies its invariants.
     var isValid: Bool {
         runs.allSatisfy { $0.count > 0 && $0.round <= round }
             && runs.reduce(0) { $0 + $1.count } == rows.count

@@ -1,31 +1,31 @@
-/// Where a fresh stretch of a list ends among the rows that are held.
+/// The position at which a fresh range of a list ends among the held rows.
 ///
-/// Both begin at the same place of the list. The fresh stretch is the list from there up to its
-/// last row, and says nothing of what follows. So everything depends on that last row:
+/// Both start at the same position of the list. The fresh range is the list from there to its last
+/// row, and says nothing about the rows that follow. So the last row decides:
 ///
-/// 1. If it is held, and stands where it stood, then what was held before it is now the fresh
-///    stretch, and what was held behind it still follows.
-/// 2. Held rows before it that are not in the fresh stretch *went*.
-/// 3. If it is not held, it is not known which of the held rows follow it: those between may have
-///    been deleted, or the row may have come in front of them.
+/// 1. If it is held and has not moved, the fresh range replaces the held rows up to it, and the
+///    held rows behind it still follow.
+/// 2. Held rows before it that are not in the fresh range are *lost*.
+/// 3. If it is not held, it is unknown which held rows follow it: the rows in between may have been
+///    deleted, or the row may have been inserted before them.
 ///
-/// A row that is held may have moved, and then rule 1 drops rows that are there, or keeps rows that
-/// are gone. So the held row that precedes it in the fresh stretch must have preceded it before,
-/// and no more rows may have come up from behind it than stayed. Where rows went there must be more
-/// to show for it, since rows that moved up look the same: the last three rows are neighbors in
-/// both, and at least twice as many stayed as went.
+/// A held row may have moved, and rule 1 would then drop rows that exist or keep rows that do not.
+/// So the held row that precedes it in the fresh range must have preceded it before, and no more
+/// rows may have moved up from behind it than stayed. If rows are lost, more evidence is needed,
+/// because rows that moved up look the same: the last three rows must be neighbors in both ranges,
+/// and at least twice as many rows must have stayed as were lost.
 ///
-/// What stands behind is older than the fresh stretch and may have changed: it is seen again when
-/// it is shown.
+/// The rows behind the fresh range are older and may have changed. They are fetched again when they
+/// are visible.
 struct PageAlignment: Equatable {
-    /// How many held rows the fresh ones stand for; `nil` if that is not known.
+    /// The number of held rows that the fresh ones replace; `nil` if it is unknown.
     var reach: Int?
-    /// Whether rows went.
+    /// Whether rows are lost.
     var hasLoss = false
-    /// How many of the rows for which the fresh ones stand are still there.
+    /// The number of replaced rows that still exist.
     var stayed = 0
 
-    /// Aligns two stretches that begin at the same place.
+    /// Aligns two ranges that start at the same position.
     init<ID: Hashable>(held: some Collection<ID>, fresh: [ID], freshSet: Set<ID>) {
         var positions: [ID: Int] = [:]
         for (index, id) in held.enumerated() where freshSet.contains(id) { positions[id] = index }
@@ -40,6 +40,6 @@ struct PageAlignment: Equatable {
         if went == 0 || areNeighbors && went * 2 <= stayed { reach = place + 1 }
     }
 
-    /// How many rows at the end must have stayed together where others went.
+    /// The number of rows at the end that must have stayed together if rows are lost.
     private static let neighbors = 3
 }

@@ -1,27 +1,28 @@
 import SanguineModel
 
-/// What a fetched page makes of rows whose list has effects.
+/// Reconciles a fetched page with the effects on its list.
 ///
-/// The rule of ``FetchedBase``, row by row: an effect that may be contained in the page, and that
-/// adds, finds in a row that is held, or that another effect inserts, what it was before; of any
-/// other row, it is not known.
+/// This applies the rule of ``FetchedBase`` to each row: if the page may contain an effect that is
+/// not idempotent, the parts of a row that the effect changes keep their earlier values, from the
+/// held row or from the row that another effect inserts. For other rows, the earlier values are
+/// unknown.
 ///
-/// Pure, but for the app's code in the effects: built under no lock.
+/// Pure, except for the app code in the effects; created without a lock.
 struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
-    /// The page without the effects that remain.
+    /// The page without the remaining effects.
     private(set) var page: ListPage<Item>
-    /// The operations that a row of the page may contain: their effects are not applied to it.
+    /// The operations that a row of the page may contain; their effects are not applied to it.
     ///
     /// `nil` if the list has no effects.
     private(set) var doubts: [Item.ID: Doubts]?
 
-    /// Judges a page.
+    /// Reconciles a page.
     ///
     /// - Parameters:
-    ///   - page: What was fetched.
-    ///   - held: The list that is held, with its doubts.
-    ///   - effects: The effects on the list, in their order; those that are a part of the list
-    ///     already are left out.
+    ///   - page: The fetched page.
+    ///   - held: The held list.
+    ///   - effects: The effects on the list, in order; those that are merged into the list are
+    ///     skipped.
     init(_ page: ListPage<Item>, over held: PageList<Item>, effects: [Effect]) {
         self.page = page
         guard !effects.isEmpty else { return }
@@ -47,17 +48,18 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
             if let patched = Self.patch(row, before, shown) {
                 self.page.items[place] = patched
             } else {
-                // What they change cannot be told apart: the row stays as it is.
+                // The changes of the effects cannot be separated, so the row keeps its former
+                // value.
                 self.page.items[place] = before
                 doubts?[row.id] = held.doubts[row.id]
             }
         }
     }
 
-    /// The effects that would be shown twice on a row that contained them, which it may.
+    /// Returns the effects that a row may contain and that would change it again, by row.
     ///
     /// A row that an effect removes stays here for the effects after it: the removal may be
-    /// refused, and then they are shown on the row.
+    /// refused, and then those effects become visible on the row.
     private static func adding(_ effects: [Effect], to rows: [Item]) -> [Item.ID: [Effect]] {
         var adding: [Item.ID: [Effect]] = [:]
         var rows = rows
@@ -79,9 +81,10 @@ struct PageLanding<Item: PageItem>: Sendable where Item.ID: Sendable {
         return adding
     }
 
-    /// The row as the first effect inserts it that does not add to it; `nil` if none does.
+    /// Returns the row as inserted by the first effect that is not in `adding`; `nil` if none
+    /// inserts it.
     ///
-    /// Later effects are not part of it: they are applied to the page that lands.
+    /// Later effects are not included: they are applied to the fetched page.
     private static func inserted(
         _ id: Item.ID,
         by effects: [Effect],

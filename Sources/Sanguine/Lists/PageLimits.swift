@@ -1,36 +1,41 @@
 import SanguineModel
 
-/// The limits and defaults of lists that come in pages.
+/// The limits and defaults of lists that are loaded in pages.
 public enum PageLimits {
-    /// Rows of a page when a list says nothing else: 20.
+    /// The number of rows of a page by default: 20.
     public static let size = WireLimits.defaultPage
-    /// Rows of a page at most: 100.
+    /// The largest number of rows of a page: 100.
     public static let largestSize = WireLimits.largestPage
-    /// Pages of a list that are kept: 200.
+    /// The largest number of pages that are held: 200.
     ///
-    /// Past it the end that is farther from the reader is dropped; it can be loaded again.
+    /// Beyond it, the end farther from the reader is dropped; it can be loaded again.
     public static let kept = 200
-    /// Lists that go on where they were although nobody shows them: 16, those used last.
+    /// The number of lists that are not shown but keep their position: 16, the most recently used
+    /// ones.
     ///
-    /// Of others the beginning is kept by the cache, as their policies say.
+    /// Of other lists, the cache keeps the beginning, by their policies.
     public static let listsKept = 16
-    /// Dropped pages at a list's beginning whose cursors are kept, to go back: 1,000.
+    /// The number of dropped pages at a list's beginning whose cursors are kept for going back:
+    /// 1,000.
     public static let cursorsKept = 1_000
-    /// Requests of one refresh, at most: 5.
+    /// The largest number of requests of one refresh: 5.
     ///
-    /// One as a rule. More only if the first page does not say what follows it, and the reader's
-    /// row would be lost. Also the requests of one second look, at most.
+    /// Usually one is enough. More are sent only if the first page does not connect with the held
+    /// rows and the reader's row would be lost. This is also the largest number of requests of one
+    /// review.
     public static let refreshRequests = 5
-    /// Requests of the way back to a place whose cursor has expired, at most: 40.
+    /// The largest number of requests to find a position again after its cursor has expired: 40.
     public static let recoveryRequests = 40
-    /// Requests in sequence for the next row, where a backend answers with empty pages: 50.
+    /// The number of consecutive requests for the next row while a backend responds with empty
+    /// pages: 50.
     ///
-    /// After them the load fails, see ``ListModel/nextError``, and the next one goes on from there.
+    /// After them the load fails, see ``ListModel/nextError``, and the next one continues from
+    /// there.
     public static let emptyPages = 50
-    /// Times that what is under way begins anew because the app has changed rows meanwhile: 3.
+    /// How often a load starts over because the app has changed rows meanwhile: 3.
     ///
-    /// After them it ends, and what it brings counts.
+    /// After that, its response counts.
     public static let restarts = 3
-    /// Rows from the end of the list: who shows one of them has the next page loaded ahead.
+    /// The distance from the list's end at which a visible row loads the next page ahead.
     public static let prefetchDistance = 10
 }

@@ -1,55 +1,56 @@
 import SanguineModel
 import Synchronization
 
-/// What an item of a list must be.
+/// The requirements for an item of a list.
 public typealias PageItem = Codable & Sendable & Equatable & Identifiable
 
-/// A run of rows that came in one answer, or what is left of it.
+/// A run of rows from one response, or the part of it that is left.
 struct PageRun: Codable, Hashable, Sendable {
-    /// The cursor that it follows; `nil` at the list's beginning.
+    /// The cursor before the run; `nil` at the list's beginning.
     var start: String?
-    /// How many rows.
+    /// The number of rows.
     var count: Int
-    /// The refresh since which it was seen.
+    /// The round of the refresh in which it was last fetched.
     var round: UInt64
 
-    /// Covers the part of the list that an emptied run before it covered.
+    /// Covers the part of the list that an empty run before it covered.
     mutating func takeOver(_ orphan: PageRun) {
         start = orphan.start
         round = min(round, orphan.round)
     }
 }
 
-/// The rows of a list as far as they are held: a window without gaps.
+/// The held rows of a list, without gaps.
 ///
-/// The value that the cache keeps, in memory and on disk. The rows are in one array, so that who
-/// shows them copies nothing; the runs say where pages begin.
+/// This is the value that the cache stores, in memory and on disk. The rows are in one array, so
+/// that views need not copy them; the runs mark where pages begin.
 ///
-/// Invariants: the runs' counts are positive and sum to the number of rows; no id stands twice.
+/// Invariants: the runs' counts are positive and sum to the number of rows; no id occurs twice.
 struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var rows: [Item] = []
     var runs: [PageRun] = []
-    /// The cursor that follows the last row, without those that were ``appended``; `nil` at the
-    /// list's end.
+    /// The cursor after the last row, not counting those that are ``appended``; `nil` at the list's
+    /// end.
     var next: String?
-    /// The number of rows at the end that operations or the app have inserted there, before what
-    /// ``next`` leads to.
+    /// The number of rows at the end that operations or the app have inserted, before the page at
+    /// ``next``.
     var appended = 0
-    /// How often the list was refreshed.
+    /// The number of refreshes.
     var round: UInt64 = 0
-    /// The operations whose effects on the rows are a part of them, see ``ListEffect``.
+    /// The operations whose effects are merged into the rows; see ``ListEffect``.
     var folded: Set<Int64> = []
-    /// The operations that a row may contain: their effects are not applied to it.
+    /// The operations that a row may contain; their effects are not applied to it.
     var doubts: [Item.ID: Doubts] = [:]
-    /// The rows that done operations have brought while earlier ones wait, with the operations.
+    /// The rows inserted by done operations while earlier ones wait, with their operations.
     ///
-    /// An earlier operation's row is inserted as if it had come before them: the rows that are
-    /// shown keep their order until the backend has both, and says which it is.
+    /// The row of an earlier operation is inserted as if it had come first, so that the visible
+    /// rows keep their order until the backend has both and determines it.
     var overtaking: [Item.ID: Int64] = [:]
-    /// Rises with each change, over all lists of the process; 0 if it is as it was found on disk.
+    /// Increases with each change, across all lists of the process; 0 if the list was read from
+    /// disk.
     var revision: UInt64 = 0
 
-    /// What the list costs in bytes of its JSON, by a few of its rows.
+    /// The estimated size of the list's JSON in bytes, based on a sample of its rows.
     var estimatedBytes: Int? {
         let stride = max(1, rows.count / 32)
         let sample = Swift.stride(from: 0, to: rows.count, by: stride).map { rows[$0] }
@@ -57,12 +58,12 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return (try? StoredCoding.encode(sample)).map { $0.count * rows.count / sample.count }
     }
 
-    /// Where the run's rows begin.
+    /// Returns the index of a run's first row.
     func offset(ofRun index: Int) -> Int {
         runs[..<index].reduce(0) { $0 + $1.count }
     }
 
-    /// The run whose rows contain that index.
+    /// Returns the run that contains a row.
     func run(ofRow row: Int) -> Int? {
         var end = 0
         return runs.firstIndex { run in
@@ -71,20 +72,21 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         }
     }
 
-    /// Whether the rows from that one on are known to follow the cursor without a gap.
+    /// Whether the rows from an index on are known to follow the cursor without a gap.
     ///
-    /// A page that was loaded from another cursor may not: rows may have come between the two.
+    /// A page that was loaded with another cursor may not: rows may have been inserted between the
+    /// two.
     func follows(_ cursor: String?, at row: Int) -> Bool {
         guard let run = run(ofRow: row), offset(ofRun: run) == row else { return true }
         return runs[run].start == cursor
     }
 
-    /// Removes rows wherever they stand, and runs that are left without any.
+    /// Removes rows, and runs that become empty.
     ///
-    /// A run that goes leaves its beginning to the next one, which so covers its part of the list.
+    /// A removed run leaves its start to the next one, which then covers its part of the list.
     ///
-    /// - Returns: A run without rows, if the last one went: its beginning is left to whatever
-    ///   follows.
+    /// - Returns: An empty run, if the last one was removed: its start belongs to the rows that
+    ///   follow.
     mutating func remove(_ ids: Set<Item.ID>) -> PageRun? {
         let ends = appendedIDs
         defer { countAppended { ends.contains($0) } }
@@ -108,12 +110,11 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return orphan
     }
 
-    /// The list with an operation's effect as a part of it.
+    /// Returns the list with an operation's effect merged into it.
     ///
     /// - Parameters:
     ///   - sequence: The operation.
-    ///   - changed: The rows with its effect. One that is new belongs to the page of the row
-    ///     before it.
+    ///   - changed: The rows with the effect. A new row belongs to the page of the row before it.
     /// - Returns: The list.
     func folding(_ sequence: Int64, rows changed: [Item]) -> Self {
         var list = arranged(changed)
@@ -123,9 +124,9 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return list
     }
 
-    /// Forgets which operations are no longer waited for.
+    /// Forgets operations that have no effects on the list any more.
     ///
-    /// - Parameter waiting: The operations that have effects on the list, in their order.
+    /// - Parameter waiting: The operations that have effects on the list, in order.
     mutating func forget(allBut waiting: [Int64]) {
         folded.formIntersection(waiting)
         let first = waiting.first { !folded.contains($0) } ?? .max
@@ -136,7 +137,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     ///
     /// - Parameters:
     ///   - row: The row, which is not in the list.
-    ///   - place: Before which row; at the end if there are fewer.
+    ///   - place: The index of the row to insert before; past the end, the row is appended.
     ///   - sequence: The operation.
     mutating func insert(_ row: Item, at place: Int, by sequence: Int64) {
         func isOfLater(_ place: Int) -> Bool { overtaking[rows[place].id] ?? .min > sequence }
@@ -150,9 +151,9 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         rows.insert(row, at: place)
     }
 
-    /// The list with other rows.
+    /// Returns the list with other rows.
     ///
-    /// - Parameter changed: The rows. One that is new belongs to the page of the row before it.
+    /// - Parameter changed: The rows. A new row belongs to the page of the row before it.
     /// - Returns: The list.
     func arranged(_ changed: [Item]) -> Self {
         var list = self
@@ -183,20 +184,20 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return list
     }
 
-    /// The ids of the rows that were ``appended``.
+    /// The ids of the ``appended`` rows.
     var appendedIDs: Set<Item.ID> { Set(rows.suffix(appended).lazy.map(\.id)) }
 
-    /// Counts the rows that were ``appended``.
+    /// Counts the ``appended`` rows.
     ///
-    /// - Parameter isAppended: Whether the row was, if it is at the end.
+    /// - Parameter isAppended: Returns whether a row at the end is appended.
     mutating func countAppended(_ isAppended: (Item.ID) -> Bool) {
         appended = next == nil ? 0 : rows.reversed().prefix { isAppended($0.id) }.count
     }
 
-    /// Joins neighbours that together are no more than a page.
+    /// Joins adjacent runs that together are no larger than a page.
     ///
-    /// Each refresh cuts one, and a list must not end as many small ones. What was seen since the
-    /// last refresh is not joined with what was not: that would be asked for for ever.
+    /// Each refresh splits a run, and a list must not end up as many small ones. Runs of the last
+    /// refresh are not joined with older ones, which would then be requested again and again.
     mutating func joinSmallRuns(upTo size: Int) {
         var joined: [PageRun] = []
         for run in runs {
@@ -214,7 +215,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
 }
 
 extension PageList: PartlyShown {
-    /// When and how the rows came is not shown.
+    /// The rounds and the origin of the rows are not visible.
     func looksSame(as other: Self) -> Bool { next == other.next && rows == other.rows }
 }
 
@@ -223,7 +224,7 @@ extension PageList: Codable {
         case rows, runs, next, appended, round, doubted
     }
 
-    /// The operations that a row may contain, by its place: an id need not be `Codable`.
+    /// The operations that a row may contain, by index, because an id need not be `Codable`.
     private struct Doubted: Codable {
         let row: Int
         let operations: Set<Int64>
@@ -258,9 +259,10 @@ extension PageList: Codable {
     }
 }
 
-/// Numbers the states of all lists: of two the one with the higher number is newer.
+/// Assigns increasing revisions to the states of all lists: the higher one is newer.
 ///
-/// Across sources too: one that goes may have an older list than the one that has come.
+/// They are comparable across sources: a source that is being released may hold an older list than
+/// its successor.
 enum PageRevision {
     private static let last = Atomic<UInt64>(0)
 

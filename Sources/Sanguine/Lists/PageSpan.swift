@@ -1,32 +1,31 @@
-/// Which rows a list shows, of all that it has had since it was last rearranged.
+/// The range of a list's current rows among all rows since it was last rearranged.
 ///
-/// So that who has shown the list before takes only what has come over, whose cost is that of a
+/// With it, an observer that has the former rows takes over only the new ones, at the cost of a
 /// page, and compares nothing.
 struct PageSpan: Hashable, Sendable {
-    /// Rises whenever rows change otherwise than by coming behind the last or going before the
-    /// first.
+    /// Increases when rows change other than by being appended or dropped at the beginning.
     var era: UInt64 = 0
     /// The number of the first row.
     var first = 0
-    /// The number behind that of the last row.
+    /// The number after that of the last row.
     var end = 0
 }
 
-/// What has become of a list's rows since a span was taken.
+/// The change of a list's rows since a span.
 enum PageChange<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     case nothing
-    /// Rows went before the first one that stayed, and rows came behind the last.
+    /// Rows were dropped at the beginning, and rows were appended.
     case slid(dropped: Int, appended: [Item])
     case all([Item])
 }
 
 extension ListState {
-    /// What the rows are now.
+    /// The span of the current rows.
     var span: PageSpan {
         PageSpan(era: era, first: droppedInEra, end: droppedInEra + list.rows.count)
     }
 
-    /// What has become of the rows since then; all of them, if that cannot be said of a few.
+    /// Returns the change since a span; all rows, if it cannot be expressed by a few.
     func change(since old: PageSpan?) -> PageChange<Item> {
         let new = span
         guard old != new else { return .nothing }
@@ -41,7 +40,7 @@ extension ListState {
 }
 
 extension PageChange {
-    /// Changes the rows of that span to what they are now.
+    /// Applies the change to the rows of the former span.
     func apply(to rows: inout [Item]) {
         switch self {
         case .nothing: break

@@ -1,26 +1,27 @@
 extension SanguineClient {
-    /// A list as an observable object for a view, the same one for all views of the list: `items`,
-    /// `hasMore`, `loadNext()`.
+    /// Returns a list as an observable object for a view: `items`, `hasMore`, `loadNext()`.
+    ///
+    /// All views of the list share it.
     @MainActor
     public func model<Item>(_ list: ListQuery<Item>) -> ListModel<Item> {
         device.models.model(list.key) { ListModel(source(of: list), on: device) }
     }
 
-    /// What is known of a list, with its age and the state of the network, at once.
+    /// Returns the cached rows of a list, with their age and the state of its loads, at once.
     ///
-    /// It waits for no network; see ``cached(_:)->Value?``.
+    /// This never waits for the network; see ``cached(_:)->Value?``.
     public func snapshot<Item>(of list: ListQuery<Item>) -> ListSnapshot<Item> {
         source(of: list).snapshot()
     }
 
-    /// What is known of a list at once, then every change of it.
+    /// The state of a list: the current one at once, then one element for each change.
     ///
-    /// A list that is not fresh is shown and refreshed. A reader who is slow gets the newest state
-    /// and not those in between. The sequence ends when the client is closed.
+    /// A list that is not fresh is shown and refreshed. A slow consumer gets the newest state but
+    /// not those in between. The sequence ends when the client is closed.
     public func updates<Item>(of list: ListQuery<Item>) -> AsyncStream<ListSnapshot<Item>> {
         let source = source(of: list)
         let (signals, notified) = (source.signals(), LastNotified<ListSnapshot<Item>>())
-        // The snapshot is taken when the reader asks, so that it is always the newest.
+        // The snapshot is taken when the consumer asks, so that it is always the newest.
         return AsyncStream {
             for await _ in signals {
                 if let snapshot = notified.take(source.snapshot()) { return snapshot }
@@ -29,17 +30,17 @@ extension SanguineClient {
         }
     }
 
-    /// The rows of a list that are known, at once; `nil` if none were ever loaded.
+    /// Returns the cached rows of a list at once; `nil` if none were ever loaded.
     ///
-    /// It waits for no network; see ``cached(_:)->Value?``.
+    /// This never waits for the network; see ``cached(_:)->Value?``.
     public func cached<Item>(_ list: ListQuery<Item>) -> [Item]? {
         let snapshot = snapshot(of: list)
         return snapshot.asOf == nil && snapshot.items.isEmpty ? nil : snapshot.items
     }
 
-    /// The rows of a list; its first page is loaded first unless it is fresh by its policy.
+    /// Returns the rows of a list; loads its first page first unless it is fresh by its policy.
     ///
-    /// - Returns: All rows that are held, those of later pages among them.
+    /// - Returns: All held rows, including those of later pages.
     /// - Throws: ``SanguineError``.
     @discardableResult
     public func value<Item>(of list: ListQuery<Item>) async throws(SanguineError) -> [Item] {
@@ -48,13 +49,13 @@ extension SanguineClient {
         return source.snapshot().items
     }
 
-    /// Loads the list's first page although it may be fresh, and joins it with what is held.
+    /// Loads the list's first page even if it is fresh, and merges it with the held rows.
     ///
-    /// One request, however many pages are held; see <doc:Lists-And-Pages>. Joins a refresh that is
-    /// under way.
+    /// This takes one request, however many pages are held; see <doc:Lists-And-Pages>. It joins a
+    /// refresh in progress.
     ///
     /// - Returns: All rows that are held then.
-    /// - Throws: ``SanguineError``. What is held stays.
+    /// - Throws: ``SanguineError``. The held rows stay.
     @discardableResult
     public func refresh<Item>(_ list: ListQuery<Item>) async throws(SanguineError) -> [Item] {
         let source = source(of: list)
@@ -62,16 +63,16 @@ extension SanguineClient {
         return source.snapshot().items
     }
 
-    /// Loads the page after the last one that is held; the first one, if there is none.
+    /// Loads the page after the last held one; the first page, if there is none.
     ///
-    /// Any number of simultaneous callers cause one request. A caller whose task is cancelled
-    /// disturbs no other; when the last one is, the request is cancelled. At the list's end it
-    /// returns at once.
+    /// Simultaneous callers share one request. A cancelled caller does not disturb the others; when
+    /// the last one is cancelled, the request is cancelled too. At the list's end, this returns at
+    /// once.
     ///
     /// - Parameters:
     ///   - list: The list.
-    ///   - priority: What goes first when requests wait. Default: the policy's.
-    /// - Throws: ``SanguineError``. What is held stays, and the next call asks for the same page.
+    ///   - priority: The priority while requests wait. Default: the policy's.
+    /// - Throws: ``SanguineError``. The held rows stay, and the next call requests the same page.
     public func loadNext<Item>(
         _ list: ListQuery<Item>,
         priority: FetchPriority? = nil
@@ -80,46 +81,46 @@ extension SanguineClient {
         try await source(of: list).load(.next, priority: priority)
     }
 
-    /// Loads the page before the first one that is held, if pages were dropped there.
+    /// Loads the page before the first held one, if pages were dropped there.
     ///
-    /// - Throws: ``SanguineError``. What is held stays.
+    /// - Throws: ``SanguineError``. The held rows stay.
     public func loadPrevious<Item>(_ list: ListQuery<Item>) async throws(SanguineError) {
         try await source(of: list).load(.previous, priority: list.policy.priority)
     }
 
-    /// Sets a list's first page as if it had just been loaded: the list begins anew with it.
+    /// Sets a list's first page as if it had just been loaded; the list starts over with it.
     ///
-    /// What is under way for the list begins anew as well, so that it does not overwrite it.
+    /// Loads in progress start over as well, so that they do not overwrite the page.
     ///
-    /// - Returns: Whether it was taken: not after ``close()``.
+    /// - Returns: Whether the page was stored; `false` after ``close()``.
     @discardableResult
     public func set<Item>(_ page: ListPage<Item>, for list: ListQuery<Item>) -> Bool {
         source(of: list).set(page)
     }
 
-    /// Sets all rows of a list as if they had just been loaded; none follow.
+    /// Sets all rows of a list as if they had just been loaded; no rows follow them.
     ///
-    /// Of a list that has more, set its first page: ``set(_:for:)-(ListPage<Item>,_)``.
+    /// For a list with more rows, set its first page: ``set(_:for:)-(ListPage<Item>,_)``.
     ///
-    /// - Returns: Whether it was taken: not after ``close()``.
+    /// - Returns: Whether the rows were stored; `false` after ``close()``.
     @discardableResult
     public func set<Item>(_ items: [Item], for list: ListQuery<Item>) -> Bool {
         source(of: list).set(ListPage(items: items))
     }
 
-    /// Changes the rows of a list in place; does nothing if none were loaded.
+    /// Changes the rows of a list in place; does nothing if none are loaded.
     ///
     /// ```swift
     /// client.update(.comments(of: 1)) { $0.insert(pushed, at: 0) }
     /// ```
     ///
-    /// The rows are as old as they were, and are those of the backend: the effects of mutations
-    /// that are not settled are no part of what the body is given, and are shown over what it
-    /// makes. Of two rows of one id the first stays. What is under way for the list begins anew, up
-    /// to ``PageLimits/restarts`` times, so that it does not overwrite the change. The body may be
-    /// called again, if another change comes in between.
+    /// The rows keep their age. The closure changes the rows from the backend, without the effects
+    /// of mutations that are not settled. Those effects are then applied to the result. Of two rows
+    /// with the same id, the first one stays. Loads in progress start over, up to
+    /// ``PageLimits/restarts`` times, so that they do not overwrite the change. The closure may be
+    /// called again if another change comes in between.
     ///
-    /// - Returns: The rows that are shown then; `nil` if there were none to change.
+    /// - Returns: The visible rows; `nil` if there were none to change.
     @discardableResult
     public func update<Item>(
         _ list: ListQuery<Item>,
@@ -128,9 +129,9 @@ extension SanguineClient {
         source(of: list).update(body)
     }
 
-    /// Makes the list count as stale.
+    /// Marks the list as stale.
     ///
-    /// It stays to be shown; who observes it gets a fresh one.
+    /// The list is still shown, and refreshed if it is observed.
     public func invalidate<Item>(_ list: ListQuery<Item>) {
         queries.invalidate(source(of: list).entry)
     }
