@@ -1,4 +1,4 @@
-/// What a query's declaration says, without its closure and parameters.
+/// The name and policy of a query, without its closure and parameters.
 ///
 /// A row of the storage matrix, see ``StorageMatrix``.
 ///
@@ -6,12 +6,12 @@
 /// configuration.queries = [ValueQuery.profile("").declaration, ValueQuery.feed.declaration]
 /// ```
 public struct QueryDeclaration: Hashable, Sendable {
-    /// What the query is called.
+    /// The name of the query.
     public var name: String
-    /// How its values are kept.
+    /// The policy of its values.
     public var policy: Policy
 
-    /// Declares a query by name.
+    /// Creates a declaration.
     public init(name: String, policy: Policy) {
         self.name = name
         self.policy = policy
@@ -21,6 +21,6 @@ public struct QueryDeclaration: Hashable, Sendable {
 extension ValueQuery {
     /// The query's declaration.
     ///
-    /// The same for all parameters: any will do.
+    /// It does not depend on the parameters, so any parameters will do.
     public var declaration: QueryDeclaration { QueryDeclaration(name: name, policy: policy) }
 }

@@ -1,12 +1,12 @@
 import SanguineModel
 import Synchronization
 
-/// The queries that a client knows: those declared to it, and those that it has seen.
+/// The queries that a client knows: the declared ones and those that were used.
 ///
-/// Bounded: of names beyond the first thousand, and of policies of one name beyond the fourth, it
-/// only counts that there were some.
+/// Bounded: names beyond the first thousand, and policies of one name beyond the fourth, are only
+/// counted.
 ///
-/// Mutable state: `seen`, by its mutex. The lock of ``Entries`` may be held around it.
+/// Mutable state: `seen`, by its mutex, which may be taken under the lock of ``Entries``.
 final class QueryRegistry: Sendable {
     private struct Seen {
         var policies: [String: [Policy]] = [:]
@@ -18,7 +18,7 @@ final class QueryRegistry: Sendable {
 
     init(declared: [QueryDeclaration]) { self.declared = declared }
 
-    /// A query was used.
+    /// Records that a query was used.
     ///
     /// Called once for each new entry of the cache.
     func saw(_ name: String, _ policy: Policy) {
@@ -40,7 +40,7 @@ final class QueryRegistry: Sendable {
         }
     }
 
-    /// What is known by now.
+    /// The matrix of all queries that are known so far.
     var matrix: StorageMatrix {
         let seen = seen.withLock { $0 }
         let found = seen.policies.flatMap { name, policies in
@@ -58,14 +58,14 @@ extension SanguineClient.Configuration {
 }
 
 extension SanguineClient {
-    /// The queries that the client brings along for a Sanguine server.
+    /// The client's own queries for a Sanguine server.
     public static let builtInQueries: [QueryDeclaration] = [
         ValueQuery<Balance>.balance.declaration, ValueQuery<[Quota]>.quotas.declaration,
         ValueQuery<Account>.account.declaration,
     ]
 
-    /// How each query of the app is kept: those declared in ``Configuration/queries``, the client's
-    /// own, and all others that were used since the client was created.
+    /// Returns the policies of all queries: those declared in ``Configuration/queries``, the
+    /// client's own, and all others that were used since the client was created.
     ///
     /// ```swift
     /// print(client.matrix())

@@ -1,8 +1,8 @@
 import SanguineModel
 
-/// How each query of an app is kept: the storage matrix, printed from the policies themselves.
+/// The policies of an app's queries as a table, created from the policies themselves.
 ///
-/// Its description is a table in plain text, and it encodes to JSON for programs.
+/// The description is a plain-text table; for programs, the matrix encodes to JSON.
 ///
 /// ```swift
 /// print(client.matrix())
@@ -10,41 +10,41 @@ import SanguineModel
 public struct StorageMatrix: Hashable, Sendable, Codable {
     /// A query with one of its policies.
     public struct Row: Hashable, Sendable, Codable {
-        /// How the matrix knows of the query.
+        /// How the matrix knows the query.
         public enum Standing: String, Hashable, Sendable, Codable {
-            /// It was declared to the client.
+            /// The query was declared to the client.
             case declared
-            /// It was used without having been declared to the client.
+            /// The query was used without a declaration.
             case undeclared
-            /// Its name has several policies. Give each query a name of its own.
+            /// Several policies use this name; give each query its own name.
             case conflict
         }
 
-        /// What the query is called.
+        /// The name of the query.
         public var name: String
-        /// How the matrix knows of it.
+        /// How the matrix knows the query.
         public var standing: Standing
-        /// For how long a value counts as true: `5 min`, `until midnight`, `never`.
+        /// How long a value is fresh: `5 min`, `until midnight`, `never`.
         public var freshness: String
-        /// For how long a value may be shown.
+        /// How long a value may be shown.
         public var kept: String
-        /// Where it is kept: `inMemory` or `onDisk`.
+        /// The place where values are stored: `inMemory` or `onDisk`.
         public var tier: String
-        /// Whose it is: `user`, `device` or `everyone`.
+        /// The audience of the values: `user`, `device` or `everyone`.
         public var audience: String
-        /// How long a request may take.
+        /// The time limit of one request.
         public var timeout: String
-        /// How often a request is tried, the first time included.
+        /// The largest number of attempts, including the first.
         public var attempts: Int
-        /// What goes first: `visible`, `normal` or `prefetch`.
+        /// The priority of requests: `visible`, `normal` or `prefetch`.
         public var priority: String
-        /// What makes a value stale besides its age: `foreground`, `networkBack`, `midnight`.
+        /// The events that make a value stale: `foreground`, `networkBack`, `midnight`.
         public var refetchedOn: [String]
-        /// How often an observed value is fetched; `nil` if never by itself.
+        /// The interval at which an observed value is fetched; `nil` if it is not polled.
         public var polled: String?
-        /// The names under which values are invalidated together.
+        /// The tags of the values; a tag invalidates all values that have it.
         public var tags: [String]
-        /// What values are made of.
+        /// The names of the values' dependencies.
         public var dependencies: [String]
         /// The version of the value's type.
         public var version: Int
@@ -52,15 +52,15 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
 
     /// The rows, by name.
     public var rows: [Row]
-    /// How often a use was left out because the limits of the matrix were reached.
+    /// The number of uses left out because the limits of the matrix were reached.
     public var leftOut: Int
 
-    /// Puts the matrix of declarations together.
+    /// Creates the matrix of declarations.
     ///
     /// - Parameters:
-    ///   - declared: What the app declares. The same query may occur more than once.
-    ///   - seen: What was used.
-    ///   - leftOut: How many uses are missing.
+    ///   - declared: The app's declarations. A query may occur more than once.
+    ///   - seen: The queries that were used.
+    ///   - leftOut: The number of uses that are missing.
     public init(
         declared: [QueryDeclaration],
         seen: [QueryDeclaration] = [],
@@ -77,7 +77,7 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
                 return Row(query, standing)
             }
         }
-        // By all that is told apart, so that the same queries always print the same table.
+        // Sorted by all members, so that the same queries always print the same table.
         rows.sort { ($0.name, "\($0)") < ($1.name, "\($1)") }
     }
 }
@@ -164,7 +164,7 @@ extension RefetchEvents {
 }
 
 extension Duration {
-    /// The duration in the largest unit of which it is a whole number: `5 min`, `90 s`, `250 ms`.
+    /// The duration in the largest unit that divides it: `5 min`, `90 s`, `250 ms`.
     fileprivate var inWords: String {
         let units: [(String, Int64)] = [
             ("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000),
