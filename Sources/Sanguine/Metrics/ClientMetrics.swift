@@ -1,18 +1,19 @@
 import Logging
 import Synchronization
 
-/// What a client measures of itself, by the names of queries: nothing personal, and always on.
+/// The metrics of a client, by the names of queries: always on, without personal data.
 ///
 /// ```swift
 /// logger.info("\(client.metrics.summary())")
 /// ```
 ///
-/// Counting costs an atomic addition for each read. A name's durations take 12 KiB, from its first
-/// fetch on; there are at most ``MetricsLimits/names`` names of queries, and as many of operations.
+/// Counting costs one atomic addition for each read. The durations of a name take 12 KiB, from its
+/// first fetch on. There are at most ``MetricsLimits/names`` names of queries, and as many of
+/// operations.
 public final class ClientMetrics: Sendable {
     private enum Kind { case query, operation }
 
-    // Rows stay for good: entries of the cache hold them. Guarded by the mutex.
+    // Rows are never removed, because cache entries refer to them. Guarded by the mutex.
     private struct Guarded {
         var queries: [String: NamedMetrics] = [:]
         var operations: [String: NamedMetrics] = [:]
@@ -35,19 +36,19 @@ public final class ClientMetrics: Sendable {
         self.logger = logger
     }
 
-    /// The numbers of a query.
+    /// Returns the metrics of a query.
     ///
     /// Look them up once and keep them.
     func named(_ name: String) -> NamedMetrics {
         guarded.withLock { named(name, in: &$0.queries) }
     }
 
-    /// The numbers of an operation of the app's own.
+    /// Returns the metrics of one of the app's operations.
     func operation(_ name: String) -> NamedMetrics {
         guarded.withLock { named(name, in: &$0.operations) }
     }
 
-    /// All numbers as they stand, by name.
+    /// Returns the current metrics, by name.
     public func summary() -> MetricsSummary {
         let (queries, operations) = guarded.withLock {
             (Array($0.queries.values), Array($0.operations.values))
@@ -58,15 +59,15 @@ public final class ClientMetrics: Sendable {
         )
     }
 
-    /// Starts all counts and durations again.
+    /// Resets all counts and durations.
     ///
-    /// What is in flight stays counted as such.
+    /// Fetches and operations in flight stay counted.
     public func reset() {
         let all = guarded.withLock { Array($0.queries.values) + Array($0.operations.values) }
         for metrics in all { metrics.reset() }
     }
 
-    /// Tells the observer of something that has no numbers here.
+    /// Notifies the observer of an event that is not counted here.
     ///
     /// May be called under any lock.
     func note(_ event: @autoclosure () -> ClientEvent) { relay.post(event()) }

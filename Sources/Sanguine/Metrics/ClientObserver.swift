@@ -1,4 +1,4 @@
-/// What an app's own telemetry implements to be told what the client does.
+/// An observer of a client's events, for an app's own telemetry.
 ///
 /// ```swift
 /// struct Telemetry: ClientObserver {
@@ -12,39 +12,39 @@
 /// configuration.observer = Telemetry()
 /// ```
 public protocol ClientObserver: Sendable {
-    /// Is told one event after the other, in their order, on a queue of its own.
+    /// Called for each event, in order, on a separate queue.
     ///
-    /// The client holds no lock and waits for nothing meanwhile, so an observer that takes its time
-    /// delays no reader, only further events; at most ``MetricsLimits/waitingEvents`` of them wait.
-    /// It may call the client.
+    /// The client holds no lock and waits for nothing meanwhile, so a slow observer delays only
+    /// further events, of which at most ``MetricsLimits/waitingEvents`` wait. The observer may call
+    /// the client.
     func clientDid(_ event: ClientEvent)
 }
 
-/// Something that a client did.
+/// An event of a client.
 ///
-/// An event says names, durations and codes. It never says parameters, ids, addresses or values.
-/// Names are those that the app declares its queries by: give them nothing personal.
+/// An event contains names, durations and codes, but never parameters, ids, addresses or values.
+/// The names are those of the app's queries, so do not use personal data in them.
 public enum ClientEvent: Sendable, Hashable {
-    /// A fetch took off.
+    /// A fetch began.
     case flightBegan(name: String)
-    /// An attempt failed with that code, and the fetch goes on with another one.
+    /// An attempt failed with a code, and the fetch is retried.
     ///
-    /// The attempt is that which failed, from 1.
+    /// The attempt is the number of the failed one, from 1.
     case flightRetried(name: String, attempt: Int, code: String)
-    /// A fetch ended: with `ok`, `cancelled`, or the ``SanguineError/code`` of its error.
+    /// A fetch ended with `ok`, `cancelled`, or the ``SanguineError/code`` of its error.
     case flightEnded(name: String, duration: Duration, code: String, attempts: Int)
-    /// An operation of the app's own ended, with `ok` or `failed`.
+    /// One of the app's operations ended with `ok` or `failed`.
     ///
     /// See `SanguineClient.measure`.
     case measured(name: String, duration: Duration, code: String)
-    /// So many values left the memory to make room.
+    /// Values were removed from memory to make room.
     case evicted(entries: Int)
-    /// The disk cannot be used, and the client goes on in memory; see ``StoreReport``.
+    /// The disk cannot be used, and the client continues in memory; see ``StoreReport``.
     case storeDegraded
-    /// The user signed out, and all that was theirs is gone.
+    /// The user signed out, and all of the user's data was removed.
     case signedOut
-    /// Another user is there.
+    /// Another user is current.
     case userChanged
-    /// So many events were left out, because the observer was slower than they came.
+    /// Events were left out because the observer was too slow.
     case overlooked(events: Int)
 }

@@ -1,26 +1,26 @@
-/// How long something took, how often: percentiles in a bounded space.
+/// A histogram of durations, which computes percentiles in bounded space.
 ///
-/// Buckets are as wide as their values are large: one microsecond each at first, and
-/// ``MetricsLimits/bucketsPerDoubling`` for each doubling from there on. The counts, 12 KiB, are
-/// made with the first duration: most names of an app never get one.
+/// The width of a bucket grows with its values: one microsecond at first, and then
+/// ``MetricsLimits/bucketsPerDoubling`` buckets for each doubling. The counts, 12 KiB, are
+/// allocated with the first duration, because most names of an app never get one.
 struct DurationHistogram: Sendable {
-    /// By bucket; empty before the first duration.
+    /// The counts by bucket; empty before the first duration.
     private var counts: [UInt32] = []
     private(set) var longest = Duration.zero
     private(set) var slowCount = 0
 
-    /// Counts one that took so long.
+    /// Records a duration.
     mutating func record(_ duration: Duration) {
         let bounded = min(max(.zero, duration), MetricsLimits.longestDuration)
         if counts.isEmpty { counts = Self.none }
-        // One that took less than a microsecond counts as 0.
+        // Less than a microsecond counts as 0.
         let bucket = Self.bucket(of: Int(bounded.microseconds))
         if counts[bucket] < .max { counts[bucket] += 1 }
         longest = max(longest, duration)
         if duration > MetricsLimits.slow { slowCount += 1 }
     }
 
-    /// The percentiles of what was recorded; `nil` if nothing was.
+    /// The percentiles of the recorded durations; `nil` if there are none.
     var percentiles: MetricsSummary.Percentiles? {
         guard !counts.isEmpty else { return nil }
         let total = counts.reduce(0) { $0 + Int($1) }
@@ -35,7 +35,7 @@ struct DurationHistogram: Sendable {
         return MetricsSummary.Percentiles(p50: at(50), p90: at(90), p99: at(99), max: longest)
     }
 
-    /// What the counts take, in bytes.
+    /// The size of the counts in bytes.
     var footprint: Int { counts.count * MemoryLayout<UInt32>.stride }
 
     // MARK: - Buckets
@@ -45,7 +45,7 @@ struct DurationHistogram: Sendable {
         return Array(repeating: 0, count: last + 1)
     }
 
-    /// The bucket of so many microseconds.
+    /// Returns the bucket of a duration in microseconds.
     private static func bucket(of microseconds: Int) -> Int {
         let size = MetricsLimits.bucketsPerDoubling
         let doublings = max(0, microseconds.bitWidth - (microseconds | 1).leadingZeroBitCount)
@@ -53,7 +53,7 @@ struct DurationHistogram: Sendable {
         return shift * size + microseconds >> shift
     }
 
-    /// The most microseconds that a bucket counts.
+    /// Returns the longest duration of a bucket in microseconds.
     private static func last(in bucket: Int) -> Int {
         let size = MetricsLimits.bucketsPerDoubling
         let shift = max(0, bucket / size - 1)

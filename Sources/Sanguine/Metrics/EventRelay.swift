@@ -1,16 +1,16 @@
 import Foundation
 import Synchronization
 
-/// Tells an observer what happens, later and elsewhere: whoever has something to tell goes on.
+/// Delivers events to an observer asynchronously, so that posting never waits.
 ///
 /// Invariants:
 ///
-/// 1. Events are told in the order in which they were posted, one at a time.
-/// 2. At most ``MetricsLimits/waitingEvents`` wait. Those past it are counted, and told as a number
-///    after the ones that waited.
+/// 1. Events are delivered in the order in which they were posted, one at a time.
+/// 2. At most ``MetricsLimits/waitingEvents`` wait. Further events are only counted, and their
+///    number is delivered after the waiting ones.
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over the observer's code. It may be
-/// taken under any other lock. The observer is called on `queue` alone.
+/// taken under any other lock. The observer is called only on `queue`.
 final class EventRelay: Sendable {
     private struct Guarded {
         var waiting: [ClientEvent] = []
@@ -24,7 +24,7 @@ final class EventRelay: Sendable {
 
     init(observer: (any ClientObserver)?) { self.observer = observer }
 
-    /// Has the observer told soon; without one the event is not even made.
+    /// Enqueues an event; without an observer, the event is not even created.
     func post(_ event: @autoclosure () -> ClientEvent) {
         guard observer != nil else { return }
         let event = event()
@@ -40,12 +40,12 @@ final class EventRelay: Sendable {
         if mustSchedule { queue.async { self.drain() } }
     }
 
-    /// Returns when all that was posted has been told.
+    /// Returns when all posted events are delivered.
     func flush() {
         queue.sync { drain() }
     }
 
-    // Runs on `queue` alone.
+    // Runs only on `queue`.
     private func drain() {
         while true {
             let batch = guarded.withLock { guarded in

@@ -1,31 +1,30 @@
-/// The limits of what the client measures.
-///
-/// One place, with units.
+/// The limits of the client's metrics.
 public enum MetricsLimits {
-    /// Names of each kind that are counted by themselves: 256.
+    /// The number of names of each kind that are counted separately: 256.
     ///
-    /// What has a further name is counted together, as `other`.
+    /// All further names are counted together as `other`.
     public static let names = 256
-    /// Characters of a name: 100.
+    /// The largest number of characters of a name: 100.
     ///
-    /// A longer one is cut.
+    /// A longer name is truncated.
     public static let nameCharacters = 100
-    /// Characters of an outcome's code: 64.
+    /// The largest number of characters of an outcome's code: 64.
     ///
-    /// A longer one, or one of other characters than codes have, is told as `other`.
+    /// A longer code, or one with characters that codes do not have, is reported as `other`.
     public static let codeCharacters = 64
-    /// What takes longer stands out in the summary, and in the log: 1 second.
+    /// The duration beyond which an operation is marked in the summary and logged: 1 second.
     public static let slow: Duration = .seconds(1)
-    /// The longest duration that percentiles know: 10 minutes.
+    /// The longest duration in percentiles: 10 minutes.
     ///
-    /// A longer one counts as that long; the longest itself is kept as it is.
+    /// A longer one counts as that long; the maximum is stored exactly.
     public static let longestDuration: Duration = .seconds(600)
-    /// Buckets of durations for each doubling, from 256 microseconds on: 128, a power of two.
+    /// The number of histogram buckets for each doubling, from 256 microseconds on: 128, a power of
+    /// two.
     ///
-    /// So percentiles are right to a hundredth, and a name's durations take 12 KiB.
+    /// With it, percentiles are accurate to one percent, and the durations of a name take 12 KiB.
     public static let bucketsPerDoubling = 128
-    /// Events that wait for a slow observer: 1,024.
+    /// The number of events that wait for a slow observer: 1,024.
     ///
-    /// Further ones are counted, and told as ``ClientEvent/overlooked(events:)``.
+    /// Further events are counted and reported as ``ClientEvent/overlooked(events:)``.
     public static let waitingEvents = 1_024
 }

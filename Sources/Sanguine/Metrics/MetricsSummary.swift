@@ -1,17 +1,17 @@
-/// What a client has measured since it was created, or since the last reset.
+/// The metrics of a client since it was created or reset.
 ///
-/// Printed, it is a table; encoded, it can be sent wherever an app sends its telemetry. It holds
-/// names and numbers and nothing personal.
+/// The description is a table; the encoded form suits an app's telemetry. The summary contains
+/// names and numbers, but no personal data.
 public struct MetricsSummary: Codable, Hashable, Sendable {
-    /// How long something took: of a hundred, so many were not slower.
+    /// The percentiles of durations.
     public struct Percentiles: Hashable, Sendable {
-        /// Half of them took no longer.
+        /// Half of the durations are at most this long.
         public var p50: Duration
-        /// Nine of ten took no longer.
+        /// 90 % of the durations are at most this long.
         public var p90: Duration
-        /// 99 of 100 took no longer.
+        /// 99 % of the durations are at most this long.
         public var p99: Duration
-        /// None took longer; exact, while the others are right to a hundredth.
+        /// The longest duration; exact, while the others are accurate to one percent.
         public var max: Duration
 
         /// Creates percentiles.
@@ -20,32 +20,32 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         }
     }
 
-    /// The numbers of one name.
+    /// The metrics of one name.
     public struct Row: Codable, Hashable, Sendable {
-        /// The query's name; or `other`, for all past the limit.
+        /// The query's name, or `other` for all names past the limit.
         public var name: String
-        /// Reads that got a value at once: from `cached` whatever its age, else a fresh one.
+        /// Reads that got a value at once: any value from `cached`, a fresh one from other methods.
         public var hits: Int
-        /// Reads that found a value that was no longer fresh, and waited for a newer one.
+        /// Reads that found a stale value and waited for a newer one.
         public var staleHits: Int
-        /// Reads that found no value: they waited for one, or got nothing.
+        /// Reads that found no value, and waited for one or got none.
         public var misses: Int
-        /// Fetches that took off; or operations that began.
+        /// Fetches or operations that began.
         public var flights: Int
-        /// Those that are under way now.
+        /// Fetches or operations in progress.
         public var inFlight: Int
-        /// Attempts past the first of a fetch.
+        /// Attempts after the first one of a fetch.
         public var retries: Int
-        /// Fetches that ended with an error, or operations that threw.
+        /// Fetches that failed, or operations that threw.
         public var failures: Int
-        /// Fetches that ended because nobody wanted them any more.
+        /// Fetches that were cancelled with their last caller.
         public var cancellations: Int
-        /// Those that took over a second.
+        /// Fetches or operations that took over a second.
         public var slow: Int
-        /// How long they took, cancelled ones left out; `nil` before the first has ended.
+        /// The durations, without cancelled fetches; `nil` before the first one has ended.
         public var durations: Percentiles?
 
-        /// Creates the numbers of a name; each is 0 unless it is given.
+        /// Creates the metrics of a name; each number is 0 by default.
         public init(
             name: String,
             hits: Int = 0,
@@ -75,27 +75,26 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
 
     /// The queries, by name.
     public var queries: [Row]
-    /// The operations of the app's own, by name; see `SanguineClient.measure`.
+    /// The app's operations, by name; see `SanguineClient.measure`.
     public var operations: [Row]
 
-    /// Creates a summary, as a fake or a preview needs it.
+    /// Creates a summary, for tests and previews.
     public init(queries: [Row] = [], operations: [Row] = []) {
         (self.queries, self.operations) = (queries, operations)
     }
 
-    /// The numbers of that query, or `nil` if it was not used.
+    /// The metrics of a query, or `nil` if it was not used.
     public subscript(query name: String) -> Row? { queries.first { $0.name == name } }
 
-    /// The numbers of that operation, or `nil` if it was not used.
+    /// The metrics of an operation, or `nil` if it was not used.
     public subscript(operation name: String) -> Row? { operations.first { $0.name == name } }
 }
 
 extension MetricsSummary.Row {
-    /// All reads.
+    /// The number of all reads.
     public var reads: Int { hits + staleHits + misses }
 
-    /// The part of reads that got a value at once and waited for no fetch, from 0 to 1; `nil`
-    /// without reads.
+    /// The fraction of reads that got a value at once, from 0 to 1; `nil` without reads.
     public var hitRate: Double? { reads == 0 ? nil : Double(hits) / Double(reads) }
 
     var hasNumbers: Bool {
@@ -111,7 +110,7 @@ extension MetricsSummary.Percentiles: Codable {
         case max = "maxSeconds"
     }
 
-    /// Reads seconds, with fractions.
+    /// Decodes seconds with fractions.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
         func duration(_ key: Key) throws -> Duration {
@@ -125,7 +124,7 @@ extension MetricsSummary.Percentiles: Codable {
         )
     }
 
-    /// Writes seconds, with fractions down to microseconds.
+    /// Encodes seconds with fractions, down to microseconds.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: Key.self)
         for (key, value) in [(Key.p50, p50), (.p90, p90), (.p99, p99), (.max, max)] {

@@ -1,5 +1,7 @@
 extension MetricsSummary: CustomStringConvertible {
-    /// A table with a line for each name; what took over a second is marked with `!` and counted.
+    /// A table with one line for each name.
+    ///
+    /// Names with durations over a second are marked with `!`.
     ///
     /// ```text
     ///   query   reads  hits  flights  in flight  retried  failed    p50    p90    p99    max  slow
@@ -16,7 +18,7 @@ extension MetricsSummary: CustomStringConvertible {
     }
 }
 
-/// Rows of a summary as aligned text.
+/// Formats the rows of a summary as aligned text.
 private enum MetricsTable {
     private static let titles = [
         "reads", "hits", "flights", "in flight", "retried", "failed", "p50", "p90", "p99", "max",
@@ -29,7 +31,7 @@ private enum MetricsTable {
         return lines.map { line in
             zip(line, widths).enumerated().map { column, cell in
                 let padding = String(repeating: " ", count: cell.1 - cell.0.count)
-                // Marks and names stand at the left, numbers at the right.
+                // Marks and names are aligned left, numbers right.
                 return column < 2 ? cell.0 + padding : padding + cell.0
             }
             .joined(separator: "  ")

@@ -1,15 +1,15 @@
 import Logging
 import Synchronization
 
-/// The numbers of one query, or of one operation of the app's own.
+/// The metrics of one query, or of one of the app's operations.
 ///
-/// Counting is one relaxed atomic addition: the numbers of a name need not agree with each other at
-/// every moment, only in the end. Durations are recorded under a mutex, once for each fetch.
+/// Counting is one relaxed atomic addition: the numbers of a name are eventually consistent with
+/// each other, but not at every moment. Durations are recorded under a mutex, once for each fetch.
 ///
-/// Mutable state: the counters, atomic; `durations`, by its mutex. Only the end of something
-/// slow runs foreign code: it logs. All other calls may be made under any lock.
+/// Mutable state: the counters, which are atomic; `durations`, by its mutex. Only the end of a slow
+/// fetch or operation runs foreign code, to log it. All other methods may be called under any lock.
 final class NamedMetrics: Sendable {
-    /// The name, as the summary and events have it.
+    /// The name in the summary and in events.
     let name: String
 
     private let hits = Atomic<Int>(0)
@@ -19,7 +19,7 @@ final class NamedMetrics: Sendable {
     private let retries = Atomic<Int>(0)
     private let failures = Atomic<Int>(0)
     private let cancellations = Atomic<Int>(0)
-    private let inFlight = Atomic<Int>(0)  // A gauge: a reset leaves it alone.
+    private let inFlight = Atomic<Int>(0)  // A gauge, which a reset does not change.
     private let durations = Mutex(DurationHistogram())
 
     private let watch: Stopwatch
@@ -35,18 +35,18 @@ final class NamedMetrics: Sendable {
 
     // MARK: - Reads
 
-    /// A reader got a value at once: from `cached` whatever its age, else a fresh one.
+    /// Counts a read that got a value at once: any value from `cached`, a fresh one otherwise.
     func hit() { hits.wrappingAdd(1, ordering: .relaxed) }
 
-    /// A reader found a value that is not fresh, and waits for a newer one.
+    /// Counts a read that found a stale value and waits for a newer one.
     func staleHit() { staleHits.wrappingAdd(1, ordering: .relaxed) }
 
-    /// A reader found no value, and waits for one or gets nothing.
+    /// Counts a read that found no value, and waits for one or gets none.
     func miss() { misses.wrappingAdd(1, ordering: .relaxed) }
 
-    // MARK: - Flights
+    // MARK: - Fetches
 
-    /// A fetch takes off.
+    /// Counts a fetch that begins.
     func flightBegan() -> FlightTicket {
         flights.wrappingAdd(1, ordering: .relaxed)
         inFlight.wrappingAdd(1, ordering: .relaxed)
@@ -54,36 +54,36 @@ final class NamedMetrics: Sendable {
         return FlightTicket(began: watch.elapsed)
     }
 
-    /// An attempt failed, and another one follows.
+    /// Counts a failed attempt that is followed by another one.
     func flightRetried(afterAttempt attempt: Int, failedWith error: SanguineError) {
         retries.wrappingAdd(1, ordering: .relaxed)
         relay.post(.flightRetried(name: name, attempt: attempt, code: error.metricsCode))
     }
 
-    /// The fetch ended, after so many attempts.
+    /// Counts the end of a fetch and its number of attempts.
     ///
-    /// Must be called once for each ticket, outside of all locks.
+    /// Must be called once for each ticket, without a lock.
     func flightEnded(_ ticket: FlightTicket, outcome: FlightOutcome, attempts: Int = 1) {
         let duration = watch.elapsed - ticket.began
         inFlight.wrappingSubtract(1, ordering: .relaxed)
         count(outcome)
-        // One that nobody waited for to the end says nothing about how long it takes.
+        // The duration of a cancelled fetch does not show how long a fetch takes.
         if outcome != .cancelled { record(duration) }
         relay.post(
             .flightEnded(name: name, duration: duration, code: outcome.code, attempts: attempts)
         )
     }
 
-    // MARK: - Operations of the app's own
+    // MARK: - Operations of the app
 
-    /// An operation begins.
+    /// Counts an operation that begins.
     func operationBegan() -> FlightTicket {
         flights.wrappingAdd(1, ordering: .relaxed)
         inFlight.wrappingAdd(1, ordering: .relaxed)
         return FlightTicket(began: watch.elapsed)
     }
 
-    /// The operation ended.
+    /// Counts the end of an operation.
     func operationEnded(_ ticket: FlightTicket, hasFailed: Bool) {
         let duration = watch.elapsed - ticket.began
         inFlight.wrappingSubtract(1, ordering: .relaxed)
@@ -94,7 +94,7 @@ final class NamedMetrics: Sendable {
 
     // MARK: - Summary
 
-    /// The numbers as they stand.
+    /// The current numbers.
     var row: MetricsSummary.Row {
         let (percentiles, slow) = durations.withLock { ($0.percentiles, $0.slowCount) }
         return MetricsSummary.Row(
@@ -112,7 +112,7 @@ final class NamedMetrics: Sendable {
         )
     }
 
-    /// Starts again at 0; what is in flight stays counted as such.
+    /// Resets all numbers to 0, except those in flight.
     func reset() {
         hits.store(0, ordering: .relaxed)
         staleHits.store(0, ordering: .relaxed)
@@ -124,7 +124,7 @@ final class NamedMetrics: Sendable {
         durations.withLock { $0 = DurationHistogram() }
     }
 
-    /// What the durations take, in bytes.
+    /// The size of the durations in bytes.
     var footprint: Int { durations.withLock { $0.footprint } }
 
     private func count(_ outcome: FlightOutcome) {
@@ -145,16 +145,16 @@ final class NamedMetrics: Sendable {
     }
 }
 
-/// What a fetch gets when it takes off, and gives back when it has ended.
+/// The start of a fetch, which is passed back at its end.
 struct FlightTicket: Sendable {
     fileprivate let began: Duration
 }
 
-/// How a fetch ended.
+/// The outcome of a fetch.
 enum FlightOutcome: Hashable, Sendable {
     case landed
     case failed(SanguineError)
-    /// The last one who wanted the value gave up.
+    /// The last caller was cancelled.
     case cancelled
 
     init<Value>(_ result: Result<Value, SanguineError>) {
@@ -175,10 +175,10 @@ enum FlightOutcome: Hashable, Sendable {
 }
 
 extension SanguineError {
-    /// The error's code, if it looks like one.
+    /// The error's code, if it has the form of one.
     ///
-    /// A backend's own code could hold anything: only what is short and has the form of a code is
-    /// told.
+    /// A backend's own code could contain anything, so only short codes of the usual form are
+    /// reported.
     fileprivate var metricsCode: String {
         let code = code
         let isCode =

@@ -1,14 +1,15 @@
 extension SanguineClient {
-    /// Measures an operation of the app's own: how often, how long, how often it failed.
+    /// Measures one of the app's operations: how often it runs and fails, and how long it takes.
     ///
     /// ```swift
     /// let chart = client.measure("draw chart") { Chart(points) }
     /// ```
     ///
-    /// It stands in the summary's operations, by this name; give it nothing personal.
+    /// It is listed in the summary's operations under this name, which must not contain personal
+    /// data.
     ///
-    /// - Returns: What the operation returns.
-    /// - Throws: What the operation throws.
+    /// - Returns: The result of the operation.
+    /// - Throws: The error of the operation.
     public func measure<Result, Failure: Error>(
         _ name: String,
         _ operation: () throws(Failure) -> Result
@@ -25,14 +26,14 @@ extension SanguineClient {
         }
     }
 
-    /// Measures an operation of the app's own that suspends, from its call to its return.
+    /// Measures one of the app's asynchronous operations, from its call to its return.
     ///
     /// ```swift
     /// let image = try await client.measure("resize") { try await resizer.resize(photo) }
     /// ```
     ///
-    /// - Returns: What the operation returns.
-    /// - Throws: What the operation throws.
+    /// - Returns: The result of the operation.
+    /// - Throws: The error of the operation.
     nonisolated(nonsending)
         public func measure<Result, Failure: Error>(
             _ name: String,

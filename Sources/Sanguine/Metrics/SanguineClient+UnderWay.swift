@@ -1,10 +1,10 @@
 import Synchronization
 
 extension SanguineClient {
-    /// What the client has on its way at this moment, in words; empty if there is nothing.
+    /// Descriptions of the client's work in progress; empty if there is none.
     ///
-    /// For tests that wait for its end. What waits for a clock is not under way, nor is a live
-    /// connection, nor a call whose caller awaits it.
+    /// Tests use this to wait for its end. Work that waits for a clock is not included, nor are a
+    /// live connection and calls that a caller awaits.
     package var underWay: [String] {
         let (entries, user) = (queries.entries, users.present)
         var work = entries.fetching.map { "a fetch of \($0.text)" }
@@ -25,15 +25,15 @@ extension SanguineClient {
 }
 
 extension Entries {
-    /// The keys of what is being fetched.
+    /// The keys that are being fetched.
     fileprivate var fetching: [QueryKey] {
         guarded.withLock { $0.table.all.filter(\.state.isFetching).map(\.key) }
     }
 
-    /// Whether observers are still to be told something.
+    /// Whether notifications of observers are pending.
     fileprivate var isTelling: Bool { guarded.withLock { !$0.deliveries.isIdle } }
 
-    /// Whether values wait for the disk.
+    /// Whether values are to be written to disk.
     fileprivate var isWriting: Bool {
         guarded.withLock { $0.writers }.contains(where: \.isWriting)
     }

@@ -1,12 +1,13 @@
-/// The time since it was made, on any clock.
+/// The time since its creation, on any clock.
 ///
-/// Moments of a clock whose type is not known cannot be compared; times since one of them can.
+/// Instants of a clock whose type is unknown cannot be compared, but durations since one of them
+/// can.
 struct Stopwatch: Sendable {
     private let read: @Sendable () -> Duration
 
     init(_ clock: any Clock<Duration>) { read = Self.reader(of: clock) }
 
-    /// How long ago the stopwatch was made.
+    /// The time since the stopwatch was created.
     var elapsed: Duration { read() }
 
     private static func reader<C: Clock<Duration>>(of clock: C) -> @Sendable () -> Duration {
