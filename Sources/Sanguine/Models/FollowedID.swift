@@ -1,4 +1,4 @@
-/// What is made of an id that may be a temporary one: a query, or a list.
+/// A target that depends on an id that may be temporary: a query or a list.
 @MainActor
 final class FollowedID<Target> {
     private var id: String
@@ -6,9 +6,9 @@ final class FollowedID<Target> {
     private let make: (String) -> Target
 
     /// - Parameters:
-    ///   - id: The id that is known at first.
-    ///   - replaced: Which id stands for one, if another does.
-    ///   - make: Makes the target of an id.
+    ///   - id: The initial id.
+    ///   - replaced: Returns the real id of a temporary one, if it is known.
+    ///   - make: Creates the target of an id.
     init(
         _ id: String,
         replaced: @escaping (String) -> String?,
@@ -17,7 +17,7 @@ final class FollowedID<Target> {
         (self.id, self.replaced, self.make) = (id, replaced, make)
     }
 
-    /// The target of another id, if that has come to stand for this one.
+    /// Returns the target of the real id, if the current id was replaced.
     func next() -> Target? {
         guard let real = replaced(id), real != id else { return nil }
         id = real
@@ -26,20 +26,20 @@ final class FollowedID<Target> {
 }
 
 extension SanguineClient {
-    /// A query of an id as an observable object for a view, which follows the id.
+    /// Returns a query of an id as an observable object for a view, which follows the id.
     ///
     /// ```swift
     /// let track = client.model(of: id) { .track($0) }
     /// ```
     ///
-    /// When the backend has given another id to what had this temporary one, see
-    /// ``MutationRequest/replaceID(_:by:)``, the model goes on with the query of the real id. Until
-    /// that has a value, what was shown stays.
+    /// When the backend assigns a real id for a temporary one, see
+    /// ``MutationRequest/replaceID(_:by:)``, the model switches to the query of the real id. Until
+    /// that query has a value, the former value stays.
     ///
     /// - Parameters:
     ///   - id: The id, temporary or not.
-    ///   - query: Makes the query of an id.
-    /// - Returns: The model, the same one for all views.
+    ///   - query: Creates the query of an id.
+    /// - Returns: The model, which all views share.
     @MainActor
     public func model<Value>(
         of id: String,
@@ -50,14 +50,16 @@ extension SanguineClient {
         return model
     }
 
-    /// A list that depends on an id as an observable object for a view, which follows the id.
+    /// Returns a list that depends on an id as an observable object for a view, which follows the
+    /// id.
     ///
-    /// Like ``model(of:_:)``: the comments on a post that the backend has not made yet, say.
+    /// Like ``model(of:_:)``, for example for the comments on a post that the backend has not
+    /// created yet.
     ///
     /// - Parameters:
     ///   - id: The id, temporary or not.
-    ///   - pages: Makes the list of an id.
-    /// - Returns: The model, the same one for all views.
+    ///   - pages: Creates the list of an id.
+    /// - Returns: The model, which all views share.
     @MainActor
     public func model<Item>(
         of id: String,

@@ -3,10 +3,10 @@ import Foundation
 import OrderedCollections
 import Synchronization
 
-/// Work for the main actor, all of it in one turn: so that a hundred changes in one moment make a
-/// view draw once.
+/// Collects work for the main actor and performs it in one turn, so that a hundred changes at one
+/// moment redraw a view once.
 ///
-/// Of two pieces of work of one owner only the later is done.
+/// New work of an owner replaces its pending work.
 ///
 /// Mutable state: `state`, by its mutex, which is never held over the work.
 final class MainTurn: Sendable {
@@ -15,9 +15,9 @@ final class MainTurn: Sendable {
     private static let key = DispatchSpecificKey<Bool>()
     private static let mark: Void = DispatchQueue.main.setSpecific(key: key, value: true)
 
-    /// Whether the main actor runs the caller.
+    /// Whether the caller runs on the main actor.
     ///
-    /// Outside of Apple's platforms it may run on another thread than the process began with.
+    /// On other than Apple's platforms, this may not be the thread on which the process started.
     static var isNow: Bool {
         mark
         return Thread.isMainThread || DispatchQueue.getSpecific(key: key) == true
@@ -27,10 +27,10 @@ final class MainTurn: Sendable {
         var work: OrderedDictionary<UInt64, Work> = [:]
         var isScheduled = false
         var lastOwner: UInt64 = 0
-        /// How many gather work that is to be done in one turn.
+        /// The number of callers that are collecting work for one turn.
         var gatherers = 0
 
-        /// Whether a turn must be asked for.
+        /// Whether a turn must be scheduled.
         mutating func mustSchedule() -> Bool {
             guard !isScheduled, gatherers == 0 else { return false }
             isScheduled = true
@@ -40,7 +40,7 @@ final class MainTurn: Sendable {
 
     private let state = Mutex(State())
 
-    /// A number that no other owner has.
+    /// Returns a number that no other owner has.
     func newOwner() -> UInt64 {
         state.withLock { state in
             state.lastOwner += 1
@@ -48,7 +48,7 @@ final class MainTurn: Sendable {
         }
     }
 
-    /// Has the work done in the main actor's next turn, in place of its owner's former work.
+    /// Schedules work for the main actor's next turn; it replaces the owner's pending work.
     func schedule(_ work: @escaping Work, for owner: UInt64) {
         let mustSchedule = state.withLock { state in
             state.work[owner] = work
@@ -57,14 +57,14 @@ final class MainTurn: Sendable {
         if mustSchedule { Task { @MainActor in run() } }
     }
 
-    /// Goes on with what a model that is gone has followed until the main actor's next turn: who
-    /// asks for the same in this one finds its requests under way.
+    /// Keeps the observation of a released model until the main actor's next turn, so that a caller
+    /// that needs the same value in this turn joins its requests.
     func keep(_ following: ObservationToken?) {
         guard let following else { return }
         schedule({ withExtendedLifetime(following) {} }, for: newOwner())
     }
 
-    /// Has all that the body schedules done in one turn.
+    /// Performs all work that the closure schedules in one turn.
     func gather(_ body: () -> Void) {
         state.withLock { $0.gatherers += 1 }
         body()
@@ -87,9 +87,9 @@ final class MainTurn: Sendable {
     }
 }
 
-/// Somebody's observation; it ends when the last one who holds it lets go.
+/// The lifetime of an observation, which ends when the token is released.
 ///
-/// From then on nothing is told but what another thread is about to tell at that moment. See
+/// After that, only a notification that another thread has already started may arrive. See
 /// ``SanguineClient/observe(_:_:)``.
 public final class ObservationToken: Sendable {
     private let end: @Sendable () -> Void

@@ -1,11 +1,11 @@
 import OrderedCollections
 
-/// A model that can take over what is known at any time.
+/// A model that can be updated to the current state at any time.
 @MainActor
 protocol FollowingModel: AnyObject {
     func applyNewest()
 
-    /// Lets go of what it shows of a user who has left, and takes over what is known now.
+    /// Removes values of the user who has left, and applies the current state.
     func userChanged()
 }
 
@@ -13,57 +13,58 @@ extension FollowingModel {
     func userChanged() { applyNewest() }
 }
 
-/// The models that are in use, so that all views of one query share one.
+/// The models in use, so that all views of a query share one.
 ///
-/// A view that asks for a model in its `body`, reads it and lets it go follows it all the same, and
-/// nobody can see that: but then it was let go in the turn in which it was asked for. Such a model
-/// is kept. When its value has changed, a view that is still there is drawn again and asks for it;
-/// if nobody does within ``ClientLimits/unheldModelGrace``, it is let go. At most
-/// ``ClientLimits/unheldModels`` are kept. A model that somebody holds ends with its last holder.
+/// A view may get a model in its `body`, read it and release it; it still follows the model, which
+/// cannot be detected. But such a model is released in the turn in which it was requested, and is
+/// therefore retained here. When its value changes, a view that still exists is redrawn and
+/// requests it again; without a request within ``ClientLimits/unheldModelGrace``, the model is
+/// released. At most ``ClientLimits/unheldModels`` are retained. A model with another owner ends
+/// with its last owner.
 @MainActor
 final class ModelTable {
     private struct Entry {
         weak var model: AnyObject?
     }
 
-    /// A model that nobody else holds.
+    /// A model that only the table retains.
     private struct Kept {
         var model: AnyObject
-        /// Waits to let it go.
+        /// Releases the model after the grace period.
         var end: Task<Void, Never>?
     }
 
     private var entries: [QueryKey: Entry] = [:]
     private var sweepAt = 64
-    /// The models that were asked for in this turn.
+    /// The models that were requested in this turn.
     private var asked: OrderedDictionary<ObjectIdentifier, AnyObject> = [:]
     private var kept: OrderedDictionary<ObjectIdentifier, Kept> = [:]
     private let delay: any Clock<Duration>
 
-    /// - Parameter delay: What the time is told by in which somebody may ask again.
+    /// - Parameter delay: The clock of the grace period.
     nonisolated init(delay: any Clock<Duration>) { self.delay = delay }
 
-    /// Has the models of those keys take over what is known now.
+    /// Updates the models of these keys to the current state.
     func applyNewest(_ keys: [QueryKey]) {
         for key in keys { (entries[key]?.model as? any FollowingModel)?.applyNewest() }
     }
 
-    /// Has all models take over what is known now.
+    /// Updates all models to the current state.
     func applyNewest() {
         for entry in entries.values { (entry.model as? any FollowingModel)?.applyNewest() }
     }
 
-    /// Has all models follow the user who is there now.
+    /// Updates all models to the current user.
     func userChanged() {
         for entry in entries.values { (entry.model as? any FollowingModel)?.userChanged() }
     }
 
-    /// The model in use of that key and type, or a new one.
+    /// Returns the model of a key and type; creates it if there is none.
     ///
     /// - Parameters:
-    ///   - key: What the model is of; `nil` if that has no name: then it is always a new one.
-    ///   - make: Makes it.
-    /// - Returns: The model, which is kept at least for this turn.
+    ///   - key: The key of the model; `nil` always creates a new model.
+    ///   - make: Creates the model.
+    /// - Returns: The model, which is retained at least for this turn.
     func model<Model: AnyObject>(_ key: QueryKey?, _ make: () -> Model) -> Model {
         if let key, let model = entries[key]?.model as? Model {
             keepForTurn(model)
@@ -75,7 +76,7 @@ final class ModelTable {
         return model
     }
 
-    /// A model is one of that key as well from now on, unless there is another.
+    /// Adds another key for a model, unless the key has a model.
     func add(_ model: AnyObject, as key: QueryKey) {
         if entries[key]?.model == nil { enter(model, as: key) }
     }
@@ -87,7 +88,8 @@ final class ModelTable {
         sweepAt = max(64, entries.count * 2)  // Swept once for each doubling.
     }
 
-    /// A model's value has changed: if a view follows it, it is asked for again.
+    /// Starts the grace period of a model whose value has changed: a view that follows it requests
+    /// it.
     func changed(_ model: AnyObject) {
         let id = ObjectIdentifier(model)
         guard let present = kept[id], present.end == nil else { return }

@@ -1,22 +1,22 @@
-// What a view holds a model by: as long as it is the same, the model is.
+// The identity by which a view keeps its model: the same identity means the same model.
 
 extension ValueQuery {
-    /// What tells this query from others of its type: its name and its parameters.
+    /// The identity of the query among those of its type: its name and its parameters.
     package var identity: String { key.text }
 }
 
 extension ListQuery {
-    /// What tells this list from others of its type: its name and its parameters.
+    /// The identity of the list among those of its type: its name and its parameters.
     package var identity: String { key.text }
 }
 
 extension RangeQuery {
-    /// What tells this query from others of its type: its name and its parameters.
+    /// The identity of the query among those of its type: its name and its parameters.
     package var identity: String { key.text }
 }
 
 extension RecordQuery {
-    /// What tells this query from others of its type; `nil` for one that was declared with a
-    /// closure, of which nobody can tell what it reads.
+    /// The identity of the query among those of its type; `nil` if it was declared with a closure,
+    /// whose inputs are unknown.
     package var identity: String? { key?.text }
 }

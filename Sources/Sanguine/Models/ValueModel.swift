@@ -2,7 +2,7 @@ import Foundation
 public import Observation
 public import SanguineModel
 
-/// A query for a view: observable properties that follow the cache.
+/// A query as an observable object for SwiftUI views.
 ///
 /// ```swift
 /// struct BalanceView: View {
@@ -15,46 +15,46 @@ public import SanguineModel
 /// }
 /// ```
 ///
-/// What is cached is there when the model is created. A property changes only when its value does,
-/// so that a view is drawn again only for what it shows, and all changes of one moment come in one
-/// turn of the main actor. What `perform` changes on the main actor is in it when that returns.
+/// The cached value is available when the model is created. A property changes only when its value
+/// does, so that a view is redrawn only for what it shows, and all changes are applied once per
+/// turn of the main actor. The effects of `perform` on the main actor are visible when it returns.
 /// Views of the same query share one model; it stops following when the last of them releases it.
 @MainActor
 @Observable
 public final class ValueModel<Value: Codable & Sendable & Equatable> {
-    /// What a view shows in place of, or beside, the value.
+    /// The content that a view shows instead of, or in addition to, the value.
     public enum Phase: Sendable, Hashable {
-        /// There is no value, and none is on its way.
+        /// There is no value, and none is being fetched.
         case empty
-        /// There is no value yet; the first one is on its way.
+        /// There is no value yet; the first one is being fetched.
         case loading
         /// There is a value.
         case ready
-        /// There is a value, and a newer one is on its way.
+        /// There is a value, and a newer one is being fetched.
         case refreshing
-        /// There is no value; the fetch failed, see ``ValueModel/error``.
+        /// There is no value, because the fetch failed; see ``ValueModel/error``.
         case failed
     }
 
-    /// The value, fresh or not; `nil` if there never was one.
+    /// The value, fresh or stale; `nil` if there never was one.
     public private(set) var value: Value?
-    /// What to show in place of, or beside, the value.
+    /// The content to show instead of, or in addition to, the value.
     public private(set) var phase = Phase.empty
-    /// Why the last fetch failed; `nil` after one that succeeded.
+    /// The error of the last fetch; `nil` if it succeeded.
     public private(set) var error: SanguineError?
-    /// When the value arrived from its source.
+    /// The time at which the value arrived from its source.
     public private(set) var asOf: Timestamp?
 
     @ObservationIgnored private let queries: QueryCache
-    /// Weak: it keeps models.
+    /// Weak, because the table retains its models.
     @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let turn: MainTurn
     @ObservationIgnored private let owner: UInt64
     @ObservationIgnored private var query: ValueQuery<Value>
     @ObservationIgnored private var following: ObservationToken?
-    /// What the query is made of, if its id may be a temporary one.
+    /// The followed id, if the query depends on one that may be temporary.
     @ObservationIgnored private var id: FollowedID<ValueQuery<Value>>?
-    /// Whether what is shown is still that of the id before.
+    /// Whether the value is still that of the former id.
     @ObservationIgnored private var isOfFormerID = false
 
     init(_ query: ValueQuery<Value>, on device: Device) {
@@ -74,18 +74,18 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         }
     }
 
-    /// Goes on with another query as soon as another id stands for the one that it has.
+    /// Switches to another query when the temporary id that the query depends on is replaced.
     func follow(_ id: FollowedID<ValueQuery<Value>>) {
         guard self.id == nil else { return }
         self.id = id
         applyNewest()
     }
 
-    /// Fetches now, and returns when the fetch has ended.
+    /// Fetches the value and returns when the fetch has ended.
     ///
-    /// A failure is in ``error``.
+    /// An error is stored in ``error``.
     public func refresh() async {
-        // Every reader learns of the failure through the state, this one included.
+        // All observers get the error through the state, including this caller.
         _ = try? await queries.value(of: query, refreshing: true)
         applyNewest()
     }
@@ -95,7 +95,7 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         applyNewest()
     }
 
-    // The newest state, and not the one that was told of: it may have been overtaken since.
+    // Reads the current state and not the notified one, which may be outdated.
     func applyNewest() {
         if let next = id?.next(), next.key != query.key {
             (query, isOfFormerID) = (next, true)
@@ -105,7 +105,7 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         if apply(queries.snapshot(of: query)) { models?.changed(self) }
     }
 
-    /// Returns whether the value is another one.
+    /// Returns whether the value has changed.
     @discardableResult
     private func apply(_ state: ValueSnapshot<Value>) -> Bool {
         var state = state
@@ -116,7 +116,7 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
         }
         let isOther = value != state.value
         if isOther { value = state.value }
-        // Two equal errors may have come with different answers.
+        // Two equal errors may come from different responses.
         if error != nil || state.error != nil { error = state.error }
         if asOf != state.asOf { asOf = state.asOf }
         let next = Phase(state)
