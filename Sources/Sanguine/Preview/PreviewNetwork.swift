@@ -1,18 +1,19 @@
 import Foundation
 
 extension SanguineClient {
-    /// What the network of a client for previews does.
+    /// The behavior of the network for a preview client.
     ///
     /// See ``SanguineClient/preview(_:network:_:)``.
     public enum PreviewNetwork: Sendable, Hashable {
-        /// It never answers: what was not set is on its way for good.
+        /// No response arrives: values that were not set are fetched forever.
         case silent
-        /// It cannot be reached: what was not set has failed, and what was set is marked as old.
+        /// The network is unreachable: values that were not set have failed, and those that were
+        /// set are marked as old.
         case offline
     }
 }
 
-/// A network that carries nothing.
+/// A transport that sends nothing.
 struct PreviewTransport: HTTPTransport {
     let network: SanguineClient.PreviewNetwork
 
@@ -26,7 +27,7 @@ struct PreviewTransport: HTTPTransport {
     }
 }
 
-/// A clock that stands still: what waits by it waits until it is cancelled.
+/// A clock that stands still: a sleep ends only with its cancellation.
 struct StandingClock: Clock {
     struct Instant: InstantProtocol {
         var offset = Swift.Duration.zero
@@ -47,7 +48,7 @@ struct StandingClock: Clock {
     }
 }
 
-/// Returns when the task is cancelled, and not before.
+/// Returns only when the task is cancelled.
 private func untilCancelled() async {
     let (stream, waiting) = AsyncStream.makeStream(of: Never.self)
     await withTaskCancellationHandler {

@@ -1,20 +1,20 @@
 public import SanguineModel
 
-/// What a client for previews shows; see ``SanguineClient/preview(_:network:_:)``.
+/// Sets the values of a preview client; see ``SanguineClient/preview(_:network:_:)``.
 public struct PreviewValues: Sendable {
     let client: SanguineClient
 
-    /// The query has this value.
+    /// Sets the value of a query.
     public func set<Value>(_ value: Value, for query: ValueQuery<Value>) {
         client.set(value, for: query)
     }
 
-    /// The list has these rows; of two with one id the first counts.
+    /// Sets the rows of a list; of two rows with the same id, the first one counts.
     ///
     /// - Parameters:
-    ///   - items: The rows, in their order.
+    ///   - items: The rows, in order.
     ///   - list: The list.
-    ///   - hasMore: Whether rows follow, which never come. Default: no.
+    ///   - hasMore: Whether further rows exist, which never arrive. Default: no.
     public func set<Item>(_ items: [Item], for list: ListQuery<Item>, hasMore: Bool = false) {
         var ids: Set<Item.ID> = []
         var contents = PageList<Item>()
@@ -26,9 +26,9 @@ public struct PreviewValues: Sendable {
         client.queries.set(contents, for: client.queries.source(of: list).entry)
     }
 
-    /// The stretch has these values, and none where there is no value for an index.
+    /// Sets the values of a range; an index without a value has none.
     ///
-    /// What lies outside of the stretch is ignored; what was set before elsewhere stays.
+    /// Values outside of the range are ignored; values that were set elsewhere stay.
     public func set<Index, Value>(
         _ values: [Index: Value],
         for query: RangeQuery<Index, Value>,
@@ -48,31 +48,31 @@ public struct PreviewValues: Sendable {
         queries.set(contents, for: entry)
     }
 
-    /// The user has this balance.
+    /// Sets the user's balance.
     public func set(_ balance: Balance) { client.balance.received(balance) }
 
-    /// The user has these quotas.
+    /// Sets the user's quotas.
     public func set(_ quotas: [Quota]) { client.balance.received(quotas) }
 
-    /// The record is there, as one that the user has just made and that waits to be sent.
+    /// Adds a record that the user has just created, and that waits to be sent.
     ///
-    /// Its type must be registered in the configuration that the client is made with.
+    /// Its type must be registered in the configuration of the client.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)-(RecordMutation)`` does.
+    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RecordMutation)``.
     public func add(_ record: some SyncedRecord) throws {
         try client.perform(try CreateRecord(record))
     }
 
-    /// The user has done this, and it waits to be sent.
+    /// Performs a mutation, which then waits to be sent.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)-(RecordMutation)`` does.
+    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RecordMutation)``.
     public func perform(_ mutation: some RecordMutation) throws(SanguineError) {
         try client.perform(mutation)
     }
 
-    /// The user has done this, and it waits to be sent.
+    /// Performs a mutation, which then waits to be sent.
     ///
-    /// - Throws: As ``SanguineClient/perform(_:)-(RequestMutation)`` does.
+    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RequestMutation)``.
     public func perform(_ mutation: some RequestMutation) throws(SanguineError) {
         try client.perform(mutation)
     }

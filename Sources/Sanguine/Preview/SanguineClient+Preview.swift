@@ -2,7 +2,8 @@ import Foundation
 import SanguineModel
 
 extension SanguineClient {
-    /// A client with fixed values, in memory and without a network: for previews and screenshots.
+    /// Creates a client with fixed values, in memory and without a network, for previews and
+    /// screenshots.
     ///
     /// ```swift
     /// let client = SanguineClient.preview { shown in
@@ -10,16 +11,16 @@ extension SanguineClient {
     /// }
     /// ```
     ///
-    /// Nothing leaves the process or survives it, whatever the configuration says: its transport,
-    /// folder, clock for waits, lifecycle and connectivity are not used, and no time-out ends. What
-    /// the user does in a preview is seen at once, and is never sent.
+    /// Nothing leaves the process or survives it, whatever the configuration: its transport,
+    /// folder, clock for waits, lifecycle and connectivity are not used, and no request times out.
+    /// Mutations in a preview are visible at once and never sent.
     ///
     /// - Parameters:
-    ///   - configuration: What the app registers, and how it reads and writes. Default: nothing.
-    ///   - network: What becomes of values that were not set. Default: they never come.
-    ///   - fill: Says what is shown. If it throws, the client has no values and refuses every read
-    ///     and write with the reason: a preview shows it, and does not crash.
-    /// - Returns: The client. It may be kept for as long as the preview is shown.
+    ///   - configuration: The app's registrations and coders. Default: none.
+    ///   - network: The result of fetching values that were not set. Default: they never arrive.
+    ///   - fill: Sets the values. If it throws, the client has no values and refuses all reads and
+    ///     writes with the reason, so that the preview shows it and does not crash.
+    /// - Returns: The client. Keep it for as long as the preview is shown.
     public static func preview(
         _ configuration: Configuration = Configuration(),
         network: PreviewNetwork = .silent,
@@ -38,9 +39,9 @@ extension SanguineClient {
         }
     }
 
-    /// A client that knows nothing, and refuses every read and write for that reason.
+    /// Creates a client without values that refuses all reads and writes with a reason.
     ///
-    /// It stands where there is no client, and says why.
+    /// It replaces a client that could not be created, and reports why.
     package static func refusing(_ reason: SanguineError) -> SanguineClient {
         var configuration = Configuration().preview(.offline)
         configuration.refusal = reason
@@ -53,7 +54,7 @@ extension SanguineClient {
 }
 
 extension SanguineClient.Configuration {
-    /// The same, for a client that keeps nothing and reaches nobody.
+    /// The configuration of a client that stores nothing and sends nothing.
     fileprivate func preview(_ network: SanguineClient.PreviewNetwork) -> Self {
         var configuration = self
         configuration.isInMemory = true
