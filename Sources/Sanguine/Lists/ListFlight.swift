@@ -14,7 +14,7 @@ enum ListLoad: Hashable, Sendable {
 
 /// A request for one page, to be sent by the shell.
 struct ListRequest: PartRequest, Hashable {
-    /// Its number: what brings the answer back, and what a cancellation names.
+    /// Its number, which identifies it when its response arrives or when it is cancelled.
     var number: UInt64
     var load: ListLoad
     /// The cursor to pass; `nil` for the list's beginning.

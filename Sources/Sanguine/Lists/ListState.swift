@@ -36,7 +36,6 @@ import SanguineModel
 /// 3. No id occurs twice; runs are not empty, and their counts sum to the number of rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
 /// 5. Request numbers rise; only a request in progress can complete.
-/// 5. Requests are numbered upwards; only one that is under way can land.
 struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     typealias Actions = PartsActions<ListRequest>
 

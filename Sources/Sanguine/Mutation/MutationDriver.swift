@@ -399,7 +399,7 @@ final class MutationDriver: OutboxDriver {
         error.retryAfter.map { .retryAfter($0) } ?? .retry
     }
 
-    /// Classifies a problem of a write to which the app has assigned no class.
+    /// Classifies a problem of a write that the app has not classified.
     ///
     /// Every server fault is retried, including those that would not be retried for a read, so that
     /// no user action is lost. A conflict with `Retry-After` is retried as well.

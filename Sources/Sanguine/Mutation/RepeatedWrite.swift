@@ -7,7 +7,7 @@ import SanguineModel
 extension Problem {
     /// Whether the problem shows that a repeated write was applied.
     ///
-    /// | method | answer |
+    /// | method | response |
     /// |---|---|
     /// | `DELETE` | 404 or 410 |
     /// | `POST`, `PUT` | 409 or 422 with the code `already_exists` or `record_exists` |

@@ -50,7 +50,7 @@ public final class OutboxModel {
 
     // MARK: - Operations
 
-    /// The operations that are not settled, in the order in which they were made; see
+    /// The operations that are not settled, in the order in which they were created; see
     /// ``Outbox/pending``.
     public var pending: [Outbox.Operation] {
         access(keyPath: \.pending)
