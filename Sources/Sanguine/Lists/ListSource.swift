@@ -381,7 +381,7 @@ extension ListSource {
     /// Merges the effects of done operations into the rows.
     ///
     /// Operations that were done after a request in progress was sent are left out: its page may
-    /// not contain them and would remove them from the rows.
+    /// not contain their changes and would overwrite them.
     func fold() {
         var done: [Effect] = []
         let isDone = parts.transact { state -> PageList<Item>? in

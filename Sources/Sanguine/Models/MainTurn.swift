@@ -17,7 +17,7 @@ final class MainTurn: Sendable {
 
     /// Whether the caller runs on the main actor.
     ///
-    /// On other than Apple's platforms, this may not be the thread on which the process started.
+    /// Outside of Apple's platforms, this may not be the thread on which the process started.
     static var isNow: Bool {
         mark
         return Thread.isMainThread || DispatchQueue.getSpecific(key: key) == true

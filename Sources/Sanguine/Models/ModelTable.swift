@@ -15,12 +15,11 @@ extension FollowingModel {
 
 /// The models in use, so that all views of a query share one.
 ///
-/// A view may get a model in its `body`, read it and release it; it still follows the model, which
-/// cannot be detected. But such a model is released in the turn in which it was requested, and is
-/// therefore retained here. When its value changes, a view that still exists is redrawn and
-/// requests it again; without a request within ``ClientLimits/unheldModelGrace``, the model is
-/// released. At most ``ClientLimits/unheldModels`` are retained. A model with another owner ends
-/// with its last owner.
+/// A view may get a model in its `body`, read it and release it in the same turn, but still follow
+/// it. The table cannot detect this, so it retains such models. When the value of one changes, a
+/// view that still exists is redrawn and requests the model again. Without a request within
+/// ``ClientLimits/unheldModelGrace``, the model is released. At most ``ClientLimits/unheldModels``
+/// are retained. A model with another owner ends with its last owner.
 @MainActor
 final class ModelTable {
     private struct Entry {

@@ -49,8 +49,8 @@ public protocol RequestMutation: Mutation {
     /// - Status 401: with ``SanguineClient/Configuration/refresh``, the token is renewed and the
     ///   request repeated; if it is rejected again, the mutation is sent again later. Without it,
     ///   nothing is sent until the user has signed in; see ``Outbox/resume()``.
-    /// - Status 408, 425, 429 or 503: the mutation was not applied. It is sent again later, not
-    ///   before `Retry-After`.
+    /// - Status 408, 425, 429, 503 or 511: the mutation was not applied. It is sent again later,
+    ///   not before `Retry-After`.
     /// - Another status from 500 on, the code `operation_in_progress`, 409 with `Retry-After`, or
     ///   no response within a minute: the mutation may have been applied, and is sent again in the
     ///   same way, under the same key.

@@ -44,7 +44,7 @@ final class ErasedQuery: Sendable {
     /// The type of the values.
     var type: ObjectIdentifier { ObjectIdentifier(valueType) }
 
-    /// The plan by which the value is fetched.
+    /// The plan for fetching the value.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
 
     /// Decodes a stored value.
