@@ -15,7 +15,7 @@ public struct Outbox: Sendable {
         /// withdrawn; see ``Outbox/withdraw(_:)``.
         case queued
         /// The operation is being sent, or may have been applied and will be sent again, because
-        /// its response was lost or the server did not know it yet.
+        /// its response was lost or the server did not know its mutation yet.
         case sending
         /// The backend has applied the operation; the resulting changes have not arrived yet.
         case acknowledged

@@ -91,6 +91,6 @@ enum OutboxVerdict {
     case failed(OutboxState.Failure, wasSent: Bool)
     /// Something other than the backend has answered.
     ///
-    /// The operations are sent again, but only ``RecordLimits/foreignAnswers`` times.
+    /// The operations are sent again, until ``RecordLimits/foreignAnswers`` such responses.
     case notAnswered(OutboxState.Failure, orElse: Problem)
 }
