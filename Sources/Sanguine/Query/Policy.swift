@@ -207,7 +207,7 @@ public enum FetchPriority: Int, Hashable, Sendable, Comparable, CaseIterable {
     case prefetch
     /// A caller waits for the value.
     case normal
-    /// The value is about to be visible on the screen.
+    /// A view that is visible on the screen waits for the value.
     case visible
 
     /// Orders priorities from the lowest to the highest.
