@@ -1,12 +1,14 @@
 import SanguineModel
 import Synchronization
 
-/// Takes in what the feed carries beside records: it becomes the base of the entries that are about
-/// it, so that what another device has spent, bought or consumed is shown without a request.
+/// Takes the feed's changes of the balance, the quotas and the account into the cache.
 ///
-/// Mutable state: `newest`, by its mutex, held over nothing.
+/// A change becomes the base of the entry it belongs to, so that tokens another device has spent,
+/// bought or consumed are shown without a request.
+///
+/// Mutable state: `newest`, by its mutex; no call is made while it is held.
 final class FeedCarrier: Sendable {
-    /// The entries whose observers want the feed to be live.
+    /// The entries whose observers need the live feed.
     static let keys: Set<QueryKey> = [
         ValueQuery<Balance>.balance.key, ValueQuery<[Quota]>.quotas.key,
         ValueQuery<Account>.account.key,
@@ -16,16 +18,16 @@ final class FeedCarrier: Sendable {
     private let partition: Partition
     // Weak: the cache holds the partition, and the partition the balance.
     private weak let queries: QueryCache?
-    /// The number in the feed of what was taken in last; one for each quota, and two.
+    /// The feed numbers of the newest changes: one for each quota, the balance and the account.
     ///
-    /// A pull's answer may come after what the live feed has brought meanwhile.
+    /// The answer to a pull may arrive after newer changes of the live feed.
     private let newest = Mutex(Newest())
 
     private struct Newest {
         var epoch: Epoch?
         var numbers: [RecordKey: Int64] = [:]
 
-        /// Numbers of another epoch say nothing.
+        /// Discards the numbers of an earlier epoch: they cannot be compared.
         mutating func enter(_ other: Epoch?) {
             guard let other, other != epoch else { return }
             if epoch != nil { numbers = [:] }
@@ -37,12 +39,12 @@ final class FeedCarrier: Sendable {
         (self.balance, self.partition, self.queries) = (balance, partition, queries)
     }
 
-    /// A change of a collection that every account has; nothing if a later one was taken in.
+    /// Takes in a change of the balance, a quota or the account, unless a later one was taken in.
     ///
     /// - Parameters:
     ///   - change: The change.
-    ///   - isReset: Whether the feed has begun afresh: its numbers are not those of before.
-    ///   - epoch: The epoch of its number; `nil` if the server did not say.
+    ///   - isReset: Whether the feed has started over, so that earlier numbers no longer apply.
+    ///   - epoch: The epoch of its number; `nil` if the server did not name one.
     func take(_ change: RecordChange, isReset: Bool = false, epoch: Epoch? = nil) {
         let isNew = newest.withLock { newest in
             let key = RecordKey(change.collection, change.id)
@@ -64,7 +66,7 @@ final class FeedCarrier: Sendable {
         case "$account":
             guard let value = decode(Account.self, change) else { return }
             queries?.set(value, for: .account, in: partition)
-            // What a plan lifts is not said by the quotas themselves.
+            // The quotas do not contain what a plan raises.
             queries?.invalidate(.quotas)
         default: break
         }

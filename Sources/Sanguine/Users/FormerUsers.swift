@@ -2,19 +2,19 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// What users who have left wait to send: an outbox each, until its owner is back, or its time is
+/// The outboxes of users who have signed out: each is kept until its owner returns or its time is
 /// over.
 ///
-/// Invariant: an outbox with an owner goes to this owner, and to nobody else.
+/// Invariant: an outbox with an owner is taken over by this owner only.
 ///
-/// Mutable state: `left`, by its mutex, held over nothing. ``Users`` calls it in the order of the
-/// changes.
+/// Mutable state: `left`, by its mutex; no call is made while it is held. ``Users`` calls this type
+/// in the order of the user changes.
 final class FormerUsers: Sendable {
     /// The outbox of a user who has left.
     private struct Left {
         let outbox: OutboxFile
         let place: UserFolders.Place?
-        /// Whose it is; `nil` if nobody can say.
+        /// The user it belongs to; `nil` if that is unknown.
         let owner: Owner?
     }
 
@@ -28,7 +28,7 @@ final class FormerUsers: Sendable {
 
     // MARK: - Leaving
 
-    /// Writes down whose the operations are.
+    /// Writes the owner of the operations into the outbox.
     func note(_ owner: Owner?, of user: UserScope) {
         guard let owner, user.outbox.file.isUsed else { return }
         do {
@@ -38,9 +38,9 @@ final class FormerUsers: Sendable {
         }
     }
 
-    /// Leaves of a user what waits for their return.
+    /// Keeps the outbox of a user who signs out.
     ///
-    /// - Returns: Whether something waits, or may wait.
+    /// - Returns: Whether operations wait in it, or may wait.
     func add(_ user: UserScope, _ owner: Owner?, _ keeping: SanguineClient.Keeping) -> Bool {
         let outbox = user.outbox.file
         guard outbox.isUsed else { return false }
@@ -77,7 +77,7 @@ final class FormerUsers: Sendable {
         }
     }
 
-    /// Finishes what a death in the middle of a change has left, and removes what is outdated.
+    /// Finishes a change that the process's end interrupted, and removes outdated outboxes.
     func sweep() {
         for place in device.folders?.left ?? [] {
             let outbox = OutboxFile(place)
@@ -87,7 +87,7 @@ final class FormerUsers: Sendable {
                     remove(place)
                     continue
                 }
-                wipe(outbox)  // A death may have come between.
+                wipe(outbox)  // The process may have ended before this.
                 remove(place, keepingOutbox: true)
                 let owner = try outbox.owner()
                 left.withLock { $0.append(Left(outbox: outbox, place: place, owner: owner)) }
@@ -99,9 +99,9 @@ final class FormerUsers: Sendable {
         }
     }
 
-    /// Removes the traces of what is over from an outbox that stays.
+    /// Overwrites deleted operations in an outbox that is kept.
     ///
-    /// What is over is gone whether or not this succeeds, so it fails nothing.
+    /// They are deleted whether or not this succeeds, so a failure is only logged.
     private func wipe(_ outbox: OutboxFile) {
         do {
             try outbox.rewrite()
@@ -113,37 +113,37 @@ final class FormerUsers: Sendable {
         }
     }
 
-    /// Removes what was kept for as long as the sign-out said.
+    /// Removes outboxes whose time is over.
     private func removeOutdated() {
         for former in left.withLock({ $0 }) {
             do {
                 if try !former.outbox.keep(at: now) { drop(former) }
             } catch {
-                // It is tried again at the next change, or the next launch.
+                // The next user change or launch tries again.
                 device.log.failure("\(error)", "The outbox of a user who has left failed.")
             }
         }
     }
 
-    /// Leaves nothing of anybody, the user among them; their files are still to be removed.
+    /// Empties every outbox, the given user's too; the files are still to be removed.
     func erase(with user: UserScope) {
         let outboxes = left.withLock { left in
             defer { left = [] }
             return left.map(\.outbox)
         }
         for outbox in outboxes + [user.outbox.file] {
-            // What cannot be emptied is removed with its file, or is at the next launch.
+            // An outbox that cannot be emptied is removed with its file, now or at the next launch.
             if outbox.isUsed { _ = try? outbox.leave(for: .zero, at: now) }
             outbox.close()
         }
     }
 
-    /// Ends all access.
+    /// Closes all outboxes.
     func close() { for former in left.withLock({ $0 }) { former.outbox.close() } }
 
     // MARK: - Returning
 
-    /// Gives a user what they have left themselves, and a guest what nobody else can have.
+    /// Moves a user's own outboxes to them, and those without an owner to a guest.
     func takeOver(for user: UserScope) {
         removeOutdated()
         let owner = user.owner
@@ -165,22 +165,22 @@ final class FormerUsers: Sendable {
         for former in left.withLock({ $0 })
         where former.outbox !== user.outbox.file && isMeant(former) {
             try user.outbox.file.takeOver(former.outbox, kind)
-            // They are the user's now, so nothing throws from here on.
+            // The operations are the user's now, so nothing throws after this.
             given(former, kind)
         }
     }
 
-    /// Removes operations that another outbox has taken over.
+    /// Deletes operations that another outbox has taken over.
     ///
-    /// In the file, too, and not only with it: what stayed there, because the file cannot be
-    /// removed, say, would be sent again after the next launch.
+    /// They are deleted in the database too: if the file could not be removed, they would be sent
+    /// again after the next launch.
     private func given(_ former: Left, _ kind: OutboxFile.Kind?) {
         do {
             try former.outbox.remove(kind)
             if kind != nil, try former.outbox.keep(at: now) { return wipe(former.outbox) }
         } catch {
             device.log.failure("\(error)", "The outbox of a user who has left failed.")
-            // Given once; what else is in it waits for the next launch.
+            // The operations have moved. The rest of the file waits for the next launch.
             if kind != nil { return detach(former) }
         }
         drop(former)
@@ -198,20 +198,20 @@ final class FormerUsers: Sendable {
 
     // MARK: - Counting
 
-    /// How many operations of users who have left wait for their return.
+    /// The number of operations that users who signed out have left for their return.
     func count() -> Int {
-        // Not to be read is not to be counted.
+        // Outboxes that cannot be read count as empty.
         left.withLock { $0 }.reduce(0) { $0 + ((try? $1.outbox.count()) ?? 0) }
     }
 
-    /// How many operations on the app's own backend nobody can name the user of.
+    /// The number of operations on the app's own backend that have no known user.
     func countUnclaimed() -> Int {
         unclaimed.reduce(0) { $0 + ((try? $1.outbox.rows(.mutation).count) ?? 0) }
     }
 
     private var unclaimed: [Left] { left.withLock { $0.filter { $0.owner == nil } } }
 
-    /// Gives a user those.
+    /// Gives these operations to a user.
     func giveUnclaimed(to user: UserScope) throws(SanguineError) {
         do {
             try move(to: user, .mutation) { $0.owner == nil }
@@ -220,7 +220,7 @@ final class FormerUsers: Sendable {
         }
     }
 
-    /// Removes those.
+    /// Deletes these operations.
     func discardUnclaimed() throws(SanguineError) {
         do {
             for former in unclaimed {

@@ -1,21 +1,22 @@
 import SanguineModel
 
-/// Whose values, operations and files these are: an account of the Sanguine server, or a user of
-/// the app's own backend.
+/// The owner of values, operations and files: an account of the Sanguine server, or a user of the
+/// app's own backend.
 ///
-/// A text, so that both are kept in the same way. The two never meet: an account's id has no colon.
+/// An owner is a string, so that both kinds are stored in the same way. They cannot be equal: an
+/// account's id has no colon.
 struct Owner: Hashable, Sendable {
     private static let prefix = "user:"
 
-    /// As it is stored.
+    /// The stored form.
     let text: String
 
-    /// The account of the Sanguine server.
+    /// Creates the owner for an account of the Sanguine server.
     init(_ account: Identifier) { text = account.description }
 
-    /// The user whom the app has named.
+    /// Creates the owner for a user that the app has named.
     ///
-    /// - Throws: ``SanguineError/signInRefused(_:)`` for what cannot be an id.
+    /// - Throws: ``SanguineError/signInRefused(_:)`` if the string cannot be an id.
     init(userID: String) throws(SanguineError) {
         let bytes = userID.utf8
         guard !bytes.isEmpty, bytes.count <= ClientLimits.userIDBytes,
@@ -31,15 +32,15 @@ struct Owner: Hashable, Sendable {
         text = Self.prefix + userID
     }
 
-    /// An owner as it was stored.
+    /// Creates an owner from its stored form.
     init(stored text: String) { self.text = text }
 
-    /// What the app has named the user; `nil` for an account.
+    /// The id that the app has given the user; `nil` for an account.
     var userID: String? {
         text.hasPrefix(Self.prefix) ? String(text.dropFirst(Self.prefix.count)) : nil
     }
 
-    /// By their bytes: a backend may tell texts apart that `String` calls equal.
+    /// Compares bytes: a backend may tell apart strings that `String` considers equal.
     static func == (one: Owner, other: Owner) -> Bool {
         one.text.utf8.elementsEqual(other.text.utf8)
     }

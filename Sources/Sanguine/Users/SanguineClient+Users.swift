@@ -1,19 +1,20 @@
 extension SanguineClient {
-    /// What a sign-out leaves on the device for the user's return.
+    /// The data that a sign-out keeps on the device for the user's return.
     public enum Keeping: Hashable, Sendable {
-        /// What waits in the outbox, and what was refused, for so long by the device's clock.
+        /// Operations that wait in the outbox or were refused, for this long by the device's clock.
         ///
-        /// After that it is removed, at the next launch, sign-in or sign-out. Default: 90 days, see
-        /// ``ClientLimits/waitingOperationsKept``. A duration that is not positive keeps nothing.
+        /// They are removed at the first launch, sign-in or sign-out after that. Default: 90 days,
+        /// see ``ClientLimits/waitingOperationsKept``. With a duration of zero or less, nothing is
+        /// kept.
         ///
-        /// The clock may be wrong: between two launches, sign-ins or sign-outs at most 7 days
-        /// count, see ``ClientLimits/countedGap``. A longer absence of the user from the device
-        /// makes the time so much longer.
+        /// The clock may be wrong: at most 7 days count between two launches, sign-ins or
+        /// sign-outs, see ``ClientLimits/countedGap``. If the user is away for longer, the
+        /// operations are kept for longer accordingly.
         case waitingOperations(for: Duration = ClientLimits.waitingOperationsKept)
-        /// Nothing: what was not sent is lost.
+        /// Nothing: operations that were not sent are lost.
         case nothing
 
-        /// How long operations are kept, at most longer than any clock goes on.
+        /// The time for which operations are kept, bounded to what any clock can reach.
         var duration: Duration {
             switch self {
             case .waitingOperations(let duration):
@@ -23,39 +24,39 @@ extension SanguineClient {
         }
     }
 
-    /// The user whom ``signIn(as:)`` has named; `nil` before it and after a sign-out.
+    /// The id that ``signIn(as:)`` was called with; `nil` before the call and after a sign-out.
     ///
-    /// It is `nil` as soon as a sign-out begins, and an id only when all that the client shows is
-    /// this user's. It outlives the process. On a client with a Sanguine server it is `nil`, see
+    /// It is `nil` as soon as a sign-out begins, and set once everything the client shows belongs
+    /// to this user. It survives a restart. On a client with a Sanguine server it is `nil`; see
     /// ``accountId``.
     public var userID: String? { users.present.owner?.userID }
 
-    /// Says who the user of the app's own backend is: cached values and operations are theirs.
+    /// Signs in a user of the app's own backend, who owns cached values and operations afterwards.
     ///
     /// ```swift
     /// tokens.current = session.token
     /// try client.signIn(as: session.user.id)
     /// ```
     ///
-    /// - If nobody is signed in, what the app has set, fetched and performed so far is the user's
-    ///   from now on: a guest who becomes known keeps everything.
+    /// - If no user is signed in, the user takes over the values and operations that the app has
+    ///   set, fetched and performed so far: a guest who signs in keeps everything.
     /// - If this user is signed in, nothing happens: call it at each launch.
     /// - If another user is signed in, they are signed out first, as ``signOut(keeping:)`` does by
     ///   default.
     ///
-    /// What the user has left waiting at an earlier sign-out is visible when this returns, and is
-    /// sent. What is observed, and not known, is fetched. The client is this user's also after a
-    /// restart: the call waits for the disk, some milliseconds.
+    /// When the method returns, operations that the user left at an earlier sign-out are visible,
+    /// and the client sends them. Observed queries without a value are fetched. The user is also
+    /// stored for the next launch, so the call waits some milliseconds for the disk.
     ///
-    /// Call ``signOut(keeping:)`` before you give ``Configuration/baseHeaders`` another user's
+    /// Call ``signOut(keeping:)`` before ``Configuration/baseHeaders`` returns another user's
     /// token.
     ///
-    /// - Parameter userID: The id by which the backend knows the user, 1 to
-    ///   ``ClientLimits/userIDBytes`` bytes without control characters. Compared by its bytes.
-    /// - Throws: ``SanguineError``: ``SanguineError/signInRefused(_:)`` for such an id, and on a
-    ///   client with a Sanguine server, whose sessions say who the user is;
-    ///   ``SanguineError/store(_:)`` if the disk cannot keep who is there: nobody is signed in
-    ///   then, and a user who was is signed out; ``SanguineError/closed``.
+    /// - Parameter userID: The id of the user in the backend, 1 to ``ClientLimits/userIDBytes``
+    ///   bytes without control characters. Ids are compared by their bytes.
+    /// - Throws: ``SanguineError``: ``SanguineError/signInRefused(_:)`` if the id is not valid, or
+    ///   if the client has a Sanguine server, whose sessions identify the user;
+    ///   ``SanguineError/store(_:)`` if the user cannot be stored: then no user is signed in, and a
+    ///   previous one is signed out; ``SanguineError/closed``.
     public func signIn(as userID: String) throws(SanguineError) {
         if let refusal = configuration.refusal { throw refusal }
         guard configuration.server == nil else {
@@ -69,45 +70,46 @@ extension SanguineClient {
         try users.signIn(as: Owner(userID: userID))
     }
 
-    /// Signs the user out: ends the session and removes their balance, records and cached values,
+    /// Signs the user out: ends the session and removes their balance, records and cached values
     /// from memory and from the client's files, byte for byte.
     ///
-    /// What they did and was not sent, or was refused, stays in the outbox for their return, as
-    /// long as `keeping` says; nobody else sees or sends it, see ``Outbox/ofOthers``.
+    /// Operations that were not sent, or were refused, stay in the outbox until the user returns,
+    /// for as long as `keeping` says. No other user sees or sends them; see ``Outbox/ofOthers``.
     ///
-    /// All of that is done before this suspends, and an answer that arrives later changes nothing.
-    /// Then a Sanguine server is told, once, for at most 8 seconds; if it cannot be reached, the
-    /// session ends there by age.
+    /// All of this is done before the method suspends, and a response that arrives later changes
+    /// nothing. Then the client ends the session on the Sanguine server, in one attempt of at most
+    /// 8 seconds. If the server cannot be reached, the session expires there.
     ///
-    /// If the disk fails, what is left there is marked and not read again, neither now nor at the
-    /// next launch; ``storeReport`` says that it failed.
+    /// If the disk fails, the remaining data is marked and not read again, neither now nor at the
+    /// next launch; ``storeReport`` contains the failure.
     ///
-    /// The device's identity stays. A guest of a Sanguine server who signs out and goes on is this
-    /// device's guest again: the same account, with the same balance.
+    /// The device's identity stays. A guest of a Sanguine server who signs out and continues is
+    /// this device's guest again, with the same account and the same balance.
     ///
-    /// - Parameter keeping: What stays on the device. Default: what waits to be sent, for 90 days.
+    /// - Parameter keeping: The data that stays on the device. Default: waiting operations, for 90
+    ///   days.
     public nonisolated(nonsending) func signOut(
         keeping: Keeping = .waitingOperations()
     ) async {
         await users.signOut(keeping)
     }
 
-    /// Removes everything that the client has kept on this device, of every user and of the device
-    /// itself, from memory and from disk; what was not sent is lost.
+    /// Removes all data of the client from memory and from disk, of every user and of the device;
+    /// operations that were not sent are lost.
     ///
-    /// The user is signed out, and what users have left for their return is removed as well. So is
-    /// what ``Policy/Audience`` calls the device's. Then the client goes on as a fresh one, in the
-    /// same folder; the app's own files in there are left alone.
+    /// The user is signed out, and operations that former users left for their return are removed,
+    /// as are the values with the device's ``Policy/Audience``. The client then continues like a
+    /// new one, in the same folder. It does not touch the app's own files there.
     ///
-    /// With a Sanguine server the session ends as at a sign-out, and the device's identity is
-    /// erased: whoever calls next is a new guest, and nobody comes back to the former guest's
-    /// account.
+    /// With a Sanguine server, the session ends as in a sign-out, and the device's identity is
+    /// erased: the next call signs in a new guest, and the former guest's account can no longer be
+    /// reached.
     ///
-    /// All of that is done before this suspends. A companion goes over to the fresh client by
-    /// itself.
+    /// All of this is done before the method suspends. A companion switches to the fresh client on
+    /// its own.
     ///
-    /// - Throws: ``SanguineError/store(_:)`` if not everything could be removed: it is not read
-    ///   again, and to call this again removes the rest; ``SanguineError/closed``.
+    /// - Throws: ``SanguineError/store(_:)`` if some data could not be removed: it is not read
+    ///   again, and another call removes it; ``SanguineError/closed``.
     public nonisolated(nonsending) func eraseLocalData() async throws(SanguineError) {
         try await users.erase()
     }

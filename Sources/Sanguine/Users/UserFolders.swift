@@ -1,28 +1,28 @@
 import Foundation
 
-/// The folders of a client, one for each user, and which of them is the present one.
+/// The folders of a client, one for each user, and the number of the current one.
 ///
 ///     <folder>/
-///       sanguine-client.sqlite    what outlives users
-///       sanguine-users.lock       held by whoever changes `present`, or an outbox's log
-///       present                   the number of the present folder, 1 without it; and in a second
-///                                 line whose it is, if the app has named the user
+///       sanguine-client.sqlite    data that outlives users
+///       sanguine-users.lock       held while `present` or an outbox's log changes
+///       present                   the number of the current folder, 1 if there is no file; and in a
+///                                 second line its owner, if the app has named the user
 ///       users/1/, users/2/ …      one user's files
 ///       sanguine-uploads/         forms with files, while they are sent
 ///
-/// A user who leaves gets no folder again: the next one has the next number. Numbers of operations
-/// are those of the folder in their upper half, so that no two users have one in common.
+/// No folder is used again after its user has left: the next user gets the next number. The
+/// folder's number is the upper half of its operations' numbers, so that no two users share one.
 struct UserFolders: Sendable {
     /// A user's folder.
     struct Place: Sendable {
         let folders: UserFolders
         let number: Int64
 
-        /// Where it lies.
+        /// The folder's URL.
         var url: URL { folders.users.appending(path: "\(number)") }
-        /// What the sequence numbers of its operations are larger than.
+        /// The sequence numbers of its operations are larger than this one.
         var firstSequence: Int64 { (number - 1) << 32 }
-        /// Its outbox.
+        /// The URL of its outbox.
         var outbox: URL { url.appending(path: OutboxFile.name) }
     }
 
@@ -31,7 +31,7 @@ struct UserFolders: Sendable {
     private let root: URL
     private let activity: ExpiringActivity
 
-    /// The folders in this one.
+    /// Creates the folders below a client's folder.
     ///
     /// - Parameters:
     ///   - root: The folder of the client.
@@ -44,15 +44,15 @@ struct UserFolders: Sendable {
 
     private var users: URL { root.appending(path: "users") }
 
-    /// The present user's.
+    /// Returns the current user's folder.
     ///
     /// - Throws: As ``presentUser()`` does.
     func present() throws -> Place { try presentUser().place }
 
-    /// The present user's folder, and whom the app has named.
+    /// Returns the current user's folder, and its owner if the app has named one.
     ///
-    /// - Throws: What the system said, or that the file says nothing: then nobody knows whose the
-    ///   folders are, and none of them may be touched.
+    /// - Throws: The system's error, or a corrupt-file error if the file has no number: then the
+    ///   owners of the folders are unknown, and no folder may be touched.
     func presentUser() throws -> (place: Place, named: Owner?) {
         let text: String
         do {
@@ -67,11 +67,11 @@ struct UserFolders: Sendable {
         return (Place(folders: self, number: number), owner.map { Owner(stored: String($0)) })
     }
 
-    /// Writes whose the present folder is.
+    /// Writes the owner of the current folder.
     ///
     /// Durable when it returns.
     ///
-    /// - Throws: What the system said; then nothing has changed.
+    /// - Throws: The system's error; then nothing has changed.
     func name(_ owner: Owner, at place: Place) throws { try write(place, owner) }
 
     private func write(_ place: Place, _ owner: Owner? = nil) throws {
@@ -85,44 +85,44 @@ struct UserFolders: Sendable {
 
     private var presentFile: URL { root.appending(path: Self.presentName) }
 
-    /// Whether the folder is the present user's, as far as can be read.
+    /// Whether the folder is the current user's; `false` if that cannot be read.
     func isPresent(_ folder: URL) -> Bool { (try? present())?.url.path == folder.path }
 
-    /// The folders of users who have left, in the order in which they came; none if it cannot be
-    /// read who is there.
+    /// The folders of former users, in the order of their numbers; empty if the current folder
+    /// cannot be read.
     var left: [Place] {
         guard let present = try? present() else { return [] }
         return numbers.filter { $0 != present.number }.map { Place(folders: self, number: $0) }
     }
 
-    /// The numbers of all folders that are there, in their order.
+    /// The numbers of all existing folders, sorted.
     private var numbers: [Int64] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: users.path)) ?? []
         return names.compactMap { Int64($0) }.sorted()
     }
 
-    /// A folder that nobody has had.
+    /// Returns a folder that no user has had.
     func next(after place: Place) -> Place {
         Place(folders: self, number: max(place.number, left.last?.number ?? 0) + 1)
     }
 
-    /// Makes another folder the present one.
+    /// Makes another folder the current one.
     ///
-    /// Durable when it returns; companions keep away meanwhile.
+    /// Durable when it returns; companions wait meanwhile.
     ///
-    /// - Throws: What the system said. The folder counts in this process all the same.
+    /// - Throws: The system's error. This process uses the folder nevertheless.
     func begin(after place: Place) throws -> Place {
         let next = next(after: place)
         try write(next)
         return next
     }
 
-    /// Removes the files of all users and of the device, and makes another folder the present one.
+    /// Removes the files of all users and of the device, and makes another folder the current one.
     ///
-    /// All that can be removed is, whatever else fails.
+    /// It removes as much as it can, even if some removals fail.
     ///
-    /// - Parameter place: The folder of whoever was there; `nil` if that could not be read.
-    /// - Returns: The present folder, and what failed.
+    /// - Parameter place: The folder of the last user; `nil` if it could not be read.
+    /// - Returns: The new current folder, and the first failure.
     func erase(after place: Place?) -> (place: Place, failure: (any Error)?) {
         let last = max((try? present())?.number ?? 0, place?.number ?? 0, numbers.last ?? 0)
         let next = Place(folders: self, number: last + 1)
@@ -130,7 +130,7 @@ struct UserFolders: Sendable {
             do { try body() } catch { return error }
             return nil
         }
-        // First, so that companions write no more; and again if the disk was too full for that.
+        // First, so that companions stop writing; and again if the disk was too full for it.
         let isNamed = attempt { try write(next) } == nil
         let failures = [
             attempt { try FileManager.default.removeItems(in: users, withPrefixes: [""]) },
@@ -142,15 +142,15 @@ struct UserFolders: Sendable {
         return (next, failures.compactMap(\.self).first)
     }
 
-    /// How the names begin of the files that are the device's, or were written by earlier versions.
+    /// Prefixes of the names of the device's files, and of files that earlier versions wrote.
     private static let ofDevice = [
         StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, UploadSpool.name,
         presentName + ".",
     ]
 
-    /// Removes a user's files; all but what waits in the outbox, if that is to stay.
+    /// Removes a user's files; all but the outbox if that is to stay.
     ///
-    /// - Throws: What the system said.
+    /// - Throws: The system's error.
     func remove(_ place: Place, keepingOutbox: Bool = false) throws {
         let manager = FileManager.default
         guard manager.fileExists(atPath: place.url.path) else { return }
@@ -161,23 +161,23 @@ struct UserFolders: Sendable {
         }
     }
 
-    /// Another process holds a lock, and may be suspended.
+    /// Another process holds the lock, and may be suspended.
     struct IsLocked: Error, CustomStringConvertible {
         let description = """
             another process of the app holds the lock of its files and may be suspended: try again
             """
     }
 
-    /// This process is about to be suspended, and would hold the lock meanwhile.
+    /// This process is about to be suspended, and must not hold the lock meanwhile.
     struct IsSuspended: Error, CustomStringConvertible {
         let description = """
             the system is about to suspend this process: try again when it runs the next time
             """
     }
 
-    /// Takes the lock that keeps other processes away; `nil` if there can be none.
+    /// Takes the lock that excludes other processes; `nil` if no lock file can be made.
     ///
-    /// The process is not suspended while it has the lock.
+    /// The system does not suspend the process while it holds the lock.
     ///
     /// - Throws: ``IsLocked`` if another process holds it for ``ClientLimits/fileLockWait``;
     ///   ``IsSuspended``.
@@ -188,7 +188,7 @@ struct UserFolders: Sendable {
         throw IsLocked()
     }
 
-    /// Takes that lock unless another process has it, or this one is about to be suspended.
+    /// Takes the lock unless another process has it, or this one is about to be suspended.
     func lockIfFree() -> LockFile? {
         guard let lock = try? lockFile() else { return nil }
         if lock.tryLock() { return lock }
@@ -205,9 +205,9 @@ struct UserFolders: Sendable {
 }
 
 extension FileManager {
-    /// Removes what lies in a folder under a name that begins so; all that it can, whatever fails.
+    /// Removes the items in a folder whose names have one of the prefixes, as many as it can.
     ///
-    /// - Throws: What failed first. A folder that is not there is no failure.
+    /// - Throws: The first failure. A missing folder is not a failure.
     func removeItems(in folder: URL, withPrefixes prefixes: [String]) throws {
         guard fileExists(atPath: folder.path) else { return }
         var failure: (any Error)?

@@ -1,17 +1,17 @@
 import Foundation
 import SanguineModel
 
-/// One user, whole: their session, their part of the cache, their records and operations.
+/// All that belongs to one user: their session, cached values, records and operations.
 ///
-/// A sign-out ends it, and another one takes its place. A guest whose account becomes known keeps
-/// it. Whoever works for a user holds their scope, and what comes late finds that it has ended:
-/// each part then refuses with the reason.
+/// A sign-out ends the scope and creates another one. A guest whose account becomes known keeps it.
+/// Work for a user holds the scope; when the scope has ended, each part refuses late calls with the
+/// reason.
 final class UserScope: Sendable {
     // No mutable state of its own: each part guards its own.
     let place: UserFolders.Place?
     let store: ClientStore
     let session: SessionKeeper
-    /// The session, or what stands for it in tests.
+    /// The session, or its substitute in tests.
     let authorizer: any Authorizer
     let zone: StoredZone
     let balance: BalanceKeeper
@@ -23,21 +23,23 @@ final class UserScope: Sendable {
     let mutations: MutationDriver
     let functions: FunctionCaller
     private let device: Device
-    /// Whether a user has signed out on this device, so that no guest is signed in before the app
-    /// asks for something.
+    /// Whether a user has signed out on this device, so that no guest is signed in until the app
+    /// makes a request.
     private let isAfterSignOut: Bool
 
-    /// Restores what an earlier process left in the user's folder; nothing is begun before
+    /// Restores what an earlier process left in the user's folder; no work starts before
     /// ``start(isActive:)``.
     ///
     /// - Parameters:
-    ///   - device: What outlives the user.
+    ///   - device: The services that outlive the user.
     ///   - place: The user's folder; `nil` keeps everything in memory.
-    ///   - named: Whom the app has named; nobody counts as named where a server has sessions.
-    ///   - floor: What the sequence numbers of operations are larger than, in memory.
-    ///   - stored: A session that the user begins with; stored before it is used.
-    ///   - isAfterSignOut: Whether another user was there before. Default: as the folder says.
-    ///   - authorizer: Stands for the session in tests.
+    ///   - named: The user that the app has named; ignored if the client has a server with
+    ///     sessions.
+    ///   - floor: The sequence numbers of operations are larger than this one, in memory.
+    ///   - stored: The session that the user begins with; stored before it is used.
+    ///   - isAfterSignOut: Whether another user was signed in before. Default: the folder's number
+    ///     decides.
+    ///   - authorizer: Replaces the session in tests.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
         _ device: Device,
@@ -57,7 +59,7 @@ final class UserScope: Sendable {
             log: device.log
         )
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
-        // Each user has another folder: in a later one a user has signed out before.
+        // Each user has a new folder, so a later folder means that a user has signed out before.
         self.isAfterSignOut = isAfterSignOut || (place?.number ?? 1) > 1
         let session = Self.session(device, store, named, isSignedOut: self.isAfterSignOut)
         self.session = session
@@ -139,9 +141,9 @@ final class UserScope: Sendable {
         return OutboxEngine(environment, OutboxFile(place, floor: floor, fault: fault))
     }
 
-    /// Goes on with what an earlier process, or an earlier stay, has left.
+    /// Continues the work that an earlier process, or the user's earlier stay, has left.
     ///
-    /// - Parameter isActive: Whether records were used before the user was there.
+    /// - Parameter isActive: Whether records were in use before this user.
     func start(isActive: Bool = false) {
         device.setZone(zone.current)
         let queries = device.queries
@@ -160,17 +162,17 @@ final class UserScope: Sendable {
                 }
             )
         )
-        // What an earlier process has performed since the sign-out is to be sent.
+        // These are operations that an earlier process performed after the sign-out.
         if outbox.file.isThere { authorizer.allowSignIn() }
         outbox.start()
         functions.start()
         resume(isActive: isActive)
     }
 
-    /// Follows the feed live, if that can be: somebody observes what it carries.
+    /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
     func follow() { if feed.canBeLive, isSomebody { feed.activate() } }
 
-    /// Asks for what somebody observes, and signs nobody in for that.
+    /// Fetches what is observed, without signing anyone in for it.
     private func resume(isActive: Bool) {
         let isLeft = outbox.file.isThere
         guard isSomebody || isLeft else { return }
@@ -180,24 +182,24 @@ final class UserScope: Sendable {
 
     private var isSomebody: Bool { authorizer.account != nil }
 
-    /// Who the user is, once that is known.
+    /// The owner of the scope, once it is known.
     var owner: Owner? { authorizer.owner }
 
-    /// It has become known who the user is, or they have signed in again.
+    /// Continues when the user has become known, or has signed in again.
     ///
     /// - Parameters:
     ///   - account: Their account; `nil` for a user of the app's own backend.
-    ///   - isFirst: Whether it was not known before.
+    ///   - isFirst: Whether the user was unknown before.
     func signedIn(_ account: Identifier?, isFirst: Bool) {
         if let account { balance.signedIn(account) }
         if isFirst { resume(isActive: false) }
-        // Queries that were observed meanwhile have sent no request.
+        // Queries that were observed before have sent no request.
         if isFirst, isAfterSignOut { device.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
     }
 
-    /// Sends all that waits, and takes in all that the server has.
+    /// Sends all waiting operations, and fetches all changes of the server.
     func synchronize() async throws(SanguineError) {
         var failure: SanguineError?
         do throws(SanguineError) {
@@ -207,7 +209,7 @@ final class UserScope: Sendable {
             failure = error
         }
         if device.configuration.server != nil || device.configuration.mutations.isEmpty {
-            // One backend that is away keeps nothing from the other.
+            // A failure of one backend does not prevent the other's synchronization.
             do throws(SanguineError) {
                 try await feed.synchronize()
             } catch {
@@ -217,11 +219,10 @@ final class UserScope: Sendable {
         if let failure { throw failure }
     }
 
-    /// Ends all that is under way for the user; nothing is taken in, shown, sent or written from
-    /// now on.
+    /// Ends all work for the user; nothing is stored, shown, sent or written afterwards.
     ///
-    /// - Parameter reason: What those get who wait.
-    /// - Returns: What is left to be done.
+    /// - Parameter reason: The error that waiting callers get.
+    /// - Returns: The work to be done outside of locks.
     func end(_ reason: SanguineError) -> Ended {
         var ended = authorizer.end(reason)
         let (tell, file) = outbox.end(reason)

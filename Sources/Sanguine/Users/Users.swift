@@ -2,24 +2,24 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// Who is there: the present user's scope, and what users who have left wait to send.
+/// Switches between users: it holds the current user's scope and the outboxes of former users.
 ///
-/// Who the user is, their session with the Sanguine server says; without a server the app does, by
+/// With a Sanguine server, the session identifies the user; without one, the app does, by
 /// ``signIn(as:)``. Both are an ``Owner`` here, and everything else is the same.
 ///
-/// Changes come one after the other. When one has returned, nothing of the user before can be seen,
-/// is sent, or is on disk, but what waits in their outbox for their return.
+/// Changes run one after the other. When one has returned, the previous user's data is no longer
+/// visible, sent or on disk, except for the operations in their outbox that wait for their return.
 ///
-/// Mutable state: `scope`, by its mutex, held over nothing; and the order of the changes, by
-/// `changing`, which is held over the disk and over the parts of the client, and not over the app's
-/// code.
+/// Mutable state: `scope`, by its mutex, during which no call is made; and the order of the
+/// changes, by `changing`, which is held during disk access and calls of the client's parts, but
+/// not during calls of the app's code.
 package final class Users: Sendable {
-    /// Logged when a user has gone, and before the next one is there.
+    /// Logged after a user has left, and before the next one begins.
     package static let changes = "The user changes."
 
-    /// Puts the next user in the place of one who has been ended; `nil` if that cannot be.
+    /// Replaces a user whose scope has ended with the next one; `nil` if that is not possible.
     ///
-    /// - Returns: The next one, and what is to be done under no lock.
+    /// - Returns: The next user, and the work to be done outside of locks.
     private typealias Succession =
         (_ former: UserScope, _ owner: Owner?) -> (UserScope, @Sendable () -> Void)?
 
@@ -30,7 +30,7 @@ package final class Users: Sendable {
     private let isClosed = Mutex(false)
     private let authorizers: (any AuthorizerSource)?
 
-    /// Restores the user whom an earlier process has left.
+    /// Restores the user of an earlier process.
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(_ device: Device, authorizers: (any AuthorizerSource)? = nil) throws(StoreError) {
@@ -50,7 +50,7 @@ package final class Users: Sendable {
         first.start()
     }
 
-    /// The user whom an earlier process has left.
+    /// Returns the user of an earlier process.
     private static func first(
         _ device: Device,
         _ authorizer: (any Authorizer)?
@@ -78,23 +78,23 @@ package final class Users: Sendable {
         }
     }
 
-    /// Whether what is in the present folder is not this user's: they have left, and that could not
-    /// be noted on disk.
+    /// Whether the current folder belongs to another user, who has left without that being stored.
     private static func hasLeft(_ user: UserScope, _ named: Owner?) throws -> Bool {
         let outbox = user.outbox.file
         // An outbox that cannot be read sends nothing either.
         let owner = outbox.isThere ? try? outbox.owner() : nil
         guard let named else { return owner != nil && owner != user.owner }
-        // An outbox says whose it is when its user leaves. Or the app has a Sanguine server by now.
+        // An outbox names its owner once its user has left. Otherwise, the app may use a Sanguine
+        // server now.
         guard owner == nil, user.owner != named else { return owner != nil }
         if outbox.isThere { try outbox.setOwner(named) }
         return true
     }
 
-    /// The present user.
+    /// The current user.
     var present: UserScope { scope.withLock { $0 } }
 
-    /// Does something for the present user; for the next one, if they change in that moment.
+    /// Runs a closure for the current user; again for the next one if the user changes meanwhile.
     func perform<Value>(
         _ body: (UserScope) throws(SanguineError) -> Value
     ) throws(SanguineError) -> Value {
@@ -113,9 +113,10 @@ package final class Users: Sendable {
 
     // MARK: - Changes
 
-    /// The app says who the user is.
+    /// Signs in the user that the app names.
     ///
-    /// - Throws: ``SanguineError/store(_:)`` if that cannot be kept, ``SanguineError/closed``.
+    /// - Throws: ``SanguineError/store(_:)`` if the user cannot be stored,
+    ///   ``SanguineError/closed``.
     func signIn(as owner: Owner) throws(SanguineError) {
         while true {
             guard !isClosed.withLock({ $0 }) else { throw .closed }
@@ -128,9 +129,9 @@ package final class Users: Sendable {
         }
     }
 
-    /// A user whom nobody has named becomes known, and keeps everything.
+    /// Names a user who was not known yet and who keeps everything.
     ///
-    /// - Returns: Whether they are still there, and nobody else was quicker.
+    /// - Returns: Whether they are still the current user, and were still unnamed.
     private func join(_ user: UserScope, _ owner: Owner) throws(SanguineError) -> Bool {
         let isDone = try changing.withLock { _ throws(SanguineError) in
             guard present === user, user.owner == nil, !isClosed.withLock({ $0 }) else {
@@ -138,7 +139,7 @@ package final class Users: Sendable {
             }
             try user.session.check()
             do {
-                // First: what a death finds named here is the user's, and nobody else's.
+                // First, so that a process that ends here leaves files that are this user's.
                 if let place = user.place { try place.folders.name(owner, at: place) }
             } catch {
                 throw .store(.writeFailed("who is signed in: \(error)"))
@@ -155,7 +156,7 @@ package final class Users: Sendable {
 
     /// Signs the user out.
     ///
-    /// Everything local is done before this suspends; then the server is told, once.
+    /// All local work is done before this suspends. Then the server is notified, once.
     nonisolated(nonsending) func signOut(_ keeping: SanguineClient.Keeping) async {
         let former = present
         let next = authorizers?.next(nil)
@@ -163,12 +164,12 @@ package final class Users: Sendable {
         await former.session.tellServer(ofEnd: session)
     }
 
-    /// Removes everything of all users and of the device, and goes on with nobody.
+    /// Removes all data of all users and of the device, and continues without a user.
     ///
-    /// Everything local is done before this suspends; then the server is told, once.
+    /// All local work is done before this suspends. Then the server is notified, once.
     nonisolated(nonsending) func erase() async throws(SanguineError) {
         let leaving = present
-        var failure: SanguineError? = .closed  // Unless there is a change.
+        var failure: SanguineError? = .closed  // Unless the change happens.
         let session = change(from: nil) { former, _ in
             failure = nil
             return eraseFiles(of: former, failure: &failure)
@@ -177,12 +178,12 @@ package final class Users: Sendable {
         if let failure { throw failure }
     }
 
-    /// Puts a user of that account in the place of the present one, for tests.
+    /// Replaces the current user with one of this account, for tests.
     func change(to account: Identifier?) {
         _ = change(from: nil, to: nil, authorizers?.next(account))
     }
 
-    /// The user's account has become known, or they have signed in again.
+    /// Continues when the user's account has become known, or they have signed in again.
     func signedIn(_ user: UserScope, _ account: Identifier, isFirst: Bool) {
         if isFirst {
             changing.withLock { _ in
@@ -193,9 +194,9 @@ package final class Users: Sendable {
         user.signedIn(account, isFirst: isFirst)
     }
 
-    /// Ends all that is under way.
+    /// Ends all work.
     func close() {
-        // From here on nobody changes any more; the rest runs the app's code, so under no lock.
+        // No user change begins after this. The rest calls the app's code, so it holds no lock.
         let isFirst = changing.withLock { _ in
             isClosed.withLock { isClosed in
                 defer { isClosed = true }
@@ -212,13 +213,17 @@ package final class Users: Sendable {
         departed.close()
     }
 
+    /// Replaces the current user.
+    ///
     /// - Parameters:
-    ///   - expected: Who is to leave; nothing happens if they are gone. Default: whoever is there.
+    ///   - expected: The user to replace; nothing happens if they have left already. Default: the
+    ///     current user.
     ///   - session: The session that the next user begins with.
-    ///   - authorizer: Stands for the next user's session in tests.
-    ///   - heir: The account that receives the operations that wait: a guest gets a new account
-    ///     after the device's identity was lost. Default: none.
-    ///   - keeping: What stays of the one who leaves. Default: what waits, for a while.
+    ///   - authorizer: Replaces the next user's session in tests.
+    ///   - heir: The account that receives the waiting operations: a guest gets a new account after
+    ///     the device's identity was lost. Default: none.
+    ///   - keeping: The data that is kept for the user who leaves. Default: waiting operations, for
+    ///     90 days.
     /// - Returns: The session to end on the server, if there was one.
     private func change(
         from expected: UserScope?,
@@ -228,11 +233,11 @@ package final class Users: Sendable {
         keeping: SanguineClient.Keeping = .waitingOperations()
     ) -> StoredSession? {
         change(from: expected) { former, owner in
-            // First of all: whatever fails from here on, nobody else's they become.
+            // First, so that a later failure cannot give the operations to another user.
             let owner = heir ?? owner
             departed.note(owner, of: former)
             let next = scope(after: former, session, authorizer)
-            // Now companions write no more.
+            // Companions write no more after this.
             let waits = departed.add(former, owner, keeping)
             guard let next else { return nil }
             departed.takeOver(for: next)
@@ -243,7 +248,7 @@ package final class Users: Sendable {
         }
     }
 
-    /// Ends the present user, and has another one follow.
+    /// Ends the current user, and lets another one follow.
     private func change(from expected: UserScope?, _ succeed: Succession) -> StoredSession? {
         var after: @Sendable () -> Void = {}
         let session = changing.withLock { _ -> StoredSession? in
@@ -254,13 +259,13 @@ package final class Users: Sendable {
             let (owner, wasActive) = (former.owner, former.feed.isActive)
             let ended = former.end(.userChanged)
             device.configuration.logger.debug("\(Self.changes)")
-            // The account may have become known in that moment.
+            // The account may have become known in this moment.
             let last = ended.session.map { Owner($0.account) } ?? owner
             guard let (next, tell) = succeed(former, last) else {
                 after = ended.tell
                 return ended.session
             }
-            // Who sees the next user sees nothing of the former one.
+            // Data of the former user is no longer visible when the next user is.
             scope.withLock { $0 = next }
             device.metrics.note(next.owner == nil ? .signedOut : .userChanged)
             after = { [self] in
@@ -277,7 +282,7 @@ package final class Users: Sendable {
         return session
     }
 
-    /// Makes a user's part of the cache the present one.
+    /// Makes a user's part of the cache the current one.
     private func begin(
         _ user: UserScope,
         device partition: Partition? = nil
@@ -328,7 +333,7 @@ package final class Users: Sendable {
         }
     }
 
-    /// Removes the files of everybody, and makes the scope of whoever comes next.
+    /// Removes the files of all users, and creates the scope of the next one.
     private func eraseFiles(
         of user: UserScope,
         failure: inout SanguineError?
@@ -360,15 +365,15 @@ package final class Users: Sendable {
         }
     }
 
-    // MARK: - Those who have left
+    // MARK: - Former users
 
-    /// How many operations of users who have left wait for their return.
+    /// The number of operations that former users have left for their return.
     func countLeft() -> Int { departed.count() }
 
-    /// How many operations on the app's own backend nobody can name the user of.
+    /// The number of operations on the app's own backend that have no known user.
     func countUnclaimed() -> Int { departed.countUnclaimed() }
 
-    /// Gives those to the present user.
+    /// Gives these operations to the current user.
     func claim() throws(SanguineError) {
         let user = present
         try user.outbox.open(.mutation)
@@ -376,23 +381,23 @@ package final class Users: Sendable {
             guard present === user else { throw .userChanged }
             try departed.giveUnclaimed(to: user)
         }
-        // The app's code, so under no lock.
+        // This calls the app's code, so no lock is held.
         user.outbox.loadMore()
         user.outbox.resume()
         user.mutations.settling.refetchAll()
     }
 
-    /// Removes those.
+    /// Deletes these operations.
     func discardUnclaimed() throws(SanguineError) {
         try changing.withLock { _ throws(SanguineError) in try departed.discardUnclaimed() }
     }
 }
 
-/// Stands for the sessions of a client, as in tests.
+/// Replaces the sessions of a client, as in tests.
 protocol AuthorizerSource: Sendable {
-    /// The one of the user who is there when the client is created.
+    /// Returns the authorizer of the user at the client's creation.
     func first() -> any Authorizer
 
-    /// The one of the next user.
+    /// Returns the authorizer of the next user.
     func next(_ account: Identifier?) -> any Authorizer
 }
