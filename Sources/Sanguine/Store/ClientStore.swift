@@ -4,26 +4,27 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// What the device, or one user, keeps over restarts: named states, and entries of the cache.
+/// Stores data of the device, or of one user, across launches: named states and cache entries.
 ///
-/// A file that an earlier process has left is opened at once; where nothing is, none is made before
-/// the first write, and there is nothing to read.
+/// A file that an earlier process has left is opened at once. If there is none, it is created at
+/// the first write, and reads find nothing.
 ///
-/// Every call is synchronous and waits for the one before it: a read for a write that is under way
-/// too. A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
-/// put aside and replaced by a fresh one, and without a usable disk the store works in memory. All
-/// of it is said in the ``StoreLog``.
+/// Every call is synchronous and waits for the one before it, including a read for a running write.
+/// A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
+/// moved aside and replaced by a fresh one, and without a usable disk the store works in memory.
+/// The ``StoreLog`` reports all of these.
 ///
 /// Invariants:
 ///
-/// 1. Nothing is read or written after ``close()``: a late write for a user who is gone fails.
-/// 2. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest go first.
+/// 1. Nothing is read or written after ``close()``: a late write for a user who has left fails.
+/// 2. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest are
+///    removed first.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held over the opening of the database, and over
-/// no other call of it; and the database, which serialises its own accesses.
+/// Mutable state: `guarded`, by its mutex, which is held while the database is opened, but not
+/// during other calls of it; and the database, which serializes its own accesses.
 ///
-/// A class with locks and not an actor, because `cached` must answer at once, and because GRDB's
-/// async calls give up half-way when their task is cancelled.
+/// A class with locks instead of an actor, because `cached` must return at once, and because GRDB's
+/// async calls stop half-way when their task is cancelled.
 final class ClientStore: Sendable {
     private enum Connection {
         case unopened
@@ -33,9 +34,9 @@ final class ClientStore: Sendable {
 
     private struct Guarded {
         var connection = Connection.unopened
-        /// What all entries cost, in bytes; at least what is true, never less.
+        /// The cost of all entries in bytes, never less than the true cost.
         ///
-        /// `nil` until it is needed: counting them would make the first reader wait.
+        /// `nil` until it is needed, because counting would delay the first read.
         var entryBytes: Int64?
         /// Whether the file says which version of the app has written it.
         var hasVersion = false
@@ -141,14 +142,14 @@ final class ClientStore: Sendable {
     }
 
     /// Writes or, with `nil`, removes the state of that name.
-    ///
+    /// Writes the state with this name, or removes it if the data is `nil`.
     /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
         try setStates([name: data])
     }
 
     /// Writes or, with `nil`, removes the states of those names, all of them or none.
-    ///
+    /// Writes these states, and removes those whose data is `nil`: all of them or none.
     /// Durable when it returns.
     func setStates(_ states: [String: Data?]) throws(StoreError) {
         if states.values.allSatisfy({ $0 == nil }), try database(opening: false) == nil { return }

@@ -1,18 +1,18 @@
 import GRDB
 
 extension ClientStore {
-    /// A change of entries.
+    /// A change to the entries.
     enum EntryChange: Sendable, Hashable {
-        /// Written, in place of what was there.
+        /// The entry is written, and replaces one with the same key.
         case put(StoredEntry)
-        /// Kept, and no longer fresh.
+        /// The entries are kept, but no longer fresh.
         case markStale(InvalidationMarks.Scope)
         case remove(key: String)
     }
 }
 
 extension InvalidationMarks.Scope {
-    /// Marks the rows as stale that it covers.
+    /// Marks the rows in this scope as stale.
     func markStale(in database: Database) throws {
         let (condition, arguments): (String, StatementArguments) =
             switch self {

@@ -1,25 +1,26 @@
 import SanguineModel
 
-/// The time for which data has been kept, by a clock that may be wrong: an outbox for the return of
-/// its user, or the key of a call.
+/// The time for which data has been kept, by a clock that may be wrong: an outbox for its user's
+/// return, or the key of a call.
 ///
-/// The clock is read now and then, for an outbox at launches, sign-ins and sign-outs. A gap of at
-/// most ``ClientLimits/countedGap`` between two readings counts. A longer gap is an absence or a
-/// wrong clock: so much of it counts, and not before the clock has gone on from there for a day, or
-/// by another long gap. A clock that goes back takes it back. So a launch with a clock that is
-/// years ahead ends nothing.
+/// The clock is read from time to time, for an outbox at launches, sign-ins and sign-outs. A gap of
+/// at most ``ClientLimits/countedGap`` between two readings counts. A longer gap may be an absence
+/// or a wrong clock: only ``ClientLimits/countedGap`` of it counts, and only once the clock has run
+/// on for another day, or after another long gap. If the clock goes back first, that gap does not
+/// count. So a launch with a clock that is years ahead ends nothing.
 ///
 /// Pure: no clock, no I/O.
 ///
-/// Invariants: `counted` never falls; `doubted` is zero or the gap that counts.
+/// Invariants: `counted` never decreases; `doubted` is zero, or the part of a long gap that may
+/// count.
 struct KeptTime: Hashable, Codable, Sendable {
-    /// The time that has surely passed.
+    /// The time that has certainly passed.
     private(set) var counted: Duration
-    /// What a gap that was too long may add.
+    /// The time that the last long gap may add.
     private(set) var doubted: Duration
-    /// For how long the clock has gone on since that gap.
+    /// The time for which the clock has run since that gap.
     private(set) var lasted: Duration
-    /// The last reading of the clock; `nil` if there was none.
+    /// The last reading of the clock; `nil` before the first.
     private(set) var seenAt: Timestamp?
 
     private static let confirmation = Duration.seconds(24 * 3_600)
@@ -36,11 +37,11 @@ struct KeptTime: Hashable, Codable, Sendable {
         self.seenAt = seenAt
     }
 
-    /// Takes in a reading of the clock.
+    /// Adds a reading of the clock.
     ///
     /// - Parameters:
-    ///   - now: What the clock says.
-    ///   - countedGap: How much of a gap counts. Default: ``ClientLimits/countedGap``.
+    ///   - now: The time by the clock.
+    ///   - countedGap: The most of a gap that counts. Default: ``ClientLimits/countedGap``.
     mutating func read(
         _ now: Timestamp,
         counting countedGap: Duration = ClientLimits.countedGap

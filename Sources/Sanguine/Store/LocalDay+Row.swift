@@ -2,7 +2,7 @@ import GRDB
 import SanguineModel
 
 extension LocalDay {
-    /// The day of an entry's row; `nil` if it has none.
+    /// Reads the day from an entry's row; `nil` if the row has none.
     init?(_ row: Row) {
         guard let day = String.fromDatabaseValue(row["day"]).flatMap(CalendarDay.init),
             let end = Int64.fromDatabaseValue(row["day_end"])

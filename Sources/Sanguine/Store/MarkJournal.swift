@@ -10,20 +10,20 @@ import Musl
 import Darwin
 #endif
 
-/// What was invalidated and is not marked in the store yet: a line for each scope.
+/// Invalidations that are not marked in the store yet: a line for each scope.
 ///
 /// A mark in the database costs a flush of the disk, and `invalidate` is called on the main thread.
-/// So the mark is appended here first, which outlives the process and costs some microseconds; the
-/// store is marked later, and the journal emptied then. A line too many makes a value stale that
+/// So the mark is first appended here, which survives the process and takes some microseconds; the
+/// store is marked later, and the journal emptied then. A superfluous line makes a value stale that
 /// was fetched since, and costs one fetch.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held over the appending: the order of lines and
-/// emptyings must be that of the file.
+/// Mutable state: `guarded`, by its mutex, which is held while a line is written: appending and
+/// emptying must reach the file in the same order.
 final class MarkJournal: Sendable {
     static let name = "sanguine-stale"
 
     private struct Guarded {
-        /// The number of the newest mark in the file; 0 if it is empty.
+        /// The number of the newest mark in the file; 0 if the file is empty.
         var newest: UInt64 = 0
         var lines = 0
     }
@@ -31,12 +31,12 @@ final class MarkJournal: Sendable {
     private let guarded = Mutex(Guarded())
     private let path: String
 
-    /// The journal in this folder.
+    /// Creates the journal of this folder.
     init(folder: URL) { path = folder.appending(path: Self.name).path }
 
-    /// What an earlier process left.
+    /// Returns the scopes that an earlier process left.
     ///
-    /// A line that was cut off by the end of the process stands for everything.
+    /// A line that is incomplete, because the process ended, stands for everything.
     func read() -> [InvalidationMarks.Scope] {
         guard let data = FileManager.default.contents(atPath: path), !data.isEmpty else {
             return []
@@ -54,10 +54,10 @@ final class MarkJournal: Sendable {
 
     /// Adds a mark.
     ///
-    /// It outlives the process when this returns. Past the limit of marks one for everything stands
-    /// for all of them.
+    /// The mark survives the process when this returns. Beyond the limit of marks, one for
+    /// everything replaces all of them.
     ///
-    /// - Throws: What the system said.
+    /// - Throws: The system's error.
     func append(_ scope: InvalidationMarks.Scope, number: UInt64) throws {
         try guarded.withLock { guarded in
             let isFull = guarded.lines >= ClientLimits.invalidationMarks
@@ -70,7 +70,7 @@ final class MarkJournal: Sendable {
         }
     }
 
-    /// Empties the journal, unless it has a mark that is newer than that.
+    /// Empties the journal, unless it has a newer mark than this one.
     func clear(upTo number: UInt64) {
         guarded.withLock { guarded in
             guard guarded.lines > 0, guarded.newest <= number,
@@ -80,7 +80,7 @@ final class MarkJournal: Sendable {
         }
     }
 
-    /// Says the same of everything without naming anything: keys hold parameters of the user's.
+    /// Replaces all marks with one for everything, because keys contain the user's parameters.
     func anonymize() {
         guarded.withLock { guarded in
             guard guarded.lines > 0,
@@ -102,19 +102,19 @@ final class MarkJournal: Sendable {
 }
 
 extension ClientStore {
-    /// The journal of what was invalidated; `nil` if the store is not on disk.
+    /// Returns the journal of invalidations; `nil` if the store is not on disk.
     func markJournal() -> MarkJournal? {
         place.map { MarkJournal(folder: $0) }
     }
 }
 
-// Outside of the type, whose own `write` would hide the system's.
+// Outside of the type, because its own `write` would hide the system's.
 private func writeBytes(_ file: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     bytes.isEmpty ? 0 : write(file, bytes.baseAddress, bytes.count)
 }
 
 extension InvalidationMarks.Scope {
-    /// Kind and name, as the journal has them.
+    /// The kind and the name, as the journal stores them.
     fileprivate var words: [String] {
         switch self {
         case .key(let key): ["key", key]

@@ -1,18 +1,18 @@
 import GRDB
 import SanguineModel
 
-/// What an outbox keeps of a user who has left, and for how long.
+/// Keeps the outbox of a user who has left, for a limited time.
 extension OutboxFile {
-    /// Leaves what waits for the user's return, and nothing else: the user is gone.
+    /// Keeps the waiting operations for the user's return, and removes everything else.
     ///
-    /// ``rewrite()`` removes the traces. What the authority has done is over: the records that
-    /// would settle it are removed as well.
+    /// Acknowledged operations are removed: their effect stands on the server, and the records that
+    /// would settle them are removed as well. ``rewrite()`` erases the traces.
     ///
     /// - Parameters:
-    ///   - time: For how long what waits is kept; if that is not positive, nothing is left.
-    ///   - now: The present, from which the time counts.
-    /// - Returns: Whether something waits.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
+    ///   - time: How long to keep waiting operations; if zero or less, nothing is kept.
+    ///   - now: The current time, from which `time` counts.
+    /// - Returns: Whether operations wait.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func leave(for time: Duration, at now: Timestamp) throws -> Bool {
         try transaction { database in
             try Self.write(KeptTime(seenAt: now), for: time, in: database)
@@ -20,15 +20,16 @@ extension OutboxFile {
         }
     }
 
-    /// Counts the time for which what waits is kept, and removes everything when it is over.
+    /// Counts the time for which operations have been kept, and removes all of them when it is
+    /// over.
     ///
-    /// Finishes a ``leave(for:at:)`` that a death has cut off; one that did not begin counts from
-    /// now, for ``ClientLimits/waitingOperationsKept``. What is removed leaves traces until
-    /// ``rewrite()``.
+    /// Completes a ``leave(for:at:)`` that the process's end interrupted; if it had not begun, the
+    /// time counts from now, for ``ClientLimits/waitingOperationsKept``. Removed operations leave
+    /// traces until ``rewrite()``.
     ///
-    /// - Parameter now: What the device's clock says, which may be wrong, see ``KeptTime``.
-    /// - Returns: Whether something waits.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
+    /// - Parameter now: The time by the device's clock, which may be wrong; see ``KeptTime``.
+    /// - Returns: Whether operations wait.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func keep(at now: Timestamp) throws -> Bool {
         try transaction { database in
             let row = try GRDB.Row.fetchOne(
@@ -63,7 +64,7 @@ extension OutboxFile {
         )
     }
 
-    /// Removes everything, or what the authority has done; returns whether something waits.
+    /// Removes all operations, or the acknowledged ones; returns whether any are left.
     private static func leave(nothing: Bool, in database: Database) throws -> Bool {
         try database.execute(
             sql: "DELETE FROM operation WHERE ? OR phase = 'acknowledged'",

@@ -3,34 +3,34 @@ import GRDB
 import SanguineModel
 import Synchronization
 
-/// What the user did and the authority has not settled yet: the one thing on this device that
+/// The user's operations that the authority has not settled yet: the only data on this device that
 /// exists nowhere else.
 ///
-/// A file of its own, with a write-ahead log that is not flushed at each write: an operation is
-/// there after the process has died at any moment from ``insert(_:)``'s return on. A loss of power
-/// may take what was written last, and leaves the file sound.
+/// It has its own file, with a write-ahead log that is not flushed at each write. From
+/// ``insert(_:)``'s return on, an operation survives the process's end. A power failure may lose
+/// the last writes, and leaves the file intact.
 ///
-/// It is never dropped or emptied. If it cannot be opened, each use throws, and the next one tries
-/// again.
+/// The file is never dropped or emptied. If it cannot be opened, each use throws, and the next one
+/// tries again.
 ///
-/// One file for each user, in their folder. Of a user who has left the file stays if something in
-/// it waits for their return, see ``leave(for:at:)``.
+/// Each user has a file in their folder. When the user leaves, the file stays if operations in it
+/// wait for their return; see ``leave(for:at:)``.
 ///
-/// The app and its companions (a widget, say) write it at the same time, and SQLite up to 3.51.2
-/// can damage a log that one checkpoints while another writes. So only the app checkpoints, when
-/// ``tidyUp()`` is called, and companions keep away then by the lock of ``UserFolders``. Under that
-/// lock a companion also looks whether the folder is still the present one.
+/// The app and its companions (a widget, for example) write it at the same time, and SQLite up to
+/// 3.51.2 can damage a log that one connection checkpoints while another writes. So only the app
+/// checkpoints, in ``tidyUp()``, and the lock of ``UserFolders`` keeps companions out meanwhile.
+/// Under this lock, a companion also checks that the folder is still the current one.
 ///
-/// Mutable state: `database`, by its mutex, never held over a statement.
+/// Mutable state: `database`, by its mutex, never held during a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
 
-    /// The app has gone on with another user: what a companion has open is not the present file.
+    /// The app has switched to another user, so the file that a companion has open is outdated.
     struct IsNotPresent: Error {}
 
     typealias Kind = OutboxState.Kind
 
-    /// An operation as it lies on disk.
+    /// An operation in its stored form.
     struct Row: Sendable {
         var sequence: Int64 = 0
         let id: Identifier
@@ -39,16 +39,16 @@ final class OutboxFile: Sendable {
         let name: String
         var arguments: Data
         var phase = OutboxState.Phase.queued
-        /// The epoch of the number at which it is acknowledged.
+        /// The epoch of the feed number at which it is acknowledged.
         var epoch: Epoch?
         var mayBeDone = false
-        /// When the server first said that it does not know the mutator; `nil` if it never has.
+        /// When the server first reported that it does not know the mutator; `nil` if it never did.
         var deferredSince: Timestamp?
-        /// How often something other than the backend has answered the mutation.
+        /// The number of times that something other than the backend has answered the mutation.
         var foreignAnswers = 0
     }
 
-    /// How many writes the log may take before it is copied to the file: some MB.
+    /// The number of writes after which the log, then some MB, is copied to the file.
     private static let writesInLog = 512
 
     private let database = Mutex<DatabaseQueue?>(nil)
@@ -57,17 +57,18 @@ final class OutboxFile: Sendable {
     private let folder: URL?
     private let folders: UserFolders?
     private let isCompanion: Bool
-    /// Every sequence number is larger than this.
+    /// The lower bound of sequence numbers: every one is larger.
     private let floor: Int64
     private let fault: PlantedFault?
 
-    /// Creates the outbox; nothing is opened before it is used.
+    /// Creates the outbox; the file is opened at its first use.
     ///
     /// - Parameters:
     ///   - place: The user's folder; `nil` keeps it in memory.
-    ///   - isCompanion: Whether the app's own process is another.
-    ///   - floor: What every sequence number is larger than, in memory. A folder has its own.
-    ///   - fault: What the simulation has planted. Default: nothing.
+    ///   - isCompanion: Whether this process is a companion of the app.
+    ///   - floor: In memory, every sequence number is larger than this one. A folder has its own
+    ///     floor.
+    ///   - fault: The fault that the simulation plants. Default: none.
     init(
         _ place: UserFolders.Place?,
         isCompanion: Bool = false,
@@ -87,10 +88,10 @@ final class OutboxFile: Sendable {
         return FileManager.default.fileExists(atPath: folder.appending(path: Self.name).path)
     }
 
-    /// Whether anything was ever taken in, by this process or an earlier one.
+    /// Whether an operation was ever inserted, by this process or an earlier one.
     var isUsed: Bool { isThere || database.withLock { $0 != nil } }
 
-    /// What the next user's sequence numbers are larger than, if these are kept in memory.
+    /// The floor of the next user's sequence numbers if these are kept in memory.
     var nextFloor: Int64 { ((floor >> 32) + 1) << 32 }
 
     /// Ends all access.
@@ -101,13 +102,14 @@ final class OutboxFile: Sendable {
 
     // MARK: - Reading
 
-    /// The operations, in their order.
+    /// Returns the operations in their order.
     ///
     /// - Parameters:
-    ///   - kind: Those of which kind. Default: of both.
-    ///   - sequence: Those after which number, as another process adds them. Default: all.
-    /// - Returns: Those that can be read.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
+    ///   - kind: The kind of the operations. Default: both.
+    ///   - sequence: The number after which to start, because another process may add operations.
+    ///     Default: 0, which means all.
+    /// - Returns: The operations that can be decoded.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func rows(_ kind: Kind? = nil, after sequence: Int64 = 0) throws -> [Row] {
         try read { database in
             try GRDB.Row.fetchAll(
@@ -123,11 +125,11 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Counts the operations, the refused left out.
+    /// Counts the operations that were not refused.
     ///
-    /// - Parameter kind: Those of which kind. Default: of both.
-    /// - Returns: How many there are.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
+    /// - Parameter kind: The kind of the operations. Default: both.
+    /// - Returns: The number of operations.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func count(_ kind: Kind? = nil) throws -> Int {
         try read { database in
             let sql = """
@@ -139,17 +141,17 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// The sequence number that was given last.
+    /// Returns the last assigned sequence number.
     func lastSequence() throws -> Int64 {
         try read { try Int64.fetchOne($0, sql: "SELECT \(Self.last)") ?? floor }
     }
 
-    /// The largest number of what is here, or was.
+    /// The largest number of all operations, including removed ones.
     private static let last = """
         max((SELECT last FROM removed), ifnull((SELECT max(sequence) FROM operation), 0))
         """
 
-    /// Changes whenever another connection has changed the file.
+    /// Returns a number that changes whenever another connection has changed the file.
     func version() throws -> Int64 {
         try read { database in
             let statement = try database.cachedStatement(sql: "PRAGMA data_version")
@@ -157,7 +159,7 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Whose operations these are; `nil` if that is not known.
+    /// Returns the owner of the operations; `nil` if it is unknown.
     func owner() throws -> Owner? {
         try read { try String.fetchOne($0, sql: "SELECT account FROM owner") }
             .map { Owner(stored: $0) }
@@ -165,19 +167,19 @@ final class OutboxFile: Sendable {
 
     // MARK: - Writing
 
-    /// Takes an operation in.
+    /// Inserts an operation.
     ///
     /// Durable when it returns.
     ///
-    /// - Returns: Its sequence number, larger than every one before.
-    /// - Throws: ``IsNotPresent`` in a companion whose app shows another user by now.
+    /// - Returns: Its sequence number, larger than all earlier ones.
+    /// - Throws: ``IsNotPresent`` in a companion whose app has switched to another user.
     func insert(_ row: Row, at moment: Timestamp) throws -> Int64 {
         try write { try Self.insert(row, at: moment, in: $0) }
     }
 
-    /// Puts an operation to the end in the place of others, in one transaction.
+    /// Replaces operations with a new one at the end, in one transaction.
     ///
-    /// - Returns: Its sequence number, larger than every one before.
+    /// - Returns: Its sequence number, larger than all earlier ones.
     func replace(
         _ sequences: [Int64],
         by row: Row,
@@ -189,12 +191,12 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Makes what has become of operations durable, and what others do from now on.
+    /// Makes steps of operations durable, and rewrites other operations.
     ///
     /// - Parameters:
-    ///   - steps: What has become of them.
-    ///   - rows: Operations with other arguments, or in another lane; in the same transaction.
-    /// - Throws: What the database threw, or ``StoreError/closed``.
+    ///   - steps: The steps of the operations.
+    ///   - rows: Operations with new arguments, or in another lane; in the same transaction.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func write(_ steps: [OutboxState.Step], rewriting rows: [Row] = []) throws {
         guard !steps.isEmpty || !rows.isEmpty else { return }
         try transaction { database in
@@ -210,7 +212,7 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Notes how often something other than the backend has answered mutations that wait.
+    /// Stores how often something other than the backend has answered waiting mutations.
     func note(foreignAnswers counts: [Int64: Int]) throws {
         try transaction { database in
             for (sequence, count) in counts {
@@ -225,7 +227,7 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Says whose operations these are.
+    /// Stores the owner of the operations.
     func setOwner(_ owner: Owner) throws {
         try transaction { database in
             try database.execute(
@@ -235,18 +237,18 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Takes over what lies in another file, at the places that the sequence numbers give it.
+    /// Takes over the operations in another file; their sequence numbers decide their order.
     ///
-    /// What is there already is left as it is: a death may have come between this and the other
-    /// file's removal.
+    /// Operations that are already here stay as they are: the process may have ended before the
+    /// other file was removed.
     ///
-    /// On disk when it returns, because the other file is removed next.
+    /// Flushed to disk when it returns, because the other file is removed next.
     ///
     /// - Parameters:
     ///   - other: The file of an earlier stay.
-    ///   - kind: Which kind. Default: both.
-    /// - Throws: What a database threw; then nothing was taken over. After the commit nothing
-    ///   throws: operations that were taken over must not be taken over once more.
+    ///   - kind: The kind of the operations. Default: both.
+    /// - Throws: A database's error; then nothing was taken over. Nothing throws after the commit,
+    ///   because no operation may be taken over twice.
     func takeOver(_ other: OutboxFile, _ kind: Kind? = nil) throws {
         let rows = try other.read { database in
             try GRDB.Row.fetchAll(
@@ -272,10 +274,10 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Removes operations; ``rewrite()`` removes their traces.
+    /// Removes operations; ``rewrite()`` erases their traces.
     ///
-    /// - Parameter kind: Which kind. Default: both.
-    /// - Throws: What the database threw; then nothing was removed.
+    /// - Parameter kind: The kind of the operations. Default: both.
+    /// - Throws: The database's error; then nothing was removed.
     func remove(_ kind: Kind? = nil) throws {
         try transaction { database in
             try database.execute(
@@ -285,11 +287,11 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Leaves no trace of what is over.
+    /// Erases the traces of removed operations.
     ///
-    /// A call of its own: if it fails, what was removed before is gone all the same.
+    /// A separate call: if it fails, the removed operations stay removed.
     ///
-    /// - Throws: What the database threw, or ``UserFolders/IsLocked``.
+    /// - Throws: The database's error, or ``UserFolders/IsLocked``.
     func rewrite() throws {
         guard folder != nil else { return }
         let lock = try folders?.lock()
@@ -298,16 +300,16 @@ final class OutboxFile: Sendable {
         try opened().writeWithoutTransaction(SQLiteFile.rewrite)
     }
 
-    /// Moves what was written from the log to the file, if there is much of it.
+    /// Copies the log to the file if the log is long.
     func tidyUpIfLong() {
         if writes.withLock({ $0 >= Self.writesInLog }) { tidyUp() }
     }
 
-    /// Moves what was written from the log to the file, unless a companion writes.
+    /// Copies the log to the file, unless a companion writes.
     func tidyUp() {
         guard !isCompanion, writes.withLock({ $0 > 0 }), let lock = folders?.lockIfFree()
         else { return }
-        // The log grows if it fails, and the next one is as good.
+        // If it fails, the log grows, and the next attempt copies it.
         try? checkpoint(lock)
     }
 
@@ -344,7 +346,7 @@ final class OutboxFile: Sendable {
         switch step {
         case .sending(let sequences):
             for sequence in sequences {
-                // A pull may have told meanwhile what became of it.
+                // A pull may have settled the operation meanwhile.
                 try database.cachedStatement(
                     sql: """
                         UPDATE operation SET phase = 'sending'
@@ -361,7 +363,7 @@ final class OutboxFile: Sendable {
             try set("sending", of: sequence, head: since, in: database)
         case .refused(let sequence, let problem):
             let text = String(decoding: try WireCoding.encode(problem), as: UTF8.self)
-            // A number says that a part of it is done.
+            // A number in `head` means that the operation is partly done.
             let head: Int64? = problem.isPartlyDone ? 0 : nil
             try set("refused", of: sequence, head: head, problem: text, in: database)
         case .removed(let sequences):
@@ -402,12 +404,12 @@ final class OutboxFile: Sendable {
         try writing { try $0.write(body) }
     }
 
-    /// A transaction that is on disk when it returns, and did not happen if that fails.
+    /// Runs a transaction that is flushed to disk when this returns, and is undone if that fails.
     private func flushedTransaction(_ body: (Database) throws -> Void) throws {
         try writing { queue in
             try queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA synchronous = FULL")
-                // Without it later commits are flushed as well, which is slower and no less safe.
+                // If this fails, later commits are flushed too, which is slower but as safe.
                 defer { try? database.execute(sql: "PRAGMA synchronous = NORMAL") }
                 try database.inTransaction(.immediate) {
                     try body(database)
@@ -417,10 +419,10 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Keeps the app's checkpoints away while a companion writes, until the lock is closed; `nil`
-    /// in the app, whose own checkpoints come between its writes.
+    /// Takes the lock that keeps the app from checkpointing while a companion writes; `nil` in the
+    /// app, which writes and checkpoints in turn.
     ///
-    /// To be taken before any other lock, so that no read waits behind it.
+    /// Take it before any other lock, so that no read waits behind it.
     ///
     /// - Throws: ``UserFolders/IsLocked``.
     func lockForCompanion() throws -> LockFile? { isCompanion ? try folders?.lock() : nil }
@@ -449,7 +451,7 @@ final class OutboxFile: Sendable {
         guard let folder else {
             return try SQLiteFile.inMemory(Self.label, schema)
         }
-        // A commit writes whole pages, of an operation's few hundred bytes.
+        // Each commit writes whole pages, and an operation has a few hundred bytes.
         let file = SQLiteFile(
             folder.appending(path: Self.name),
             Self.label,
@@ -466,7 +468,7 @@ final class OutboxFile: Sendable {
 }
 
 extension OutboxFile.Row {
-    /// Reads a row; what it was sending may be done.
+    /// Reads a row; an operation that was being sent may be done.
     fileprivate init?(_ row: GRDB.Row) {
         guard let id = Identifier(row["id"] as String) else { return nil }
         sequence = row["sequence"]

@@ -5,10 +5,10 @@ import SanguineModel
 enum OutboxSchema {
     static let version = 6
 
-    /// The schema of a file whose sequence numbers are larger than the floor.
+    /// Returns the schema of a file whose sequence numbers are larger than the floor.
     static func schema(after floor: Int64) -> SQLiteFile.Schema {
         SQLiteFile.Schema(version: version) { database, version in
-            // Operations are kept whatever has written them.
+            // Operations of every earlier version are kept.
             if version < 3 { try number(database, from: version, after: floor) }
             if version < 5 {
                 try database.execute(sql: "ALTER TABLE operation ADD COLUMN epoch TEXT")
@@ -52,8 +52,8 @@ enum OutboxSchema {
         ) STRICT;
         """
 
-    // No number is given again. `removed` knows those that are gone, and AUTOINCREMENT would write
-    // another page with each operation to know all.
+    // No number is assigned twice. `removed` covers the deleted ones; AUTOINCREMENT would cover
+    // all, but write another page with each operation.
     private static let numbering = """
         CREATE TABLE removed (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -64,8 +64,8 @@ enum OutboxSchema {
         END;
         """
 
-    // Of a user who has left: for how long what waits is kept, and what has counted of that, in
-    // milliseconds. See `KeptTime`.
+    // For a user who has left: how long waiting operations are kept, and the time that has counted
+    // so far, in milliseconds. See `KeptTime`.
     private static let absence = """
         CREATE TABLE absence (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -77,8 +77,8 @@ enum OutboxSchema {
         ) STRICT;
         """
 
-    // Earlier versions wrote until when it is kept, and not since when: it was after the last
-    // operation. A clock that contradicts itself gives the default.
+    // Earlier versions stored the end of the time and not its start, which was after the last
+    // operation. If the clock contradicts itself, the default applies.
     private static let departureAsAbsence = """
         INSERT INTO absence (one, kept_for, counted, doubted, lasted)
         SELECT 1, iif(rest > 0, rest, \(ClientLimits.waitingOperationsKept.wholeMilliseconds)),

@@ -1,12 +1,12 @@
 import SanguineModel
 import Synchronization
 
-/// Records that were read from the disk, with the forms that they were decoded to.
+/// Caches records that were read from the disk, together with their decoded forms.
 ///
-/// Two generations: what is used moves to the young one, and when that is full the old one goes. So
-/// what was used least recently goes first, at the cost of a dictionary.
+/// It has two generations: a record that is used moves to the young one, and when that is full, the
+/// old one is dropped. So the least recently used records go first, at the cost of a dictionary.
 ///
-/// Mutable state: `state`, by its mutex, which is held over nothing.
+/// Mutable state: `state`, by its mutex; no call is made while it is held.
 final class RecordCache: Sendable {
     private struct State {
         var young: [RecordKey: Held] = [:]
@@ -14,7 +14,7 @@ final class RecordCache: Sendable {
         var youngBytes = 0
     }
 
-    /// A record, or that there is none, and the bytes of its JSON.
+    /// A record, or its absence, and the bytes of its JSON.
     private struct Held {
         let value: RecordValue?
         let bytes: Int
@@ -24,7 +24,7 @@ final class RecordCache: Sendable {
     private let halfCount: Int
     private let halfBytes: Int
 
-    /// Creates a cache of so many records, and so many bytes of their JSON.
+    /// Creates a cache with a limit on the number of records and the bytes of their JSON.
     init(
         count: Int = RecordLimits.cachedRecords,
         bytes: Int = RecordLimits.cachedRecordBytes
@@ -33,7 +33,7 @@ final class RecordCache: Sendable {
         halfBytes = max(1, bytes / 2)
     }
 
-    /// What is known of the record: `nil` if nothing is, `.some(nil)` if there is none.
+    /// Returns the cached record: `nil` if it is not cached, `.some(nil)` if it does not exist.
     func value(_ key: RecordKey) -> RecordValue?? {
         state.withLock { state in
             if let held = state.young[key] { return .some(held.value) }
@@ -43,7 +43,7 @@ final class RecordCache: Sendable {
         }
     }
 
-    /// Remembers a record, or that there is none.
+    /// Caches a record, or its absence.
     func set(_ value: RecordValue?, bytes: Int, for key: RecordKey) {
         state.withLock { keep(Held(value: value, bytes: bytes), for: key, in: &$0) }
     }
@@ -56,7 +56,7 @@ final class RecordCache: Sendable {
         state.youngBytes = 0
     }
 
-    /// Forgets records that have changed.
+    /// Removes records that have changed.
     func forget(_ keys: some Sequence<RecordKey>) {
         state.withLock { state in
             for key in keys {
@@ -66,9 +66,9 @@ final class RecordCache: Sendable {
         }
     }
 
-    /// Forgets all.
+    /// Removes all records.
     func clear() { state.withLock { $0 = State() } }
 
-    /// How many records it holds.
+    /// The number of cached records.
     var count: Int { state.withLock { $0.young.count + $0.old.count } }
 }

@@ -2,23 +2,23 @@ import Foundation
 import GRDB
 import SanguineModel
 
-/// A page of the feed as it goes to the file.
+/// A page of the feed, to be written to the file.
 struct RecordPage: Sendable {
-    /// A record as it is now, or without a value one that is gone.
+    /// A record in its current state; without a value, it is deleted.
     struct Change: Sendable {
         let key: RecordKey
         let seq: Int64
         let value: RecordValue?
     }
 
-    /// Why a page could not be read: the server's fault, and not the disk's.
+    /// The reason for which a page could not be read: the server's fault, not the disk's.
     struct Unreadable: Error { let reason: String }
 
     let changes: [Change]
 }
 
 extension RecordPage {
-    /// A page that was decoded.
+    /// Creates a page from decoded changes.
     init(_ changes: [RecordChange]) {
         self.changes = changes.map { change in
             var value: RecordValue?
@@ -31,21 +31,21 @@ extension RecordPage {
     }
 }
 
-/// Takes pages apart with SQLite's JSON functions: each value stays the text that came, and is not
-/// decoded only to be written again.
+/// Parses pages with SQLite's JSON functions: each value stays the text that was received, instead
+/// of being decoded and encoded again.
 ///
-/// In a database of its own, in memory and empty, so that a page is read while another is written.
+/// It uses its own empty database in memory, so that one page is parsed while another is written.
 struct RecordPageReader: Sendable {
     private let database: DatabaseQueue
 
     /// Opens the database.
     ///
-    /// - Throws: What SQLite threw.
+    /// - Throws: SQLite's error.
     init() throws { database = try DatabaseQueue() }
 
-    /// Reads the body of a pull's answer.
+    /// Reads the body of the response to a pull.
     ///
-    /// - Throws: ``RecordPage/Unreadable``, or what SQLite threw.
+    /// - Throws: ``RecordPage/Unreadable``, or SQLite's error.
     func read(_ body: Data) throws -> RecordPage {
         let json = String(decoding: body, as: UTF8.self)
         return try database.unsafeRead { database in
@@ -83,7 +83,7 @@ struct RecordPageReader: Sendable {
 }
 
 extension RecordPage.Change {
-    /// Reads a row of collection, id, number, whether it is gone, and value.
+    /// Reads a row of collection, id, number, deletion flag and value.
     fileprivate init(_ row: Row) throws {
         guard let collection = String.fromDatabaseValue(row[0]),
             let id = String.fromDatabaseValue(row[1]).flatMap({ RecordID($0) }),

@@ -2,14 +2,14 @@ import Foundation
 import GRDB
 import SanguineModel
 
-/// A record as it lies on disk.
+/// A record in its stored form.
 struct RecordRow {
     let space: Int64
     let key: RecordKey
     let seq: Int64
     let value: RecordValue
 
-    /// Writes the record in place of what was there.
+    /// Writes the record, and replaces one with the same key.
     func put(in database: Database, _ indexes: [String]) throws {
         let statement = try database.cachedStatement(
             sql: """
@@ -27,7 +27,7 @@ struct RecordRow {
         try index(indexes, in: database)
     }
 
-    /// Writes the record's places in the indexes.
+    /// Writes the record's index entries.
     func index(_ indexes: [String], in database: Database) throws {
         let statement = try database.cachedStatement(
             sql: """
@@ -61,13 +61,13 @@ struct RecordRow {
         .execute(arguments: [space, key.collection, key.id.text])
     }
 
-    /// What stands for a value in an index; `nil` for what is never looked up.
+    /// Returns the text of a value in an index; `nil` for values that are never looked up.
     static func text(of value: JSONValue) -> String? {
         switch value {
         case .string(let text): "s" + text
         case .integer(let number): "i\(number)"
         case .number(let number):
-            // Equal values have one text: `1.0` is `1`, and `-0` is `0`.
+            // Equal values have the same text: `1.0` is `1`, and `-0` is `0`.
             DecimalDigits(number).integer(as: Int64.self).map { "i\($0)" } ?? "n\(number)"
         case .decimal(let decimal): "n\(decimal)"
         case .bool(let bool): bool ? "true" : "false"

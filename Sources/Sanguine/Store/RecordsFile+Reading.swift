@@ -6,12 +6,12 @@ import Synchronization
 // MARK: - Reading
 
 extension RecordsFile {
-    /// The base, to read from.
+    /// Reads from the base.
     struct Base: RecordSource {
         let file: RecordsFile?
         var space: Int64
 
-        /// Nothing.
+        /// A base without records.
         static let empty = Base(file: nil, space: 0)
 
         func record(_ key: RecordKey) throws -> SourcedRecord? {
@@ -28,7 +28,7 @@ extension RecordsFile {
             return try file?.ids(in: space, collection, where: field, is: text, limit) ?? []
         }
 
-        /// All records of a collection, in the order of their ids.
+        /// Returns all records of a collection, in the order of their ids.
         func all(in collection: String) throws -> [(RecordID, RecordValue)] {
             try file?.all(in: space, collection) ?? []
         }
@@ -81,7 +81,7 @@ extension RecordsFile {
         return rows.compactMap { text, data in
             guard let id = RecordID(text) else { return nil }
             let key = RecordKey(collection, id)
-            // The one that was decoded before, if there is one.
+            // Prefers a record that has already been decoded.
             if let known = cache.value(key), let value = known { return (id, value) }
             let value = RecordValue(json: data)
             cache.set(value, bytes: data.count, for: key)
@@ -89,7 +89,7 @@ extension RecordsFile {
         }
     }
 
-    /// Where the base lies; `nil` if there is none yet.
+    /// Returns the place of the base; `nil` if there is none yet.
     func place() throws -> Place? {
         try read { database in
             try Row.fetchOne(database, sql: "SELECT space, position FROM base")
@@ -100,13 +100,13 @@ extension RecordsFile {
         }
     }
 
-    /// What has an epoch of its own.
+    /// The parts of the file that have their own epoch.
     enum Numbered: String {
         case base = "epoch"
         case restore = "restore epoch"
     }
 
-    /// The epoch of the numbers of the base, or of a restore.
+    /// Returns the epoch of the numbers of the base, or of a restore.
     static func epoch(_ numbered: Numbered, in database: Database) throws -> Epoch? {
         try String.fetchOne(
             database,
@@ -116,7 +116,7 @@ extension RecordsFile {
         .flatMap { Epoch($0) }
     }
 
-    /// Changes whenever another connection has changed the file.
+    /// Returns a number that changes whenever another connection has changed the file.
     func version() throws -> Int64 {
         try read { database in
             let statement = try database.cachedStatement(sql: "PRAGMA data_version")

@@ -6,33 +6,32 @@ import Synchronization
 // MARK: - Writing
 
 extension RecordsFile {
-    /// A part of the feed's numbers that is restored by itself.
+    /// A range of the feed's numbers that is restored separately.
     struct Range: Hashable, Sendable {
         let number: Int
-        /// Where it began, and where it ends.
+        /// The numbers at which it begins and ends.
         let low: Int64
         let high: Int64
-        /// What is restored of it.
+        /// The number up to which it is restored.
         var reached: Int64
 
         var isDone: Bool { reached >= high }
     }
 
-    /// A feed that is restored from its start, into a space of its own.
+    /// A feed that is restored from its start into a separate space.
     struct Restore: Hashable, Sendable {
         let space: Int64
-        /// The epoch of its numbers; `nil` if the server did not say.
+        /// The epoch of its numbers; `nil` if the server did not name one.
         var epoch: Epoch?
         var ranges: [Range]
 
-        /// The ``PullAnswer/horizon`` that the server named at its beginning.
+        /// The ``PullAnswer/horizon`` that the server sent at its beginning.
         var horizon: Int64 { ranges.first { $0.number == 0 }?.low ?? 0 }
     }
 
-    /// Begins a transaction that takes in a part of the feed; ``commit()`` or ``rollback()`` ends
-    /// it.
+    /// Begins a transaction that writes a part of the feed; ``commit()`` or ``rollback()`` ends it.
     ///
-    /// - Returns: The space that is the base after it.
+    /// - Returns: The space of the base after the transaction.
     func begin(_ batch: SyncState.FeedBatch) throws -> Int64 {
         try writing { database in
             try database.beginTransaction(.immediate)
@@ -59,25 +58,25 @@ extension RecordsFile {
         }
     }
 
-    /// Ends the transaction: from now on readers see it.
+    /// Commits the transaction, which makes it visible to readers.
     ///
-    /// The caller keeps them away meanwhile.
+    /// The caller keeps readers away meanwhile.
     func commit() throws { try writing { try $0.commit() } }
 
-    /// Drops the transaction, if there is one.
+    /// Rolls the transaction back, if there is one.
     func rollback() {
-        // It is over already if SQLite gave it up.
+        // It is already over if SQLite has rolled it back.
         try? writing { if $0.isInsideTransaction { try $0.rollback() } }
     }
 
-    /// Moves what was written from the log to the file.
+    /// Copies the log to the file.
     func checkpoint() {
         guard isOnDisk else { return }
-        // The log grows if it fails, and the next one is as good.
+        // If it fails, the log grows, and the next attempt copies it.
         _ = try? writing { try $0.checkpoint(.passive) }
     }
 
-    /// Removes spaces that nobody reads any more.
+    /// Removes unused spaces.
     func sweep() throws { try write(Self.sweep) }
 
     private static func sweep(_ database: Database) throws {
@@ -96,7 +95,7 @@ extension RecordsFile {
 
     // MARK: - Restoring
 
-    /// The restore that was begun and is not complete; `nil` if there is none.
+    /// Returns the incomplete restore; `nil` if there is none.
     func restore() throws -> Restore? {
         try read { database in
             let rows = try Row.fetchAll(
@@ -123,14 +122,15 @@ extension RecordsFile {
         }
     }
 
-    /// Begins to restore, in place of a restore that was begun before.
+    /// Begins a restore, and drops an earlier one.
     ///
     /// - Parameters:
-    ///   - ranges: The ranges, and how far each is with the page.
-    ///   - epoch: The epoch of their numbers; `nil` if the server did not say.
-    ///   - page: What is known already: ranges that count it are not stored without it.
-    /// - Returns: What is to be restored.
-    /// - Throws: What the database threw; then nothing has begun.
+    ///   - ranges: The ranges, and how far each is restored with the page.
+    ///   - epoch: The epoch of their numbers; `nil` if the server did not name one.
+    ///   - page: The records that are already known; they are stored together with the ranges that
+    ///     count them.
+    /// - Returns: The restore.
+    /// - Throws: The database's error; then nothing has begun.
     func beginRestore(
         _ ranges: [Range],
         of epoch: Epoch? = nil,
@@ -149,12 +149,12 @@ extension RecordsFile {
         return Restore(space: space, epoch: epoch, ranges: ranges)
     }
 
-    /// A restore was dropped before a page of it was written.
+    /// The restore was dropped before one of its pages was written.
     struct RestoreIsOver: Error {}
 
-    /// Takes a page of a range in, and how far the range is then.
+    /// Writes a page of a range, together with the range's progress.
     ///
-    /// - Throws: ``RestoreIsOver``, or what the database threw.
+    /// - Throws: ``RestoreIsOver``, or the database's error.
     func write(_ page: RecordPage, _ range: Range, of space: Int64) throws {
         try write { database in
             try Self.move(range, of: space, in: database)
@@ -168,7 +168,7 @@ extension RecordsFile {
             sql: "UPDATE restore SET reached = ? WHERE space = ? AND number = ?",
             arguments: [range.reached, space, range.number]
         )
-        // What is written for a space that nobody knows would never be removed.
+        // Records of a space without a restore would never be removed.
         guard database.changesCount == 1 else { throw RestoreIsOver() }
     }
 
@@ -233,7 +233,7 @@ extension RecordsFile {
 }
 
 extension RecordsFile {
-    /// Drops what is restored so far.
+    /// Drops the restore and its records.
     func abandonRestore() throws {
         try write { database in
             try database.execute(sql: "DELETE FROM restore")

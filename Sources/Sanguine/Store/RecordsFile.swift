@@ -3,36 +3,36 @@ import GRDB
 import SanguineModel
 import Synchronization
 
-/// What the authority has of the user's records, as far as this device knows: the base of all that
-/// is shown.
+/// The authority's state of the user's records, as far as this device knows it: the base of
+/// everything that is shown.
 ///
-/// A cache, in a file of its own: what is damaged is dropped, and restored from the server; without
-/// a usable disk it works in memory.
+/// It is a cache, in its own file: a damaged one is dropped and restored from the server. Without a
+/// usable disk, it works in memory.
 ///
-/// The records of one state of the base are a *space*. A feed from its start, as on a new device or
-/// after a reset, is written to a space of its own, and becomes the base when it is complete: until
-/// then nothing of before disappears, and nothing half is seen.
+/// The records of one state of the base are a *space*. A feed that is read from its start, as on a
+/// new device or after a reset, is written to a separate space, which becomes the base when it is
+/// complete. Until then, readers see the old base, and never a partial new one.
 ///
-/// Two connections, so that a page of the feed is written while records are read: the writer's
-/// transaction is ended by ``commit()``, which is quick, while the caller keeps readers away. The
-/// write-ahead log is written and checkpointed by one connection alone: SQLite up to 3.51.2 can
-/// damage a log that two write or checkpoint. What a loss of power takes comes again.
+/// There are two connections, so that records can be read while a page of the feed is written:
+/// ``commit()`` ends the writer's transaction, which is quick, while the caller keeps readers away.
+/// Only one connection writes and checkpoints the log: SQLite up to 3.51.2 can damage a log that
+/// two connections write or checkpoint. Writes that a power failure loses are fetched again.
 ///
 /// Invariant: a base and its position change in one transaction.
 ///
-/// Mutable state: `connections`, by its mutex, never held over a call of the database. Its users
-/// order their calls: one writer at a time, and no reader during ``commit()``.
+/// Mutable state: `connections`, by its mutex, never held during a call of the database. The
+/// callers order their calls: one writer at a time, and no reader during ``commit()``.
 final class RecordsFile: Sendable {
     static let name = "sanguine-records.sqlite"
     static let schemaVersion = 2
 
-    /// Where the base lies.
+    /// The space and position of the base.
     struct Place: Hashable, Sendable {
         /// The space of the records.
         var space: Int64
-        /// The number of the feed that the base has reached.
+        /// The feed number that the base has reached.
         var position: Int64
-        /// The epoch of that number; `nil` if the server did not say.
+        /// The epoch of that number; `nil` if the server did not name one.
         var epoch: Epoch?
     }
 
@@ -51,11 +51,12 @@ final class RecordsFile: Sendable {
     /// Opens or creates the file.
     ///
     /// - Parameters:
-    ///   - folder: Where it lies; `nil` keeps everything in memory.
-    ///   - schema: Which members are indexed.
-    ///   - isReader: Whether another process writes it.
-    ///   - report: Is told of each failure.
-    /// - Throws: what the database threw if not even memory can be had, or a reader finds no file.
+    ///   - folder: The folder of the file; `nil` keeps everything in memory.
+    ///   - schema: The schema that declares the indexed members.
+    ///   - isReader: Whether another process writes the file.
+    ///   - report: Called at each failure.
+    /// - Throws: The database's error if not even a database in memory can be made, or if a reader
+    ///   finds no file.
     init(
         folder: URL?,
         schema: RecordSchema,
@@ -70,7 +71,7 @@ final class RecordsFile: Sendable {
         try open()
     }
 
-    /// Whether what is written survives the process.
+    /// Whether writes survive the process.
     var isOnDisk: Bool {
         connections.withLock { connections in
             connections.map { $0.reader !== $0.writer } ?? false
@@ -80,12 +81,12 @@ final class RecordsFile: Sendable {
     /// Ends all access.
     func close() {
         let ended = connections.withLock { $0.take() }
-        // The writer last: whoever closes last checkpoints.
+        // The writer last, because the last connection to close checkpoints.
         try? ended?.reader.close()
         try? ended?.writer.close()
     }
 
-    /// Goes on with an empty file, or in memory: the present one is damaged.
+    /// Replaces a damaged file with an empty one, or continues in memory.
     func begin(afresh reason: any Error) throws {
         close()
         cache.clear()
@@ -96,13 +97,14 @@ final class RecordsFile: Sendable {
         try open()
     }
 
-    /// Goes on in memory with what can be read: the disk is full, or fails.
+    /// Continues in memory with the records that can be read, because the disk is full or fails.
     ///
-    /// - Returns: Whether that is all; otherwise nothing is there, and the feed must be read anew.
+    /// - Returns: Whether all records were copied; otherwise there are none, and the feed must be
+    ///   read from its start.
     func leaveDisk(because reason: any Error) throws -> Bool {
         guard let present = connections.withLock({ $0 }), present.reader !== present.writer
         else { throw reason }
-        // Without tables: a database that has some takes no copy with pages of another size.
+        // Without tables: SQLite cannot copy pages of another size into a database that has some.
         var memory = try SQLiteFile.inMemory(Self.label, nil)
         let isWhole = (try? present.reader.backup(to: memory)) != nil
         if !isWhole {
@@ -177,7 +179,7 @@ enum RecordsSchema {
     static func schema(_ schema: RecordSchema) -> SQLiteFile.Schema {
         SQLiteFile.Schema(
             version: RecordsFile.schemaVersion,
-            // It is a mirror: what an older version has is restored from the server.
+            // The file is a mirror, so records of an older version are restored from the server.
             migrate: { database, version in
                 guard version == 0 else {
                     throw SQLiteFile.Unusable.damaged("it has an older schema (\(version))")
@@ -188,7 +190,7 @@ enum RecordsSchema {
         )
     }
 
-    /// Fills the indexes anew if the app declares others than the file has.
+    /// Refills the indexes if the app declares other ones than the file has.
     private static func prepareIndexes(_ database: Database, _ schema: RecordSchema) throws {
         let declared = schema.allCollections
             .map { "\($0.name):\($0.indexes.sorted().joined(separator: ","))" }
@@ -198,7 +200,7 @@ enum RecordsSchema {
             sql: "SELECT text FROM note WHERE name = 'indexes'"
         )
         guard kept != declared else { return }
-        // In one step, also for whoever reads meanwhile.
+        // In one step, also for concurrent readers.
         try database.inSavepoint {
             try fillIndexes(database, schema, declared)
             return .commit

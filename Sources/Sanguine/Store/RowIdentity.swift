@@ -1,7 +1,7 @@
 import GRDB
 import SanguineModel
 
-/// Which of the rows that a key has had one after the other.
+/// Identifies one of the rows that a key has had over time.
 struct RowIdentity {
     let asOf: DatabaseValue
     let checksum: DatabaseValue

@@ -9,32 +9,33 @@ import Musl
 import Darwin
 #endif
 
-/// One database file of the client: how it is opened, migrated, wiped and put aside.
+/// A database file of the client: opens, migrates, wipes it and moves it aside.
 ///
-/// Every file has ``wiping`` set, is its owner's alone (mode 0600 in a folder of mode 0700), and
-/// says in `user_version` which schema it has.
+/// Every file has ``wiping`` set, is accessible only to its owner (mode 0600 in a folder of mode
+/// 0700), and stores the version of its schema in `user_version`.
 struct SQLiteFile: Sendable {
-    /// How changes reach the disk.
+    /// How changes are written to disk.
     enum Journal: Sendable {
-        /// A rollback journal, flushed with each commit: for a file that two processes may write.
+        /// A rollback journal, flushed at each commit: for a file that two processes may write.
         case rollback
-        /// A write-ahead log that is not flushed with each commit and that nobody but the owner
-        /// checkpoints: SQLite up to 3.51.2 can damage a log that two write or checkpoint.
+        /// A write-ahead log that is not flushed at each commit and that only its owner
+        /// checkpoints: SQLite up to 3.51.2 can damage a log that two connections write or
+        /// checkpoint.
         case log
-        /// Read only, beside a connection that writes.
+        /// Read-only, next to a connection that writes.
         case readOnly
     }
 
-    /// What the file has to be like.
+    /// The schema that a file must have.
     struct Schema: Sendable {
         var version: Int
-        /// Makes tables of what an older version has left; 0 is an empty file.
+        /// Migrates tables of an older version; version 0 is an empty file.
         var migrate: @Sendable (Database, _ from: Int) throws -> Void
-        /// Checks what a first page cannot say.
+        /// Checks what the first page does not show.
         var check: @Sendable (Database) throws -> Void = { _ in }
     }
 
-    /// Why a file that is there was not used.
+    /// The reason for which an existing file was not used.
     enum Unusable: Error {
         case damaged(String)
         case newerSchema(Int)
@@ -46,14 +47,14 @@ struct SQLiteFile: Sendable {
     private let schema: Schema?
     private let pageSize: Int?
 
-    /// Describes a file; nothing is opened.
+    /// Describes a file without opening it.
     ///
     /// - Parameters:
-    ///   - url: Where it lies.
-    ///   - label: What it is called in the debugger.
-    ///   - journal: How changes reach the disk.
-    ///   - schema: What it has to be like; `nil` for a connection beside one that has seen to it.
-    ///   - pageSize: How large the pages of a new file are, in bytes. Default: SQLite's.
+    ///   - url: The file's URL.
+    ///   - label: Its name in the debugger.
+    ///   - journal: How changes are written to disk.
+    ///   - schema: The schema it must have; `nil` if another connection has prepared the file.
+    ///   - pageSize: The page size of a new file, in bytes. Default: SQLite's.
     init(
         _ url: URL,
         _ label: String,
@@ -70,12 +71,12 @@ struct SQLiteFile: Sendable {
 
     /// Opens or creates the file.
     ///
-    /// - Throws: ``Unusable``, or what the database threw.
+    /// - Throws: ``Unusable``, or the database's error.
     func open() throws -> DatabaseQueue {
         if journal != .readOnly {
             try Self.makePrivateFolder(url.deletingLastPathComponent())
-            // Created here, so that it is nobody else's from the first moment; SQLite gives the
-            // same mode to the files beside it.
+            // Created here, so that it is private from the first moment; SQLite gives the same mode
+            // to its companion files.
             try createPrivateFile(url.path)
         } else if !FileManager.default.fileExists(atPath: url.path) {
             throw DatabaseError(resultCode: .SQLITE_CANTOPEN)
@@ -94,7 +95,7 @@ struct SQLiteFile: Sendable {
                 try database.execute(sql: "PRAGMA query_only = 1")
             }
             if journal != .rollback {
-                // Checkpoints wait for the disk: they come when nobody is kept waiting by them.
+                // Checkpoints wait for the disk, so they run only when they delay no caller.
                 try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
             }
             try database.execute(sql: Self.wiping)
@@ -104,7 +105,7 @@ struct SQLiteFile: Sendable {
         return database
     }
 
-    /// A database without a file; without tables, if there is no schema.
+    /// Creates a database in memory; it has no tables if there is no schema.
     static func inMemory(_ label: String, _ schema: Schema?) throws -> DatabaseQueue {
         let database = try DatabaseQueue(configuration: options(label))
         try schema.map { try prepare(database, $0) }
@@ -115,7 +116,7 @@ struct SQLiteFile: Sendable {
         var options = Configuration()
         options.busyMode = .timeout(ClientLimits.databaseLockWait / .seconds(1))
         options.label = label
-        options.allowsUnsafeTransactions = true  // They may end in a call of their own.
+        options.allowsUnsafeTransactions = true  // A closure may end its transaction itself.
         return options
     }
 
@@ -123,7 +124,7 @@ struct SQLiteFile: Sendable {
         func version(_ database: Database) throws -> Int {
             try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
         }
-        // To write takes a lock for which another process may have to be waited for.
+        // A write takes a lock, and may have to wait for another process.
         let isPresent = try database.unsafeRead { database in
             guard try version(database) == schema.version else { return false }
             try schema.check(database)
@@ -143,7 +144,7 @@ struct SQLiteFile: Sendable {
 
     // MARK: - Files
 
-    /// Makes the folder, for nobody else to look into.
+    /// Creates a folder that only its owner can access.
     static func makePrivateFolder(_ folder: URL) throws {
         let manager = FileManager.default
         try manager.createDirectory(
@@ -154,14 +155,14 @@ struct SQLiteFile: Sendable {
         try manager.setAttributes([.posixPermissions: 0o700], ofItemAtPath: folder.path)
     }
 
-    /// Removes the file, and what SQLite keeps beside it.
+    /// Removes the file and its SQLite companion files.
     func remove() {
         for suffix in [""] + Self.suffixes {
             try? FileManager.default.removeItem(atPath: url.path + suffix)
         }
     }
 
-    /// Renames the file, and removes what SQLite keeps beside it.
+    /// Renames the file, and removes its SQLite companion files.
     ///
     /// - Returns: Its new name.
     func moveAside(_ suffix: String) throws -> URL {
@@ -179,7 +180,7 @@ struct SQLiteFile: Sendable {
 
     private static let suffixes = ["-journal", "-wal", "-shm"]
 
-    /// Whether the error says that the file is no sound database.
+    /// Whether the error means that the file is not an intact database.
     static func isDamage(_ error: any Error) -> Bool {
         if case Unusable.damaged = error { return true }
         guard let error = error as? DatabaseError else { return false }
@@ -188,30 +189,29 @@ struct SQLiteFile: Sendable {
 
     // MARK: - Wiping
 
-    /// Has SQLite overwrite what is deleted.
+    /// Makes SQLite overwrite deleted data.
     ///
-    /// What it moves within a page, to make room or to fill it, stays behind nevertheless: so what
-    /// must be gone for good is gone only after ``rewrite(_:)``.
+    /// Data that it has moved within a page, or to another page, stays behind nevertheless: deleted
+    /// data is certainly gone only after ``rewrite(_:)``.
     static let wiping = "PRAGMA secure_delete = ON"
 
-    /// Writes the file anew from what is in it: of what was deleted nothing is left, neither in the
-    /// file nor in its log.
+    /// Rewrites the file, so that no deleted data is left in it or in its log.
     ///
-    /// Outside of a transaction, and by the one who checkpoints.
+    /// Called outside of a transaction, by the connection that checkpoints.
     static func rewrite(_ database: Database) throws {
         try database.execute(sql: "VACUUM")
-        // Without a log it does nothing.
+        // Without a log, this does nothing.
         _ = try database.checkpoint(.truncate)
     }
 }
 
-// Outside of the type, whose own `open` would hide the system's.
+// Outside of the type, because its own `open` would hide the system's.
 private func createPrivateFile(_ path: String) throws {
     let descriptor = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0o600)
     if descriptor >= 0 {
         close(descriptor)
     } else if FileManager.default.fileExists(atPath: path) {
-        // SQLite would open it to read, and fail at the first write.
+        // SQLite would open it read-only, and fail at the first write.
         throw DatabaseError(resultCode: .SQLITE_READONLY)
     }
 }

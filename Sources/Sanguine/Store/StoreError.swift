@@ -1,15 +1,15 @@
 /// A failure of the client's store on disk.
 public enum StoreError: Error, Hashable, Sendable {
-    /// A read failed. The text is the database's.
+    /// A read failed. The text is the database's message.
     case readFailed(String)
-    /// A write failed, and nothing of it was kept. The text is the database's.
+    /// A write failed and changed nothing. The text is the database's message.
     case writeFailed(String)
     /// The store was closed.
     case closed
 }
 
 extension StoreError: CustomStringConvertible {
-    /// What happened, and what the developer can do about it.
+    /// The failure, and what the developer can do about it.
     public var description: String {
         switch self {
         case .readFailed(let reason):

@@ -1,24 +1,24 @@
 import Foundation
 import GRDB
 
-/// The store's database: file name and tables.
+/// The store's database: its file name and tables.
 ///
-/// A folder serves one client at a time, for each keeps session and balance in memory and stores
-/// them whole: of two, the one that writes last overwrites the other's. It happens all the same (an
-/// app and its extension, two commands in a terminal), and then the file at least must stay sound:
-/// see ``SQLiteFile/Journal/rollback``.
+/// A folder serves one client at a time, because each keeps session and balance in memory and
+/// stores them as a whole: of two clients, the last to write overwrites the other's. It happens
+/// nevertheless (an app and its extension, two commands in a terminal), and the file must stay
+/// intact then: see ``SQLiteFile/Journal/rollback``.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
     static let schemaVersion = 4
 
-    /// An open database, and the file that had to make room for it.
+    /// An open database, and the file that was moved aside for it.
     struct Opened {
         var database: DatabaseQueue
         var movedAside: URL?
         var reason: String?
     }
 
-    /// Opens or creates the database in the folder; puts a file that cannot be used aside.
+    /// Opens or creates the database in the folder; moves an unusable file aside.
     static func open(in folder: URL) throws -> Opened {
         let file = file(in: folder)
         do {
@@ -34,7 +34,7 @@ enum StoreFile {
         SQLiteFile(folder.appending(path: name), label, .rollback, schema)
     }
 
-    /// A database without a file.
+    /// Creates a database in memory.
     static func inMemory() throws -> DatabaseQueue { try SQLiteFile.inMemory(label, schema) }
 
     private static func verdict(on error: any Error) throws -> (suffix: String, reason: String) {
@@ -59,11 +59,12 @@ enum StoreFile {
         version: schemaVersion,
         migrate: { database, version in
             if version == 0 { try database.execute(sql: stateTable) }
-            // Entries can be fetched again: those of an older schema are dropped with their table.
+            // Entries can be fetched again, so those of an older schema are dropped with their
+            // table.
             try database.execute(sql: "DROP TABLE IF EXISTS entry; " + entryTable)
         },
         check: { database in
-            // A first page can be sound while the tables are not.
+            // The first page can be intact while the tables are missing.
             let tables = try Int.fetchOne(
                 database,
                 sql: """

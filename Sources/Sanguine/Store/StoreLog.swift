@@ -2,17 +2,17 @@ import Foundation
 import Logging
 import Synchronization
 
-/// How all files of a client are doing: what ``SanguineClient/storeReport`` says.
+/// Collects the state of a client's files for ``SanguineClient/storeReport``.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over the logger or the observer.
+/// Mutable state: `guarded`, by its mutex, never held during calls of the logger or the observer.
 final class StoreLog: Sendable {
     private let guarded = Mutex(StoreReport(place: .memory))
     private let logger: Logger
     private let failed: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - logger: Where failures are said.
-    ///   - failed: Is told of each failure. Default: nobody is.
+    ///   - logger: Receives failures.
+    ///   - failed: Called at each failure. Default: does nothing.
     init(logger: Logger, failed: @escaping @Sendable () -> Void = {}) {
         self.logger = logger
         self.failed = failed
@@ -20,16 +20,16 @@ final class StoreLog: Sendable {
 
     var report: StoreReport { guarded.withLock { $0 } }
 
-    /// A store was opened.
+    /// Records that a store was opened.
     ///
-    /// Of several the one that counts is the one from which most is lost.
+    /// Of several stores, the one that would lose most determines the report.
     func opened(_ place: StoreReport.Place) {
         guarded.withLock { report in
             if report.place != .memoryInsteadOfDisk { report.place = place }
         }
     }
 
-    /// A file had to make room for a fresh one.
+    /// Records that a file was replaced by a fresh one.
     func movedAside(_ file: URL, because failure: String) {
         guarded.withLock { report in
             report.movedAside.append(file)
@@ -41,20 +41,20 @@ final class StoreLog: Sendable {
         )
     }
 
-    /// A file failed.
+    /// Records a failure of a file.
     func failure(_ reason: String, _ message: Logger.Message = "A file of the client failed.") {
         guarded.withLock { $0.failure = reason }
         logger.error(message, metadata: ["reason": "\(reason)"])
         failed()
     }
 
-    /// A damaged row was dropped.
+    /// Records that a damaged row was dropped.
     func dropped(_ row: String) {
         guarded.withLock { $0.droppedRows += 1 }
         logger.warning("A row of the store is damaged and was dropped: \(row).")
     }
 
-    /// The files below the folder are gone.
+    /// Records that the files in the folder were removed.
     func removed(_ folder: URL) {
         let path = folder.path + "/"
         guarded.withLock { report in

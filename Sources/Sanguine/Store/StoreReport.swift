@@ -1,38 +1,39 @@
 public import Foundation
 
-/// How the client's store is doing.
+/// The state of the client's store.
 ///
-/// An app that keeps what users wrote shows it when ``place`` is not what was asked for, or when
-/// ``failure`` is there.
+/// An app that keeps its users' work shows a warning if ``place`` is not the configured one, or if
+/// ``failure`` is set.
 public struct StoreReport: Sendable, Hashable {
-    /// Where the store keeps what it is given.
+    /// Where the store keeps its data.
     public enum Place: Sendable, Hashable {
         /// In a file, which survives the process.
         case disk
         /// In memory, because the configuration says so.
         case memory
-        /// In memory, because the disk could not be used: everything is lost with the process.
+        /// In memory, because the disk could not be used: all data is lost when the process ends.
         case memoryInsteadOfDisk
     }
 
-    /// Where the store keeps what it is given.
+    /// Where the store keeps its data.
     public var place: Place
     /// The last failure of the disk, or `nil` if there was none.
     public var failure: String?
-    /// The files that could not be read and were put aside for a fresh one.
+    /// The files that could not be read and were moved aside for a fresh one.
     public var movedAside: [URL] = []
-    /// How many damaged or undecodable rows were dropped since the client was created.
+    /// The number of damaged or undecodable rows that were dropped since the client was created.
     public var droppedRows = 0
-    /// How many of the user's records could not be read as the app's type when they were read last.
+    /// The number of the user's records that could not be decoded as the app's type when they were
+    /// last read.
     ///
-    /// They are missing in lists and kept on disk and on the server, for a version of the app that
-    /// can read them. The log names the collection, and the member that is not as expected. Counts
-    /// at most 10,000.
+    /// They are missing in lists but stay on disk and on the server, for a version of the app that
+    /// can read them. The log names the collection and the unexpected member. At most 10,000 are
+    /// counted.
     public var unreadableRecords = 0
 
-    /// Creates a report, for previews and tests; a client makes its own.
+    /// Creates a report for previews and tests; a client creates its own.
     ///
-    /// Default: of a store that never failed.
+    /// By default, it describes a store that never failed.
     public init(
         place: Place,
         failure: String? = nil,

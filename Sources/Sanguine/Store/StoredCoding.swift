@@ -1,11 +1,11 @@
 import Foundation
 import SanguineModel
 
-/// JSON as values are kept on disk: what is read is what was written, to the last bit.
+/// The JSON of stored values, which are read back exactly as they were written.
 ///
-/// A date is RFC 3339 where that says all of it, which is so for whole milliseconds, and otherwise
-/// its seconds since 2001 as a number. Numbers that are not finite are strings. What travels is
-/// encoded by ``WireCoding``.
+/// A date is written in RFC 3339 if that is exact, which it is for whole milliseconds, and
+/// otherwise as its seconds since 2001, a number. Numbers that are not finite are strings. Values
+/// that are sent are encoded by ``WireCoding``.
 enum StoredCoding {
     private static let (positive, negative, none) = ("inf", "-inf", "nan")
 

@@ -1,41 +1,42 @@
 import Foundation
 import SanguineModel
 
-/// A value of the cache as it lies on disk.
+/// A cache entry in its stored form.
 struct StoredEntry: Sendable, Hashable {
     /// The query's key.
     var key: String
-    /// When it arrived from its source.
+    /// When the value arrived from its source.
     var asOf: Timestamp
-    /// The user's day on which it was asked for, if its freshness goes by days.
+    /// The user's day on which it was requested, if its freshness depends on days.
     var day: LocalDay?
-    /// When it may no longer be shown.
+    /// The time at which it expires and may no longer be shown.
     var keptUntil: Timestamp
     /// The version of the value's type.
     var version = 1
     /// Tags and dependencies, as ``StoredEntry/labels(of:)`` writes them.
     var labels = ""
-    /// Whether it was invalidated since.
+    /// Whether it was invalidated after it arrived.
     var isStale = false
-    /// The operations that the value contains and that the outbox's file may still have.
+    /// The operations that the value contains and that may still be in the outbox's file.
     ///
-    /// So that an operation is not shown twice if the process dies between the two.
+    /// Without them, an operation would be shown twice if the process ended before its removal from
+    /// the outbox.
     var contained: Set<Int64> = []
-    /// The value in JSON.
+    /// The value as JSON.
     var value: Data
 
-    /// What the row costs of the disk's limit, in bytes.
+    /// The bytes of the disk's limit that the row takes.
     var cost: Int { value.count + key.utf8.count + labels.utf8.count }
 
-    /// The operations in ``contained``, as the row has them.
+    /// The operations in ``contained``, in the row's form.
     var containedList: String { contained.sorted().map(String.init).joined(separator: ",") }
 
-    /// The operations that a row names.
+    /// Returns the operations in a row's list.
     static func contained(in list: String) -> Set<Int64> {
         Set(list.split(separator: ",").compactMap { Int64($0) })
     }
 
-    /// Tags and dependencies on lines of their own, so that a search finds whole ones.
+    /// Returns tags and dependencies on separate lines, so that a search finds only whole ones.
     static func labels(of policy: Policy) -> String {
         let labels = policy.tags.map(label(tag:)) + policy.dependencies.map(label(dependency:))
         return labels.isEmpty ? "" : "\n" + labels.joined(separator: "\n") + "\n"
@@ -44,15 +45,15 @@ struct StoredEntry: Sendable, Hashable {
     static func label(tag: String) -> String { "t:" + line(tag) }
     static func label(dependency: String) -> String { "d:" + line(dependency) }
 
-    /// Equal in SQLite where it is equal in Swift.
+    /// Normalizes the name, so that names that are equal in Swift are equal in SQLite.
     private static func line(_ name: String) -> String {
         name.normalized.replacing("\n", with: " ")
     }
 }
 
-/// FNV-1a with 64 bits: notices a damaged row.
+/// FNV-1a with 64 bits: detects a damaged row.
 ///
-/// It guards against disks and not against people.
+/// It protects against failing disks, not against attackers.
 enum RowChecksum {
     static func of(_ name: String, _ data: Data) -> Int64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
