@@ -1,14 +1,14 @@
 import Observation
 
-/// What all models share that show one stretch of one query.
+/// The state that all models of one range of one query share.
 ///
-/// It follows the cache until the last of them lets go.
+/// It follows the cache until the last of these models is released.
 @MainActor
 @Observable
 final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
     let range: ClosedRange<Index>
     private(set) var state: RangeValues<Index, Value>
-    /// Weak: it keeps models.
+    /// Weak, because it holds the models.
     @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let source: RangeSource<Index, Value>
     @ObservationIgnored private let turn: MainTurn
@@ -32,13 +32,13 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         )
         watcher = watch?.watcher
         following = watch.map { ObservationToken($0.end) }
-        // Again, for the watch has asked for what is missing: a view shows that it is on its way.
+        // Again, because the watch has started fetching missing values, and a view shows that.
         if let watch { state = source.snapshot(range, for: watch.watcher) }
     }
 
     deinit { turn.keep(following) }
 
-    // The newest state, and not the one that was told of: it may have been overtaken since.
+    // Applies the newest state instead of the one that was delivered, which may be outdated.
     func applyNewest() {
         let news = watcher.map { source.snapshot(range, for: $0) } ?? source.snapshot(range)
         guard state != news else { return }
@@ -50,7 +50,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
 extension FollowedRange: FollowingModel {}
 
 extension SanguineClient {
-    /// What is followed already of that stretch, or begins to be.
+    /// Returns the shared state of this range, and starts to follow it if no model does yet.
     @MainActor
     func followed<Index, Value>(
         _ range: ClosedRange<Index>,

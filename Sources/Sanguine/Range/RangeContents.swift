@@ -1,15 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// All that is known of a range query: one entry of the cache.
+/// The known values of a range query: one entry of the cache.
 struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, Equatable {
     var coverage = RangeCoverage()
-    /// The values by position; a known position without one has none.
+    /// The values by position; a known position without an entry has no value.
     var values: [Int: Value] = [:]
-    /// Rises with each change, so that of two changes the second sees the first.
+    /// Increases with each change, so that consecutive changes can be told apart.
     var revision: UInt64 = 0
 
-    /// Takes over what a flight brought.
+    /// Adds the values that a request has returned.
     mutating func land(
         _ brought: [Int: Value],
         _ flight: RangeState.Flight,
@@ -26,7 +26,7 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
         forget(coverage.trim(to: RangeLimits.indices, keeping: recent))
     }
 
-    /// Takes over what the app knows of the positions: all of them are known from now on.
+    /// Sets the values of the positions, all of which are known afterwards.
     mutating func set(
         _ values: [Int: Value],
         _ positions: Range<Int>,
@@ -38,12 +38,12 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
         forget(coverage.trim(to: RangeLimits.indices, keeping: [positions]))
     }
 
-    /// Forgets what may no longer be shown.
+    /// Removes positions that have expired.
     ///
     /// - Parameters:
-    ///   - policy: For how long a position may be shown.
-    ///   - now: The present moment.
-    ///   - inUse: The positions that somebody watches, which may be shown for longer.
+    ///   - policy: Determines how long a position may be shown.
+    ///   - now: The current time.
+    ///   - inUse: The watched positions, which may be shown for longer.
     mutating func forget(
         endedBy policy: Policy,
         at now: Timestamp,
@@ -64,7 +64,7 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
 }
 
 extension RangeCoverage.Span {
-    /// Whether the positions count as true without asking again.
+    /// Whether the positions may be used without another request.
     func isFresh(_ freshness: Policy.Freshness, at now: Timestamp, in zone: TimeZone) -> Bool {
         !isStale
             && freshness.holds(

@@ -1,20 +1,20 @@
 import SanguineModel
 
-/// Which positions are known, and since when: with a value or without one.
+/// The positions that are known, with or without a value, and when each was fetched.
 ///
 /// Invariants:
 ///
-/// 1. Spans are in order, not empty, and no position is in two of them.
+/// 1. Spans are sorted and not empty, and no two of them overlap.
 struct RangeCoverage: Hashable, Sendable {
-    /// Neighbouring positions that are known from the same moment.
+    /// Adjacent positions that were fetched at the same time.
     struct Span: Hashable, Sendable {
         var range: Range<Int>
         var asOf: Timestamp
-        /// The user's day on which they were asked for, if their freshness goes by days.
+        /// The user's day on which they were requested, if their freshness depends on days.
         var day: LocalDay?
         /// Whether it was invalidated.
         var isStale = false
-        /// Whether this process fetched it, and not one before, whoever was signed in then.
+        /// Whether this process has fetched it, regardless of the user.
         var isOfSession = true
 
         fileprivate func isLike(_ other: Span) -> Bool {
@@ -25,10 +25,10 @@ struct RangeCoverage: Hashable, Sendable {
 
     private(set) var spans: [Span] = []
 
-    /// How many positions are known.
+    /// The number of known positions.
     var count: Int { spans.reduce(0) { $0 + $1.range.count } }
 
-    /// The known positions for whose span the condition holds, within the bounds.
+    /// Returns the known positions within the bounds whose span satisfies the condition.
     func positions(in bounds: Range<Int>, where condition: (Span) -> Bool) -> RangeSet<Int> {
         var found = RangeSet<Int>()
         for span in spans where span.range.overlaps(bounds) && condition(span) {
@@ -37,7 +37,7 @@ struct RangeCoverage: Hashable, Sendable {
         return found
     }
 
-    /// Takes over that the positions are known now.
+    /// Adds positions that have become known.
     mutating func insert(
         _ positions: RangeSet<Int>,
         asOf: Timestamp,
@@ -50,7 +50,7 @@ struct RangeCoverage: Hashable, Sendable {
         normalize()
     }
 
-    /// What is known of the positions no longer counts as fresh.
+    /// Marks the known ones of these positions as stale.
     mutating func markStale(_ positions: RangeSet<Int>) {
         for span in pieces(of: positions) where !span.isStale {
             remove(RangeSet(span.range))
@@ -61,20 +61,20 @@ struct RangeCoverage: Hashable, Sendable {
         normalize()
     }
 
-    /// All that is known no longer counts as fresh.
+    /// Marks all known positions as stale.
     mutating func markAllStale() {
         for index in spans.indices { spans[index].isStale = true }
         normalize()
     }
 
-    /// Forgets positions until at most so many are known.
+    /// Removes positions until at most `limit` are known.
     ///
-    /// What was read last stays; of the rest, what is newest.
+    /// The most recently read positions stay; of the others, the most recently fetched ones.
     ///
     /// - Parameters:
-    ///   - limit: How many positions may be known.
-    ///   - recent: What was read, the last first.
-    /// - Returns: The positions that it forgot.
+    ///   - limit: The number of positions that may be known.
+    ///   - recent: The ranges that were read, most recent first.
+    /// - Returns: The removed positions.
     mutating func trim(to limit: Int, keeping recent: [Range<Int>]) -> RangeSet<Int> {
         guard count > limit else { return RangeSet() }
         var kept = RangeSet<Int>()
@@ -94,13 +94,13 @@ struct RangeCoverage: Hashable, Sendable {
         return forgotten
     }
 
-    /// The positions are no longer known.
+    /// Removes positions.
     mutating func forget(_ positions: RangeSet<Int>) {
         remove(positions)
         normalize()
     }
 
-    // The parts of spans that lie in the positions.
+    // Returns the parts of spans within the positions.
     private func pieces(of positions: RangeSet<Int>) -> [Span] {
         spans.flatMap { span in
             RangeSet(span.range).intersection(positions).ranges.map { range in
@@ -184,7 +184,7 @@ extension RangeCoverage: Codable {
         spans.sort { $0.range.lowerBound < $1.range.lowerBound }
         let isInOrder = zip(spans, spans.dropFirst())
             .allSatisfy { $0.range.upperBound <= $1.range.lowerBound }
-        // Two moments for one position: what of it is true cannot be told.
+        // Spans that overlap give two times for one position, and either may be wrong.
         if !isInOrder { spans = [] }
     }
 

@@ -1,13 +1,13 @@
 public import SanguineModel
 
-/// What values can be indexed by: something that can be counted, such as days or numbers.
+/// A type that can index values: something countable, such as days or numbers.
 ///
-/// Each index has a position, one more than that of the index before it.
+/// Each index has a position, which is one more than that of the previous index.
 public protocol RangeIndex: Comparable, Hashable, Codable, Sendable {
-    /// The index's number, in the order of indices and without gaps.
+    /// The index's number, in the order of the indices and without gaps.
     var position: Int { get }
 
-    /// The index with that number.
+    /// Creates the index with this number.
     init(position: Int)
 }
 
@@ -15,27 +15,27 @@ extension Int: RangeIndex {
     /// The number itself.
     public var position: Int { self }
 
-    /// The number itself.
+    /// Creates an index that is the number itself.
     public init(position: Int) { self = position }
 }
 
 extension CalendarDay: RangeIndex {
-    /// Days since January 1, 1970.
+    /// The number of days since January 1, 1970.
     public var position: Int { daysSince1970 }
 
-    /// The day so many days after January 1, 1970.
+    /// Creates the day that is this many days after January 1, 1970.
     public init(position: Int) { self.init(daysSince1970: position) }
 }
 
 extension RangeIndex {
-    /// The positions of the indices from the first to the last, or `nil` past all numbers.
+    /// Returns the positions of the indices from the first to the last, or `nil` if they overflow.
     static func positions(_ range: ClosedRange<Self>) -> Range<Int>? {
         let (lower, upper) = (range.lowerBound.position, range.upperBound.position)
         guard upper < .max, lower <= upper else { return nil }
         return lower..<upper + 1
     }
 
-    /// The positions of the indices, or `nil` if they are more than the limit.
+    /// Returns the positions of the indices, or `nil` if there are more than the limit.
     static func positions(_ range: ClosedRange<Self>, upTo limit: Int) -> Range<Int>? {
         guard let positions = positions(range) else { return nil }
         let (count, isPast) = positions.upperBound.subtractingReportingOverflow(
@@ -44,13 +44,13 @@ extension RangeIndex {
         return isPast || count > limit ? nil : positions
     }
 
-    /// The positions of the indices without the last number, at which nothing can be known.
+    /// Returns the positions of the indices without the largest number, which cannot be known.
     static func clampedPositions(_ range: ClosedRange<Self>) -> Range<Int> {
         let lower = range.lowerBound.position
         return positions(range) ?? lower..<Int.max
     }
 
-    /// The indices at the positions; there must be one.
+    /// Returns the indices at the positions; there must be at least one.
     static func indices(_ range: Range<Int>) -> ClosedRange<Self> {
         Self(position: range.lowerBound)...Self(position: range.upperBound - 1)
     }

@@ -2,20 +2,20 @@
 ///
 /// One place, with units.
 public enum RangeLimits {
-    /// Indices that one query keeps: 4,000.
+    /// The number of indices that one query keeps: 4,000.
     ///
-    /// Those that were not read for longest go first.
+    /// The least recently read ones are removed first.
     public static let indices = 4_000
-    /// Indices that one reader may ask for at once: 4,000.
+    /// The number of indices that one read may request: 4,000.
     public static let readSpan = 4_000
-    /// Indices of one request: 366.
+    /// The number of indices of one request: 366.
     ///
-    /// More are asked for in several requests.
+    /// Longer ranges are fetched in several requests.
     public static let requestSpan = 366
-    /// Known indices between two gaps that are asked for again to save a request: 7.
+    /// The number of known indices between two gaps that are fetched again to save a request: 7.
     public static let bridge = 7
-    /// Ranges of which is remembered that they were read last: 32.
+    /// The number of recent reads that are remembered: 32.
     public static let recentReads = 32
-    /// Queries that are steered at a time, beside those in use: 256.
+    /// The number of queries with a live source, besides those in use: 256.
     public static let keepers = 256
 }

@@ -1,14 +1,15 @@
 public import Observation
 
-/// A stretch of days or numbers for a view: observable properties that follow the cache.
+/// A range of days or numbers for a view: observable properties that follow the cache.
 ///
 /// ```swift
 /// let month = client.model(.moods, in: first...last)
-/// month.show(next...lastOfNext)  // What is known of it is there at once.
+/// month.show(next...lastOfNext)  // Known values are there at once.
 /// ```
 ///
-/// All changes of one moment come in one turn of the main actor. Models that show the same stretch
-/// share what they follow, and it is followed until the last of them is released or shows another.
+/// Changes that happen together are applied in one turn of the main actor. Models of the same range
+/// share its state, which follows the cache until the last of them is released or shows another
+/// range.
 @MainActor
 @Observable
 public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equatable> {
@@ -26,27 +27,28 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
         shown = client.followed(range, of: query)
     }
 
-    /// What is known of the stretch.
+    /// The known values of the range.
     public var state: RangeValues<Index, Value> { shown.state }
 
-    /// The stretch that is shown.
+    /// The current range.
     public var range: ClosedRange<Index> { shown.range }
 
-    /// The value of the index, if it is known and there is one.
+    /// The value at the index, if it is known and exists.
     public subscript(index: Index) -> Value? { state[index] }
 
-    /// Shows another stretch; only what is not known of it is fetched.
+    /// Shows another range; only its missing or stale values are fetched.
     public func show(_ range: ClosedRange<Index>) {
         guard range != shown.range else { return }
-        // The new one has begun when the old one ends: what both need is not cancelled in between.
+        // The new range is followed before the old one ends, so that shared requests are not
+        // cancelled.
         shown = client.followed(range, of: query)
     }
 
-    /// Fetches all that is shown, and returns when that has ended.
+    /// Fetches the whole range, and returns when that has ended.
     ///
-    /// A failure is in the state's error.
+    /// The state contains the error of a failure.
     public func refresh() async {
-        // Every reader learns of the failure through the state, this one included.
+        // Every observer gets the failure through the state, this one included.
         _ = try? await client.refresh(query, in: range)
     }
 }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A question about a stretch of days or numbers, of which only what is not known is asked.
+/// A query for values that are indexed by days or numbers, which fetches only missing values.
 ///
 /// ```swift
 /// extension RangeQuery where Index == CalendarDay, Value == Mood {
@@ -16,20 +16,20 @@ public import Foundation
 /// let month = try await client.value(of: .moods, in: first...last)
 /// ```
 ///
-/// An index that the answer lacks is known to have no value, and is not asked for again while the
-/// answer is fresh. Each index is fresh by the policy, counted from its own fetch. All that is
-/// known of one query is one entry of the cache, with the policy's tier and audience.
+/// If the response has no value for an index, the query stores that there is none, and does not
+/// request it again while the response is fresh. The policy's freshness applies to each index,
+/// counted from its own fetch. All known values of a query are one entry of the cache, with the
+/// policy's tier and audience.
 public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatable>: Sendable {
-    /// Fetches the values of a stretch once.
+    /// Fetches the values of a range once.
     ///
-    /// What lies outside of the stretch is ignored. Attempts, waits and cancellation are the
-    /// client's business.
+    /// Values outside of the range are ignored. The client handles retries, waits and cancellation.
     public typealias Fetch =
         @Sendable (QueryRequest, ClosedRange<Index>) async throws -> [Index: Value]
 
-    /// What the query is called; unique among the queries of an app.
+    /// The query's name; unique among the queries of an app.
     public let name: String
-    /// How the values are kept.
+    /// How the values are cached.
     public let policy: Policy
 
     let key: QueryKey
@@ -39,11 +39,11 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     /// Declares a query.
     ///
     /// - Parameters:
-    ///   - name: Unique among the queries of an app.
-    ///   - parameters: What the answer depends on, beside the stretch.
-    ///   - policy: How the values are kept. Default: in memory, asked for again each time.
+    ///   - name: A name that is unique among the queries of an app.
+    ///   - parameters: The other parameters that the response depends on, besides the range.
+    ///   - policy: How the values are cached. Default: in memory, and fetched at each read.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
-    ///   - fetch: Fetches the values of a stretch once.
+    ///   - fetch: Fetches the values of a range once.
     public init(
         _ name: String,
         _ parameters: any QueryParameter...,
@@ -58,20 +58,20 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
         key = QueryKey(name: name, parameters: parameters)
     }
 
-    /// How a stretch is fetched.
+    /// How a range is fetched.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
 
-    /// The entry of the cache that holds all that is known.
+    /// Returns the query of the cache's entry that holds all known values.
     ///
-    /// It is never stale by its age, because each index has its own; it is stale when it was
-    /// invalidated as a whole.
+    /// The entry does not become stale with age, because each index has its own age; it is stale
+    /// only when all of it was invalidated.
     func entry(
         refetch: @escaping ValueQuery<RangeContents<Value>>.Fetch
     ) -> ValueQuery<RangeContents<Value>> {
         var policy = policy
         policy.freshness = .forever
-        policy.adaptive = nil  // It would be asked instead of the freshness.
-        policy.retry = .never  // The requests that it causes have attempts of their own.
+        policy.adaptive = nil  // It would take precedence over the freshness.
+        policy.retry = .never  // The requests have their own retries.
         return ValueQuery(
             name,
             key: key,

@@ -1,15 +1,15 @@
 import SanguineModel
 import Synchronization
 
-/// The source of one range query's entry: fetches what is missing of it.
+/// The source of a range query's entry: fetches the missing values.
 ///
-/// ``RangeState`` decides, ``Parts`` acts. What is known is the entry's value: whatever else
-/// changes it or makes it stale is the cache's business.
+/// ``RangeState`` decides, ``Parts`` acts. The entry's value contains the known values, and the
+/// cache handles every other change and invalidation of it.
 ///
-/// Invariant: a flight ends in the step in which its values are written to the cache. A reader sees
-/// one or the other.
+/// Invariant: a request ends in the same step in which its values are written to the cache. A
+/// reader sees either the request or its values.
 ///
-/// Mutable state: `query`, by its mutex, held over nothing.
+/// Mutable state: `query`, by its mutex; no call is made while it is held.
 final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable>: PartedSource {
     typealias Contents = RangeContents<Value>
     typealias Values = RangeValues<Index, Value>
@@ -33,7 +33,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    /// The cache's entry; fetching it fetches what its watchers lack.
+    /// The cache's entry; fetching it fetches the missing values of its watchers.
     private var entry: ValueQuery<Contents> {
         plain.entry { [weak self] request in
             request.flight.settle()
@@ -43,7 +43,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    /// Fetches with the newest closure from now on.
+    /// Replaces the query, so that later requests use its closure.
     func take(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
 
     func change(to user: Partition, device: Partition?) -> Delivery {
@@ -54,17 +54,17 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     func close() { parts.close() }
 
-    /// How many watch, for tests.
+    /// The number of watchers, for tests.
     var watcherCount: Int { parts.look { $0.watchers.count } }
 
     // MARK: - Reading
 
-    /// What is known, at once.
+    /// Returns the known values without waiting.
     ///
     /// - Parameters:
-    ///   - range: Of which stretch.
-    ///   - watcher: Who wants to know why the last fetch failed. Default: nobody.
-    /// - Returns: The values, and of which indices none is known.
+    ///   - range: The range.
+    ///   - watcher: The watcher whose last error is included. Default: none.
+    /// - Returns: The values, and the ranges without known ones.
     func snapshot(_ range: ClosedRange<Index>, for watcher: UInt64? = nil) -> Values {
         guard let positions = Index.positions(range) else {
             return .unknown(range)
@@ -75,7 +75,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let (isFetching, error) = parts.look { state in
             (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
         }
-        // A flight has ended meanwhile: its values were written in the same step.
+        // A request has ended meanwhile: its values were written in the same step.
         if isFetching != isUnderWay { ground = entries.restoredGround(of: entry.erased) }
         let contents = contents(of: ground)
         let known = contents.coverage.positions(in: positions) { _ in true }
@@ -98,7 +98,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         )
     }
 
-    /// The values of the stretch, what is missing or stale of it fetched first.
+    /// Returns the values of the range, after it has fetched missing and stale ones.
     func values(
         _ range: ClosedRange<Index>,
         refreshing: Bool
@@ -107,8 +107,8 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             throw .rangeTooLong(limit: RangeLimits.readSpan)
         }
         queries.allowSignIn()
-        // What was fetched can be gone when the memory is too small, or other stretches push it
-        // out at that very moment.
+        // Fetched values can be gone already if memory is short, or if other ranges displace them
+        // in the same moment.
         for _ in 0..<3 {
             try await load(RangeSet(positions), refreshing: refreshing)
             let known = snapshot(range)
@@ -119,7 +119,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         )
     }
 
-    /// Returns when all the positions are known, and fresh or just fetched.
+    /// Returns when all positions are known, and fresh or just fetched.
     private func load(
         _ wanted: RangeSet<Int>,
         refreshing: Bool
@@ -135,7 +135,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    // The entry is fetched after an invalidation, and by polling: one that is fresh was polled.
+    // The entry is fetched after an invalidation and by polling; if it is fresh, it is polled.
     private func loadWatched() async throws(SanguineError) {
         let isPolled = entries.restoredGround(of: entry.erased).isFresh
         let wanted = parts.look { $0.watched }
@@ -144,7 +144,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     // MARK: - Watching
 
-    /// What is known of the stretch at once, then every change of it.
+    /// Returns the known values of the range, then every change of them.
     func updates(_ range: ClosedRange<Index>) -> AsyncStream<Values> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: Values.self,
@@ -177,7 +177,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
         let (watcher, notified) = (parts.newWaiter(), LastNotified<Values>())
         parts.look { $0.watch(positions, waiter: watcher) }
-        missing(of: RangeSet())  // The cache fetches at once an entry that is not fresh.
+        missing(of: RangeSet())  // The cache fetches an entry that is not fresh at once.
         let (entry, queries) = (entry, queries)
         let observer = TypedEntry<Contents>.Observer(
             tell: { [self] _ in
@@ -185,7 +185,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             },
             finish: finish
         )
-        // The client is closed, or the key has become another query's.
+        // The client is closed, or another query uses the key.
         guard let observation = queries.observe(entry, observer) else {
             _ = parts.look { $0.leave(waiter: watcher) }
             finish()
@@ -199,7 +199,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return (watcher, end)
     }
 
-    /// Fetches what a watcher lacks; a failure reaches it through its state.
+    /// Fetches the missing values of a watcher; it gets a failure through its state.
     private func load(for watcher: UInt64, _ positions: Range<Int>) {
         parts.transact { _ in
             missing(of: RangeSet(positions))
@@ -210,11 +210,11 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    // MARK: - What the app sets
+    // MARK: - Setting
 
-    /// The positions have these values, and no others, as if they had just been fetched.
+    /// Sets the values of the positions, as if they had just been fetched; the others have none.
     ///
-    /// - Returns: Whether it was taken.
+    /// - Returns: Whether the values were set.
     func set(_ values: [Index: Value], in range: ClosedRange<Index>) -> Bool {
         guard let positions = Index.positions(range, upTo: RangeLimits.readSpan) else {
             return false
@@ -227,9 +227,9 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return refusal == nil
     }
 
-    /// Changes what is known at an index, which stays as old as it was.
+    /// Changes the known value at an index, which keeps its age.
     ///
-    /// - Returns: Whether something is known there.
+    /// - Returns: Whether the index was known.
     func update(_ index: Index, _ body: (inout Value?) -> Void) -> Bool {
         let position = index.position
         guard position < .max else { return false }
@@ -243,14 +243,14 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return refusal == nil && isKnown
     }
 
-    // MARK: - What is known
+    // MARK: - Known values
 
-    /// The positions no longer count as fresh; who watches them gets new values.
+    /// Marks the positions as stale, and fetches them for their watchers.
     func invalidate(_ range: ClosedRange<Index>) {
         let positions = Index.clampedPositions(range)
         let stale = RangeSet(positions)
         parts.look { $0.invalidate(stale) }
-        // Whatever is there: a landing that is about to be written must begin again.
+        // Even if nothing is known: the write of a request's values must start over.
         write { $0.coverage.markStale(stale) }
         for (watcher, watched) in parts.look({ $0.watchers }).map({ ($0.key, $0.value.positions) })
         where watched.overlaps(positions) {
@@ -258,9 +258,9 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    /// What must be fetched, with every invalidation of more than this query taken into account.
+    /// Returns the positions that must be fetched, with every broader invalidation applied.
     ///
-    /// From then on there is an entry, which notes what is invalidated while a flight is under way.
+    /// Afterwards there is an entry, which records invalidations during a request.
     @discardableResult
     private func missing(of wanted: RangeSet<Int>) -> RangeSet<Int> {
         var ground = entries.restoredGround(of: entry.erased)
@@ -272,7 +272,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return wanted.ranges.reduce(into: wanted) { $0.subtract(fresh($1, in: contents)) }
     }
 
-    /// What may be shown of what is held: each position for its own time, or while it is watched.
+    /// Returns the known values that have not expired; watched positions do not expire.
     private func contents(of ground: Entries.Ground) -> Contents {
         var contents = ground.value?.base.value(as: Contents.self) ?? Contents()
         contents.forget(
@@ -309,7 +309,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let isTaken = queries.set(entry.erased, isJudged: true, commit: commit) { ground in
             guard partition == nil || ground.partition === partition else { return nil }
             var contents = contents(of: ground)
-            // An entry that has left the memory took along what was invalidated since.
+            // An entry that was evicted from memory has lost later invalidations.
             if !ground.isFresh {
                 parts.look { $0.invalidateAll() }
                 contents.coverage.markAllStale()
@@ -325,7 +325,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return entries.guarded.withLock { $0.isClosed } ? .closed : .userChanged
     }
 
-    // MARK: - Flights
+    // MARK: - Requests
 
     private func fly(
         _ flight: RangeState.Flight,
@@ -355,7 +355,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ) {
         let now = queries.clock.now()
         let zone = entries.zone
-        // An answer that was under way at midnight may be the old day's.
+        // A response to a request that was sent before midnight may be the previous day's.
         let day = policy.followsDays ? LocalDay(containing: min(departure, now), in: zone) : nil
         let isOver = day.map { $0.end <= now } ?? false
         let hasArrived = parts.look { state in
@@ -384,7 +384,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 }
 
 extension QueryCache {
-    /// The source of the range query; made if there is none.
+    /// Returns the source of the range query, and creates it if there is none.
     func source<Index, Value>(of query: RangeQuery<Index, Value>) -> RangeSource<Index, Value> {
         let source = stretches.source(query.key) { RangeSource(query, in: self) }
         source.take(query)

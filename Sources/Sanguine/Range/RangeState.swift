@@ -1,91 +1,90 @@
-/// Which stretches are being fetched and who waits for them, and the only code that decides what is
-/// fetched next.
+/// The requests of a range query and their waiters; only this code decides what is fetched next.
 ///
-/// The state performs no I/O and reads no clock. Each method records one event and returns what
-/// ``Parts`` must now do. What is known is not a part of it: that is ``RangeContents`` in the
-/// cache, and each event is told what it needs of it.
+/// The state performs no I/O and reads no clock. Each method records one event and returns the
+/// actions for ``Parts``. The known values are not part of it: they are ``RangeContents`` in the
+/// cache, and each event is passed what it needs of them.
 ///
-/// A flight covers a stretch. Of its positions, those invalidated since it took off are no longer
-/// *current*: they are written as stale, and serve nobody who asks from then on. Those that a later
-/// flight has brought are no longer *wanted*: they are not written at all.
+/// A request covers a range. Positions that were invalidated since it started are no longer
+/// *current*: they are written as stale, and do not serve later readers. Positions that a later
+/// request has delivered are no longer *wanted*: they are not written at all.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. A flight has somebody who waits for it, and whoever waits, waits for a flight under way. Who
-///    watches waits, too, whenever something is fetched for it.
-/// 2. No position is current in two flights.
-/// 3. A flight covers 1 to ``RangeLimits/requestSpan`` positions.
-/// 4. Flights are numbered upwards.
+/// 1. Every request has a waiter, and every waiter waits for a running request. A watcher is a
+///    waiter while something is fetched for it.
+/// 2. No position is current in two requests.
+/// 3. A request covers 1 to ``RangeLimits/requestSpan`` positions.
+/// 4. The numbers of requests increase.
 /// 5. At most ``RangeLimits/recentReads`` reads are remembered.
 struct RangeState: PartsState {
-    /// A request for a stretch.
+    /// A request for a range.
     struct Flight: PartRequest, Hashable {
         let number: UInt64
         let range: Range<Int>
         let priority: FetchPriority
-        /// The positions that were not invalidated since it took off.
+        /// The positions that were not invalidated since it started.
         fileprivate(set) var current: RangeSet<Int>
-        /// The positions that no later flight has brought.
+        /// The positions that no later request has delivered.
         fileprivate(set) var wanted: RangeSet<Int>
     }
 
-    /// Somebody who is told of every change of a stretch.
+    /// An observer of all changes of a range.
     struct Watcher: Hashable, Sendable {
         let positions: Range<Int>
-        /// Why the last flight failed that touched the stretch; `nil` after one that did not.
+        /// The error of the last request that overlapped the range; `nil` after a success.
         fileprivate(set) var error: SanguineError?
     }
 
     typealias Actions = PartsActions<Flight>
 
-    /// How much what is fetched matters.
+    /// The priority of the fetches.
     let priority: FetchPriority
-    /// The flights under way, in the order of their numbers.
+    /// The running requests, in the order of their numbers.
     private(set) var flights: [Flight] = []
-    /// What was read, the last first.
+    /// The ranges that were read, most recent first.
     private(set) var recent: [Range<Int>] = []
-    /// By the numbers under which they wait.
+    /// The watchers, by their waiter's number.
     private(set) var watchers: [UInt64: Watcher] = [:]
-    private var needs: [UInt64: Set<UInt64>] = [:]  // Waiter to the flights that it waits for.
+    private var needs: [UInt64: Set<UInt64>] = [:]  // Waiters and the requests they wait for.
     private var lastFlight: UInt64 = 0
 
-    /// Creates the state of a query of which nothing is asked.
+    /// Creates the state of a query without requests.
     init(priority: FetchPriority = .normal) { self.priority = priority }
 
-    // MARK: - Questions
+    // MARK: - Queries
 
     var waiterCount: Int { needs.count }
     var isIdle: Bool { flights.isEmpty }
 
-    /// The flight under way with that number.
+    /// Returns the running request with this number.
     func flight(_ number: UInt64) -> Flight? { flights.first { $0.number == number } }
 
-    /// Whether something in the stretch is being fetched.
+    /// Whether a part of the range is being fetched.
     func isFetching(_ range: Range<Int>) -> Bool { flights.contains { $0.range.overlaps(range) } }
 
-    /// The positions that somebody watches.
+    /// The watched positions.
     var watched: RangeSet<Int> {
         watchers.values.reduce(into: RangeSet()) { $0.insert(contentsOf: $1.positions) }
     }
 
     // MARK: - Readers
 
-    /// A stretch was read, at once or not.
+    /// Records a read of the range, with or without a fetch.
     mutating func touch(_ range: Range<Int>) {
         recent.removeAll { range.lowerBound <= $0.lowerBound && $0.upperBound <= range.upperBound }
         recent.insert(range, at: 0)
         if recent.count > RangeLimits.recentReads { recent.removeLast() }
     }
 
-    /// A caller waits until the missing positions are fetched.
+    /// Adds a caller who waits until the missing positions are fetched.
     ///
-    /// What is under way already is shared; only the rest takes off. One who waits already, as who
-    /// watches may, waits for this, too.
+    /// Running requests are shared; only the rest is requested. A waiter that waits already, such
+    /// as a watcher, then waits for these too.
     ///
     /// - Parameters:
     ///   - waiter: The caller's number.
-    ///   - missing: The positions that it needs and that are not known or not fresh.
-    /// - Returns: The flights to start; the waiter to answer at once if nothing is missing.
+    ///   - missing: The positions that it needs and that are unknown or stale.
+    /// - Returns: The requests to start; the waiter to answer at once if nothing is missing.
     mutating func join(waiter: UInt64, missing: RangeSet<Int>) -> Actions {
         defer { checkInvariants() }
         guard !missing.isEmpty else {
@@ -116,12 +115,12 @@ struct RangeState: PartsState {
         return Actions(start: started)
     }
 
-    /// Somebody watches a stretch from now on; ``leave(waiter:)`` ends it.
+    /// Adds a watcher of a range, until ``leave(waiter:)``.
     mutating func watch(_ positions: Range<Int>, waiter: UInt64) {
         watchers[waiter] = Watcher(positions: positions)
     }
 
-    /// A caller gave up, or watches no more; flights that nobody else waits for end with it.
+    /// Removes a waiter or watcher; requests that nothing else waits for are cancelled.
     mutating func leave(waiter: UInt64) -> Actions {
         defer { checkInvariants() }
         watchers[waiter] = nil
@@ -129,12 +128,12 @@ struct RangeState: PartsState {
         return Actions(cancel: takeUnwanted(), answer: [(waiter, .cancelled)])
     }
 
-    // MARK: - Flights
+    // MARK: - Requests
 
-    /// A flight has brought values, which are about to be written.
+    /// Records that a request has returned values, which are about to be written.
     ///
-    /// From now on no earlier flight writes over them, so whoever waits for such a flight waits for
-    /// this one, too. Returns `nil` for one that came too late.
+    /// Earlier requests no longer overwrite them, so their waiters wait for this one too. Returns
+    /// `nil` for a request that was dropped.
     mutating func arrive(_ number: UInt64) -> Flight? {
         defer { checkInvariants() }
         guard let flight = flight(number) else { return nil }
@@ -152,9 +151,10 @@ struct RangeState: PartsState {
         return flight
     }
 
-    /// What the flight brought is written: whoever waited for nothing else is answered.
+    /// Completes a request whose values are written, and answers waiters that wait for nothing
+    /// else.
     ///
-    /// Returns `nil` for one that nobody wants any more.
+    /// Returns `nil` for a request that was dropped.
     mutating func land(_ number: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard remove(number, nil) else { return nil }
@@ -169,9 +169,9 @@ struct RangeState: PartsState {
         return actions
     }
 
-    /// The flight failed: whoever needed it gets the error, and nobody else.
+    /// Fails a request: only its waiters get the error.
     ///
-    /// Returns `nil` for one that nobody wants any more.
+    /// Returns `nil` for a request that was dropped.
     mutating func fail(_ number: UInt64, _ error: SanguineError) -> Actions? {
         defer { checkInvariants() }
         guard remove(number, error) else { return nil }
@@ -186,13 +186,13 @@ struct RangeState: PartsState {
 
     // MARK: - Data
 
-    /// The positions are invalid: what is on the way to them may be from before.
+    /// Marks positions as invalid: responses of running requests may be outdated there.
     mutating func invalidate(_ positions: RangeSet<Int>) {
         defer { checkInvariants() }
         for index in flights.indices { flights[index].current.subtract(positions) }
     }
 
-    /// The app has set the positions: what is on the way to them is not written.
+    /// Records that the app has set the positions: running requests do not overwrite them.
     mutating func overrule(_ positions: RangeSet<Int>) {
         defer { checkInvariants() }
         for index in flights.indices {
@@ -201,7 +201,7 @@ struct RangeState: PartsState {
         }
     }
 
-    /// All that is on the way may be from before an invalidation.
+    /// Marks all positions as invalid: responses of running requests may be outdated.
     mutating func invalidateAll() {
         for index in flights.indices { flights[index].current = RangeSet() }
     }
@@ -216,17 +216,17 @@ struct RangeState: PartsState {
         flights = []
         needs = [:]
         recent = []
-        // What went wrong for one user is nothing to the next.
+        // The error of one user does not concern the next.
         for waiter in watchers.keys { watchers[waiter]?.error = nil }
         return actions
     }
 
     // MARK: - Machinery
 
-    /// The stretches to ask for: gaps that lie close together in one, long ones in several.
+    /// Returns the ranges to request: nearby gaps are joined, and long ranges split.
     ///
-    /// A stretch that joins gaps asks again for what is known between them, but never for what is
-    /// on its way.
+    /// A joined range also covers the known positions between its gaps, but none that are being
+    /// fetched.
     private static func stretches(
         of gaps: RangeSet<Int>,
         sparing underWay: RangeSet<Int>
@@ -251,7 +251,7 @@ struct RangeState: PartsState {
         }
     }
 
-    // Two gaps can lie further apart than numbers reach.
+    // The distance of two gaps can overflow.
     private static func isBridged(_ known: Range<Int>) -> Bool {
         let (count, isPast) = known.upperBound.subtractingReportingOverflow(known.lowerBound)
         return !isPast && count <= RangeLimits.bridge
@@ -278,12 +278,12 @@ struct RangeState: PartsState {
     }
 
     private func holdsInvariants() -> Bool {
-        // With very many waiters the check would cost more than the event.
+        // With many waiters, the check would cost more than the event.
         guard needs.count <= 64 else { return true }
         let numbers = Set(flights.map(\.number))
         var current = RangeSet<Int>()
         for flight in flights {
-            // No position is asked for twice.
+            // No position is requested twice.
             guard current.isDisjoint(flight.current),
                 (1...RangeLimits.requestSpan).contains(flight.range.count)
             else { return false }

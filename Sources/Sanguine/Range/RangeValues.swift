@@ -1,25 +1,25 @@
-/// What is known of a stretch of days or numbers at one moment.
+/// The known values of a range of days or numbers at one moment.
 public struct RangeValues<Index: RangeIndex, Value: Codable & Sendable & Equatable>: Sendable,
     Equatable
 {
-    /// The stretch that this is about.
+    /// The range of these values.
     public var range: ClosedRange<Index>
-    /// The values, fresh or not; an index that is known to have none is not there.
+    /// The values, fresh or stale; an index that is known to have none is missing here.
     public var values: [Index: Value]
-    /// The stretches of which nothing is known.
+    /// The ranges without known values.
     public var missing: [ClosedRange<Index>]
-    /// The stretches that are known and no longer fresh.
+    /// The ranges with known values that are stale.
     public var stale: [ClosedRange<Index>]
-    /// Whether something of the stretch is being fetched.
+    /// Whether a part of the range is being fetched.
     public var isFetching: Bool
-    /// Why the last fetch failed that touched the stretch; `nil` after one that succeeded.
+    /// The error of the last fetch in the range; `nil` after a success.
     ///
-    /// Only ``SanguineClient/updates(of:in:)`` tells it.
+    /// Only ``SanguineClient/updates(of:in:)`` sets it.
     public var error: SanguineError?
 
-    /// Creates the state of a stretch, for previews and tests.
+    /// Creates the values of a range, for previews and tests.
     ///
-    /// Default: nothing missing, nothing under way.
+    /// By default, none are missing or being fetched.
     public init(
         range: ClosedRange<Index>,
         values: [Index: Value],
@@ -36,15 +36,15 @@ public struct RangeValues<Index: RangeIndex, Value: Codable & Sendable & Equatab
         self.error = error
     }
 
-    /// Whether everything is known and fresh.
+    /// Whether all values of the range are known and fresh.
     public var isComplete: Bool { missing.isEmpty && stale.isEmpty }
 
-    /// The value of the index, if it is known and there is one.
+    /// The value at the index, if it is known and exists.
     public subscript(index: Index) -> Value? { values[index] }
 }
 
 extension RangeValues {
-    /// A stretch of which nothing is known.
+    /// Creates the values of a range without known ones.
     static func unknown(_ range: ClosedRange<Index>, error: SanguineError? = nil) -> Self {
         RangeValues(
             range: range,

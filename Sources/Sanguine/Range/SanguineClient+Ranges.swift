@@ -1,13 +1,13 @@
 extension SanguineClient {
-    /// The values of a stretch; only what is missing or stale is fetched first.
+    /// Returns the values of a range, after it has fetched only the missing and stale ones.
     ///
-    /// Gaps that lie close together are asked for in one request. Simultaneous readers share the
-    /// requests for what they have in common, and each waits only for those that it needs. A reader
-    /// whose task is cancelled disturbs no other; a request that nobody needs any more ends.
+    /// Nearby gaps are fetched in one request. Concurrent readers share requests for common
+    /// indices, and each waits only for the requests it needs. Cancelling the task of one reader
+    /// does not affect the others; a request that no reader needs any more is cancelled.
     ///
-    /// - Returns: The values by index; an index that is not there has none.
+    /// - Returns: The values by index; an index without a value is missing.
     /// - Throws: ``SanguineError``: of a request that this reader needs;
-    ///   ``SanguineError/rangeTooLong(limit:)`` past ``RangeLimits/readSpan``.
+    ///   ``SanguineError/rangeTooLong(limit:)`` beyond ``RangeLimits/readSpan``.
     public func value<Index, Value>(
         of query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>
@@ -15,9 +15,10 @@ extension SanguineClient {
         try await queries.source(of: query).values(range, refreshing: false)
     }
 
-    /// What is known of a stretch, at once and whatever its age.
+    /// Returns the known values of a range at once, whatever their age.
     ///
-    /// It waits for no network, and for the disk as ``cached(_:)-(ValueQuery<Value>)`` does.
+    /// It does not wait for the network, but may wait for the disk like
+    /// ``cached(_:)-(ValueQuery<Value>)``.
     public func cached<Index, Value>(
         _ query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>
@@ -25,10 +26,10 @@ extension SanguineClient {
         queries.source(of: query).snapshot(range)
     }
 
-    /// What is known of a stretch at once, then every change of it.
+    /// Returns the known values of a range at once, then every change of them.
     ///
-    /// What is missing or stale is fetched. A reader who is slow gets the newest state and not
-    /// those in between. The sequence ends when the client is closed.
+    /// Missing and stale values are fetched. A slow reader gets the newest state and skips those in
+    /// between. The sequence ends when the client is closed.
     public func updates<Index, Value>(
         of query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>
@@ -36,7 +37,7 @@ extension SanguineClient {
         queries.source(of: query).updates(range)
     }
 
-    /// Fetches all of a stretch although it may be fresh; joins what is under way.
+    /// Fetches a whole range even if it is fresh; joins running requests.
     ///
     /// - Throws: As ``value(of:in:)`` does.
     @discardableResult
@@ -47,13 +48,13 @@ extension SanguineClient {
         try await queries.source(of: query).values(range, refreshing: true)
     }
 
-    /// Sets the values of a stretch as if they had just been fetched: a push, or the answer of a
-    /// write.
+    /// Sets the values of a range as if they had just been fetched, such as from a push or the
+    /// response to a write.
     ///
-    /// An index of the stretch that is not among the values has none from now on. What is on its
-    /// way does not overwrite it.
+    /// An index of the range without a value here has none afterwards. Running requests do not
+    /// overwrite the values.
     ///
-    /// - Returns: Whether it was taken: not after ``close()``, and not more than
+    /// - Returns: Whether the values were set: `false` after ``close()``, and for more than
     ///   ``RangeLimits/readSpan`` indices.
     @discardableResult
     public func set<Index, Value>(
@@ -64,12 +65,12 @@ extension SanguineClient {
         queries.source(of: query).set(values, in: range)
     }
 
-    /// Changes the value of one index in place.
+    /// Changes the value at one index in place.
     ///
-    /// `nil` stands for none. Nothing is changed where it is not known whether there is one.
-    /// It stays as old as it was. What is on its way does not overwrite it.
+    /// `nil` means that there is no value. An unknown index is not changed. The value keeps its
+    /// age, and running requests do not overwrite it.
     ///
-    /// - Returns: Whether it was known.
+    /// - Returns: Whether the index was known.
     @discardableResult
     public func update<Index, Value>(
         _ query: RangeQuery<Index, Value>,
@@ -79,7 +80,7 @@ extension SanguineClient {
         queries.source(of: query).update(index, body)
     }
 
-    /// Makes the values of a stretch count as stale; whoever watches it gets new ones.
+    /// Marks the values of a range as stale, and fetches the watched ones.
     ///
     /// For all of a query, and for many queries, see ``invalidate(all:_:)``.
     public func invalidate<Index, Value>(
@@ -89,9 +90,9 @@ extension SanguineClient {
         queries.source(of: query).invalidate(range)
     }
 
-    /// The stretch as an observable object for a view.
+    /// Returns an observable object for a view that shows this range.
     ///
-    /// Views of the same stretch share what is followed; each may show another one for itself.
+    /// Views of the same range share its state; each may switch to another range.
     @MainActor
     public func model<Index, Value>(
         _ query: RangeQuery<Index, Value>,

@@ -38,33 +38,32 @@ final class ClientStore: Sendable {
         ///
         /// `nil` until it is needed, because counting would delay the first read.
         var entryBytes: Int64?
-        /// Whether the file says which version of the app has written it.
+        /// Whether the file names the version of the app that has written it.
         var hasVersion = false
     }
 
-    /// The state that names the version of the app which has written the entries.
+    /// The state that contains the version of the app that has written the entries.
     private static let versionName = "app-version"
 
     private let guarded = Mutex(Guarded())
     private let folder: URL?
-    /// Whether no earlier process has left anything here; of another one at the same time it says
-    /// nothing.
+    /// Whether no earlier process has left a file here; a concurrent process may create one.
     let isNew: Bool
-    /// Whether another version of the app has written the entries: they lack what only this one
-    /// can read.
+    /// Whether another version of the app has written the entries: they lack what only this version
+    /// can decode.
     let isOfOtherVersion: Bool
     private let appVersion: Data?
     private let entryLimitBytes: Int64
     let log: StoreLog
 
-    /// Opens the store, if an earlier process has left one; a disk that fails is no error, see
-    /// ``StoreLog``.
+    /// Opens the store if an earlier process has left one; an unusable disk is reported in the
+    /// ``StoreLog`` and not thrown.
     ///
     /// - Parameters:
-    ///   - folder: Where the file lies; `nil` keeps everything in memory.
-    ///   - entryLimitBytes: How much the cache's entries may take. Default: 64 MB.
-    ///   - appVersion: The version of the app. Default: that is not known.
-    ///   - log: Where failures are said.
+    ///   - folder: The folder of the file; `nil` keeps everything in memory.
+    ///   - entryLimitBytes: The most bytes that the cache's entries may take. Default: 64 MB.
+    ///   - appVersion: The version of the app. Default: `nil`, which means unknown.
+    ///   - log: The log that failures are reported to.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
         folder: URL?,
@@ -88,8 +87,8 @@ final class ClientStore: Sendable {
         opened.note(log)
     }
 
-    /// Opens or creates the store, unless it is open or closed: then its ``StoreLog`` says how it
-    /// is kept.
+    /// Opens or creates the store and records its place in the ``StoreLog``; does nothing if it is
+    /// open or closed.
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func open() throws(StoreError) {
@@ -100,7 +99,7 @@ final class ClientStore: Sendable {
         }
     }
 
-    /// Where the file lies; `nil` if everything is in memory, or the store is closed.
+    /// The folder of the file; `nil` if everything is in memory, or the store is closed.
     var place: URL? {
         guarded.withLock { guarded in
             switch guarded.connection {
@@ -121,7 +120,7 @@ final class ClientStore: Sendable {
 
     // MARK: - States
 
-    /// The state of that name, or `nil` if it was never set or is damaged.
+    /// Returns the state with this name, or `nil` if it was never set or is damaged.
     func state(_ name: String) throws(StoreError) -> Data? {
         let row = try read { database in
             try Row.fetchOne(
@@ -141,15 +140,15 @@ final class ClientStore: Sendable {
         return data
     }
 
-    /// Writes or, with `nil`, removes the state of that name.
     /// Writes the state with this name, or removes it if the data is `nil`.
+    ///
     /// Durable when it returns.
     func setState(_ name: String, _ data: Data?) throws(StoreError) {
         try setStates([name: data])
     }
 
-    /// Writes or, with `nil`, removes the states of those names, all of them or none.
     /// Writes these states, and removes those whose data is `nil`: all of them or none.
+    ///
     /// Durable when it returns.
     func setStates(_ states: [String: Data?]) throws(StoreError) {
         if states.values.allSatisfy({ $0 == nil }), try database(opening: false) == nil { return }
@@ -173,9 +172,9 @@ final class ClientStore: Sendable {
 
     // MARK: - Entries
 
-    /// The entry of that key, or `nil`.
+    /// Returns the entry with this key, or `nil`.
     ///
-    /// One of another version is dropped and counted.
+    /// An entry of another version is dropped and counted.
     func entry(_ key: String, version: Int = 1) throws(StoreError) -> StoredEntry? {
         let row = try read { database in
             try Row.fetchOne(
@@ -214,7 +213,7 @@ final class ClientStore: Sendable {
         )
     }
 
-    /// Makes changes in their order, in one transaction.
+    /// Applies changes in their order, in one transaction.
     func applyEntries(_ changes: [EntryChange]) throws(StoreError) {
         let (isCounted, hasVersion) = guarded.withLock { ($0.entryBytes != nil, $0.hasVersion) }
         let (counted, written) = try write { database in
@@ -247,7 +246,7 @@ final class ClientStore: Sendable {
         if isOverLimit { try trimEntries() }
     }
 
-    /// Removes entries that may no longer be shown.
+    /// Removes entries that have expired.
     func removeEntries(keptUntil now: Timestamp) throws(StoreError) {
         guard try database(opening: false) != nil else { return }
         try write { database in
@@ -258,9 +257,9 @@ final class ClientStore: Sendable {
         }
     }
 
-    /// Counts an entry that could not be decoded, and removes it.
+    /// Counts and removes an entry that could not be decoded.
     ///
-    /// A row that has taken its place meanwhile stays.
+    /// A newer row of the same key stays.
     func dropEntry(_ entry: StoredEntry) {
         drop(entry.key, RowIdentity(entry))
     }
@@ -294,7 +293,7 @@ final class ClientStore: Sendable {
     }
 
     private func trimEntries() throws(StoreError) {
-        let target = entryLimitBytes / 10 * 9  // Some room, or each write would trim again.
+        let target = entryLimitBytes / 10 * 9  // Frees some room, or each write would trim again.
         let left = try write { database in
             try database.execute(
                 sql: """
@@ -340,14 +339,14 @@ extension ClientStore {
         return written
     }
 
-    /// Runs a transaction; once more on a fresh file if the present one turns out to be damaged.
+    /// Runs a transaction; if the file turns out to be damaged, once more on a fresh one.
     ///
     /// - Parameters:
-    ///   - opening: Whether a store is made if there is none; otherwise nothing is done then.
-    ///   - body: Runs it.
-    ///   - failure: Makes an error of what the database said.
-    /// - Returns: What the body returned; `nil` if there is no store.
-    /// - Throws: ``StoreError/closed``, or what `failure` makes.
+    ///   - opening: Whether to create a store if there is none; otherwise nothing runs without one.
+    ///   - body: Runs the transaction.
+    ///   - failure: Makes an error from the database's message.
+    /// - Returns: The body's result; `nil` if there is no store.
+    /// - Throws: ``StoreError/closed``, or the error that `failure` makes.
     private func perform<Value>(
         opening: Bool,
         _ body: (DatabaseQueue) throws -> Value,
@@ -361,7 +360,7 @@ extension ClientStore {
             } catch  where SQLiteFile.isDamage(error) && !isSecondTry && replace(database, error) {
                 isSecondTry = true
             } catch {
-                // Closed while it waited: nobody is there to miss it.
+                // The store was closed while the call waited, so the failure needs no report.
                 guard try self.database(opening: false) != nil else { throw .closed }
                 log.failure("\(error)", "The store failed.")
                 throw failure("\(error)")
@@ -369,11 +368,11 @@ extension ClientStore {
         }
     }
 
-    /// The open database; `nil` if there is no store, and none is to be made.
+    /// Returns the open database; `nil` if there is no store, and none is to be created.
     private func database(opening: Bool) throws(StoreError) -> DatabaseQueue? {
         var opened: Opened?
         defer { opened?.note(log) }
-        // Under the lock, so that of several threads one opens it.
+        // Under the lock, so that only one of several threads opens it.
         return try guarded.withLock { guarded throws(StoreError) in
             switch guarded.connection {
             case .open(let database, _): return database
@@ -393,12 +392,12 @@ extension ClientStore {
             ?? false
     }
 
-    /// Puts a file aside that turned out to be damaged while it was in use.
+    /// Moves a file aside that turned out to be damaged while in use.
     private func replace(_ damaged: DatabaseQueue, _ error: any Error) -> Bool {
         guard let folder else { return false }
         var aside: URL?
-        // Under the lock, so that of two threads that find the damage one repairs it. Nothing in
-        // here comes back to this object.
+        // Under the lock, so that only one of two threads that find the damage repairs it. Nothing
+        // in here calls this object again.
         let isReplaced = guarded.withLock { guarded in
             guard case .open(let present, isOnDisk: true) = guarded.connection
             else { return false }
@@ -417,10 +416,10 @@ extension ClientStore {
     private struct Opened {
         var database: DatabaseQueue
         var isOnDisk: Bool
-        /// Says how it went; the app's code, so under no lock.
+        /// Reports the outcome, under no lock because it calls the app's code.
         var note: (StoreLog) -> Void
 
-        /// The version of the app that has written the entries; `nil` if it is not known.
+        /// The version of the app that has written the entries; `nil` if it is unknown.
         var version: Data? {
             let name = ClientStore.versionName
             let sql = "SELECT data FROM state WHERE name = ?"

@@ -23,9 +23,9 @@ extension OutboxFile {
     /// Counts the time for which operations have been kept, and removes all of them when it is
     /// over.
     ///
-    /// Completes a ``leave(for:at:)`` that the process's end interrupted; if it had not begun, the
-    /// time counts from now, for ``ClientLimits/waitingOperationsKept``. Removed operations leave
-    /// traces until ``rewrite()``.
+    /// Completes a ``leave(for:at:)`` that the process's end interrupted. If it had not begun,
+    /// operations are kept for ``ClientLimits/waitingOperationsKept``, counted from this call.
+    /// Removed operations leave traces until ``rewrite()``.
     ///
     /// - Parameter now: The time by the device's clock, which may be wrong; see ``KeptTime``.
     /// - Returns: Whether operations wait.

@@ -12,7 +12,7 @@ extension RecordsFile {
         /// The numbers at which it begins and ends.
         let low: Int64
         let high: Int64
-        /// The number up to which it is restored.
+        /// The last number that is restored.
         var reached: Int64
 
         var isDone: Bool { reached >= high }
