@@ -16,6 +16,6 @@ public enum RangeLimits {
     public static let bridge = 7
     /// The number of recent reads that are remembered: 32.
     public static let recentReads = 32
-    /// The number of queries with a live source, besides those in use: 256.
+    /// The number of queries whose state is kept, besides those in use: 256.
     public static let keepers = 256
 }

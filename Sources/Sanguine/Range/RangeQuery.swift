@@ -18,8 +18,8 @@ public import Foundation
 ///
 /// If the response has no value for an index, the query stores that there is none, and does not
 /// request it again while the response is fresh. The policy's freshness applies to each index,
-/// counted from its own fetch. All known values of a query are one entry of the cache, with the
-/// policy's tier and audience.
+/// counted from its own fetch. One entry of the cache holds all known values of a query, with
+/// the policy's tier and audience.
 public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatable>: Sendable {
     /// Fetches the values of a range once.
     ///

@@ -159,12 +159,12 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         return stream
     }
 
-    /// Tells what is known of the stretch at once, then every change of it.
+    /// Delivers the known values of the range at once, then every change of them.
     ///
-    /// It is told as observers of the cache are. Whoever watches keeps this object alive.
+    /// Deliveries follow the rules of the cache's observers. A watch keeps this object alive.
     ///
-    /// - Returns: The watcher's number, and what ends it and the requests that nobody else needs;
-    ///   `nil` if nothing will follow.
+    /// - Returns: The watcher's number, and a closure that ends the watch and the requests that
+    ///   nothing else needs; `nil` if nothing will follow.
     func watch(
         _ range: ClosedRange<Index>,
         tell: @escaping @Sendable (Values) -> Void,
@@ -290,14 +290,15 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
     }
 
-    /// Changes what is known.
+    /// Changes the known values.
     ///
     /// - Parameters:
-    ///   - partition: Whose values; nothing happens if another user is there. Default: anybody's.
-    ///   - body: Changes them, under no lock; it may be called again.
-    ///   - commit: Is called in the step in which the change is taken, under the cache's lock.
-    /// - Returns: Why it was not taken, or `nil`: the user is gone, the client is closed, or the
-    ///   key has become another query's.
+    ///   - partition: The user's part of the cache; nothing happens if another user is current.
+    ///     Default: `nil`, which means the current one.
+    ///   - body: Changes the values, under no lock; it may be called again.
+    ///   - commit: Called in the step that applies the change, under the cache's lock.
+    /// - Returns: The reason why the change was not applied, or `nil`: the user has changed, the
+    ///   client is closed, or another query uses the key.
     @discardableResult
     private func write(
         in partition: Partition? = nil,

@@ -3,16 +3,16 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// Record mutations: rehearsed over the replay, pushed to the authority, settled by the feed.
+/// Drives record mutations: run over the replay, pushed to the authority, settled by the feed.
 final class MutatorDriver: OutboxDriver {
     // No mutable state.
     private let records: UserRecords
     private let outbox: OutboxEngine
     private let call: ServerCall?
-    /// The device whose sequence numbers the operations have.
+    /// Returns the id of the device that assigns the operations' sequence numbers.
     private let deviceId: @Sendable () throws(SanguineError) -> String
 
-    /// Creates the driver; `call` is `nil` in a companion, and where there is no server.
+    /// Creates the driver; `call` is `nil` in a companion, and without a server.
     init(
         _ records: UserRecords,
         _ call: ServerCall?,
@@ -28,7 +28,7 @@ final class MutatorDriver: OutboxDriver {
 
     // MARK: - Showing
 
-    /// Takes an operation in: durable and visible when this returns.
+    /// Performs a mutation, which is durable and visible when this returns.
     func perform(_ mutator: some RecordMutation) throws(SanguineError) -> Receipt {
         let name = type(of: mutator).name
         guard records.environment.schema.mutation(name) != nil else {
@@ -102,12 +102,12 @@ final class MutatorDriver: OutboxDriver {
             try contents.state.add(operation, as: item, rehearsed: rehearsal, over: contents.base)
         }
         guard let actions else {
-            // It is sent all the same, and is shown when the records can be read again.
+            // It is sent nevertheless, and shown when the records can be read again.
             contents.state.outbox.add(item)
             return []
         }
         if contents.state.outbox.items[row.sequence] == nil {
-            // The process died after the base had it and before the outbox knew.
+            // The process ended after the base contained it, and before the outbox recorded that.
             contents.rows[row.sequence] = nil
             if !records.environment.isCompanion { try? outbox.file.write(actions.steps) }
         }
@@ -159,12 +159,12 @@ final class MutatorDriver: OutboxDriver {
         records.feed?.see(to: missing)
     }
 
-    /// A refusal as unknown mutator or collection, in the form in which the outbox tries the
-    /// operation again.
+    /// Turns a refusal as unknown mutator or collection into a result that makes the outbox retry
+    /// the operation.
     ///
-    /// The app may be newer than the server for a while. Past ``RecordLimits/deploymentWait`` the
-    /// operation goes to the tray. A beginning that cannot be, by a clock that was wrong then, is
-    /// replaced by the present.
+    /// The app may be newer than the server for a while. After ``RecordLimits/deploymentWait``, the
+    /// operation goes to the tray. A start time that is impossible, because the clock was wrong, is
+    /// replaced by the current time.
     private func deferred(_ result: PushResult, _ departure: OutboxDeparture) -> PushResult {
         guard result.status == .refused, let problem = result.problem,
             problem.code.awaitsDeployment,
@@ -188,7 +188,7 @@ final class MutatorDriver: OutboxDriver {
         case .problem(let problem) where [401, 403].contains(problem.status):
             .failed(.needsSignIn, wasSent: false)
         case .problem:
-            // A proxy may have sent it more than once: this is the answer to one of the copies.
+            // A proxy may have sent the request more than once, and this may answer only one copy.
             .failed(error.retryAfter.map { .retryAfter($0) } ?? .retry, wasSent: true)
         default: .failed(.retry, wasSent: true)
         }
@@ -202,10 +202,10 @@ final class MutatorDriver: OutboxDriver {
 
     // MARK: - Requests
 
-    /// Sends a flight in as many requests as its size needs.
+    /// Sends operations in as many requests as their size needs.
     ///
-    /// A request that the server cannot read is sent again one operation at a time, so that one
-    /// that it will never take is found, refused, and blocks nothing behind it.
+    /// If the server cannot read a request, its operations are sent again one at a time. This way,
+    /// one that the server never accepts is found and refused, and does not block those behind it.
     private func push(
         _ departure: OutboxDeparture
     ) async throws(SanguineError) -> (PushAnswer, Epoch?) {
@@ -214,7 +214,7 @@ final class MutatorDriver: OutboxDriver {
         for chunk in Self.chunks(departure.rows) {
             do throws(SanguineError) {
                 let (part, known) = try await post(chunk)
-                // Answers of another epoch before it may be lost.
+                // The results of an earlier epoch may be lost.
                 if let epoch, epoch != known { answer.results = [] }
                 epoch = known
                 answer.results += part.results
@@ -230,7 +230,7 @@ final class MutatorDriver: OutboxDriver {
             } catch  where error.isUnreadable {
                 answer.results += Self.refusal(of: chunk, error)
             } catch {
-                // What was answered is answered; the rest comes next, and fails then.
+                // The results so far count; the rest is sent next, and fails then.
                 guard answer.results.isEmpty else { break }
                 throw error
             }
@@ -299,10 +299,10 @@ final class MutatorDriver: OutboxDriver {
 }
 
 extension Timestamp {
-    /// Whether a device's clock may have said so and been right.
+    /// Whether the time may come from a correct clock.
     ///
-    /// Devices that start without a battery or a network say 1970 or the year in which they were
-    /// built.
+    /// Devices that start without a battery or a network may report 1970, or the year in which they
+    /// were built.
     fileprivate var isPlausible: Bool {
         let firstOf2025 = Timestamp(millisecondsSince1970: 1_735_689_600_000)
         return self >= firstOf2025
@@ -323,9 +323,9 @@ extension PushedOperation {
 }
 
 extension SanguineError {
-    /// Whether the server says that it will never take the request as it is.
+    /// Whether the server will never accept the request in its current form.
     ///
-    /// The server, by its own codes: of a proxy's status none says something of an operation, but
+    /// Only the server's own codes count: a proxy's status says nothing about an operation, except
     /// that it is too large.
     fileprivate var isUnreadable: Bool {
         guard case .problem(let problem) = self else { return false }

@@ -1,16 +1,16 @@
 public import SanguineModel
 
-/// What ``SanguineClient/perform(_:)-(RecordMutation)`` gives for an operation that is taken in.
+/// The result of ``SanguineClient/perform(_:)-(RecordMutation)`` for an accepted operation.
 public struct Receipt: Sendable {
-    /// What became of an operation.
+    /// The outcome of an operation.
     public enum Outcome: Hashable, Sendable {
-        /// The authority has done it.
+        /// The authority has applied it.
         case applied
-        /// The authority has not done it, and never will; it is in the tray, see
+        /// The authority has refused it, and will never apply it; it is in the tray, see
         /// ``Outbox/refused``.
         case refused(Problem)
-        /// It was taken back before it was sent, see ``Receipt/withdraw()``, or superseded by
-        /// another one, see `Superseding`.
+        /// It was withdrawn before it was sent, see ``Receipt/withdraw()``, or superseded by
+        /// another operation, see `Superseding`.
         case withdrawn
     }
 
@@ -27,28 +27,29 @@ public struct Receipt: Sendable {
         (self.id, self.shot, self.takeBack) = (id, shot, takeBack)
     }
 
-    /// What became of the operation, as soon as the authority has said so.
+    /// The outcome of the operation, as soon as the authority has answered.
     ///
-    /// That may take as long as the network is away, and nobody has to ask. A caller whose task is
-    /// cancelled stops waiting; the operation goes on.
+    /// The wait may last as long as the network is unavailable, and it is optional: the operation
+    /// is sent without it. A caller whose task is cancelled stops waiting; the operation continues.
     ///
     /// - Throws: ``SanguineError/cancelled``; ``SanguineError/userChanged`` after a sign-out and
-    ///   ``SanguineError/closed`` after the client's end: the operation is kept, and is sent later.
+    ///   ``SanguineError/closed`` after the client is closed: the operation is kept, and is sent
+    ///   later.
     public var outcome: Outcome {
         get async throws(SanguineError) { try await shot.value() }
     }
 
-    /// Takes the operation back if it has surely reached nobody: an undo.
+    /// Withdraws the operation if it was certainly not sent, which undoes it.
     ///
     /// ```swift
     /// if try !receipt.withdraw() { try client.perform(Unlike(track: track)) }
     /// ```
     ///
-    /// As ``Outbox/withdraw(_:)`` does.
+    /// Behaves like ``Outbox/withdraw(_:)``.
     ///
-    /// - Returns: Whether it was taken back; `false` if it was sent, may have been, or is over.
-    /// - Throws: ``SanguineError``: `store` if the disk failed, and nothing has changed then;
-    ///   ``SanguineError/userChanged`` after a sign-out, ``SanguineError/closed`` after the
-    ///   client's end.
+    /// - Returns: Whether it was withdrawn; `false` if it was sent, may have been sent, or is over.
+    /// - Throws: ``SanguineError``: `store` if the disk failed, and then nothing has changed;
+    ///   ``SanguineError/userChanged`` after a sign-out, ``SanguineError/closed`` after the client
+    ///   is closed.
     public func withdraw() throws(SanguineError) -> Bool { try takeBack() }
 }

@@ -2,68 +2,71 @@
 ///
 /// One place, with units.
 public enum RecordLimits {
-    /// Operations of both kinds that one user may have in the outbox, the refused among them:
-    /// 10,000.
+    /// The number of operations of both kinds that one user may have in the outbox, including
+    /// refused ones: 10,000.
     public static let operations = 10_000
-    /// Bytes of an operation's arguments, as JSON: 128 KiB.
+    /// The bytes of an operation's arguments, as JSON: 128 KiB.
     public static let operationBytes = 1 << 17
-    /// Bytes of the operations in one push: 768 KiB.
+    /// The bytes of the operations in one push: 768 KiB.
     ///
-    /// A quarter of the wire's limit is left for what is around them.
+    /// A quarter of the wire's limit is left for the rest of the request.
     public static let pushBytes = 3 << 18
-    /// Pushes that are under way at the same time, each of other lanes: 4.
+    /// The number of concurrent pushes, each of different lanes: 4.
     public static let pushFlights = 4
-    /// Changes that one pull asks for: 1,000.
+    /// The number of changes that one pull requests: 1,000.
     public static let pullChanges = 1_000
-    /// How often the feed is pulled in the foreground, unless the configuration says otherwise: a
+    /// The interval at which the feed is pulled in the foreground, unless configured otherwise: a
     /// minute.
     public static let pollInterval: Duration = .seconds(60)
-    /// How long the live feed has to bring what a push has done, before it is pulled: 2 seconds.
+    /// The time in which the live feed has to deliver a push's changes before a pull fetches them:
+    /// 2 seconds.
     public static let echoWait: Duration = .seconds(2)
-    /// The longest wait before a push or pull is tried again, before chance is added: a minute.
+    /// The longest wait before a push or pull is retried, before jitter is added: a minute.
     public static let longestWait: Duration = .seconds(60)
-    /// How long an operation waits for a server that knows its mutation, from the first refusal as
-    /// `mutator_unknown`: 7 days.
+    /// The time for which an operation waits for a server that knows its mutation, counted from the
+    /// first refusal as `mutator_unknown`: 7 days.
     ///
-    /// Then it is in the tray.
+    /// After that, it is in the tray.
     public static let deploymentWait: Duration = .seconds(7 * 24 * 3_600)
-    /// The longest wait before such an operation is sent again, before chance is added: 15 minutes.
+    /// The longest wait before such an operation is sent again, before jitter is added: 15 minutes.
     public static let longestDeploymentPause: Duration = .seconds(15 * 60)
-    /// How often the files are looked at for what another process wrote, while records are
-    /// observed: every second.
+    /// The interval at which the files are checked for another process's writes while records are
+    /// observed: a second.
     public static let companionInterval: Duration = .seconds(1)
-    /// Pulls in a row that may bring nothing that can be used: 3.
+    /// The number of consecutive pulls that may bring nothing usable: 3.
     public static let vainPulls = 3
-    /// Mutations that are sent at the same time, each of another lane: 4.
+    /// The number of mutations that are sent at the same time, each of another lane: 4.
     public static let mutationFlights = 4
-    /// One sending of a mutation, with all its requests: a minute.
+    /// The time limit for sending a mutation once, with all its requests: a minute.
     ///
-    /// While it sends a ``RequestBody``: how long nothing may be sent, see
+    /// While it sends a ``RequestBody``, this limits the time without progress; see
     /// ``ClientLimits/uploadTimeout``.
     public static let mutationTimeout: Duration = .seconds(60)
-    /// Answers to a mutation that are not its backend's, such as a proxy's page, before it is in
-    /// the tray: 200.
+    /// The number of responses to a mutation from something other than its backend, such as a
+    /// proxy's page, after which it is in the tray: 200.
     ///
-    /// At the longest wait between two of them these are some three hours in the foreground.
+    /// With the longest wait between them, that takes some three hours in the foreground.
     public static let foreignAnswers = 200
-    /// Fetches in a row of a value that does not show yet that it contains a done mutation: 8.
+    /// The number of consecutive fetches of a value that does not contain an applied mutation yet:
+    /// 8.
     ///
-    /// Then the next fetch of the value, whoever asks for it, is waited for.
+    /// After that, the value's next fetch for any other reason is awaited.
     public static let settlingFetches = 8
-    /// Temporary ids whose real ones are remembered after the mutations that named them: 1,000.
+    /// The number of temporary ids whose real ones are remembered after the mutations that named
+    /// them: 1,000.
     ///
-    /// Past it the oldest is forgotten.
+    /// Beyond that, the oldest is forgotten.
     public static let replacedIds = 1_000
-    /// Ranges of a long feed that are restored at the same time: 4.
+    /// The number of ranges of a long feed that are restored at the same time: 4.
     public static let restoreRanges = 4
-    /// How long a feed must be for each of them: 2,000 numbers.
+    /// The length of a feed for each of these ranges: 2,000 numbers.
     public static let restoreRangeNumbers: Int64 = 2_000
-    /// Records in memory that were read from the disk: 10,000.
+    /// The number of records from the disk that are cached in memory: 10,000.
     public static let cachedRecords = 10_000
-    /// Bytes of their JSON: 16 MB.
+    /// The bytes of their JSON: 16 MB.
     public static let cachedRecordBytes = 16_000_000
-    /// How often a reading of several records begins again because they changed meanwhile: 3 times.
+    /// The number of times that reading several records is tried while they change: 3.
     ///
-    /// Then it reads a copy.
+    /// After that, a copy is read.
     public static let readingTries = 3
 }

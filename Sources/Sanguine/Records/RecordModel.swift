@@ -1,7 +1,7 @@
 public import Observation
 import Synchronization
 
-/// A value made of records, for a view: an observable property that follows them.
+/// A value that is made from records, for a view: an observable property that follows them.
 ///
 /// ```swift
 /// struct HabitsView: View {
@@ -11,28 +11,30 @@ import Synchronization
 /// }
 /// ```
 ///
-/// The value is there when the model is created. It changes only when it differs, and models that
-/// one change concerns change in one turn of the main actor. What `perform` changes on the main
-/// actor is in it when that returns. A model stops following when it is released.
+/// The value is available as soon as the model is created. It changes only if the new value
+/// differs, and all models that one change affects are updated in one turn of the main actor. When
+/// `perform` is called on the main actor, the value contains its effect when it returns. A model
+/// stops following the records when it is released.
 @MainActor
 @Observable
 public final class RecordModel<Value: Sendable & Equatable> {
-    /// What the query gives.
+    /// The query's value.
     public private(set) var value: Value
-    /// Why a record that the query reads is missing in the value; `nil` if all can be read.
+    /// The reason why a record that the query reads is missing in the value; `nil` if all can be
+    /// decoded.
     ///
-    /// Such a record is stored, and this version of the app cannot decode it as its type. The text
+    /// Such a record is stored, but this version of the app cannot decode it as its type. The error
     /// names the record and the member. A mutation that reads or sets the record is refused.
     public private(set) var error: SanguineError?
 
     @ObservationIgnored private let following: ObservationToken
-    /// Weak: it keeps models.
+    /// Weak, because it holds the models.
     @ObservationIgnored private weak var models: ModelTable?
-    /// Whose records the value was made of, and when.
+    /// The user's records that the value was made from, and their revision.
     @ObservationIgnored private weak var source: UserRecords?
     @ObservationIgnored private var revision: UInt64 = 0
 
-    /// `value` is what the query gives now.
+    /// Creates a model whose `value` is the query's current one.
     init(
         _ query: RecordQuery<Value>,
         value: Value,
@@ -59,7 +61,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
     }
 
     fileprivate func apply(_ answer: RecordAnswer<Value>) {
-        // One that was made before what is shown says nothing new.
+        // An answer that is older than the shown one is outdated.
         guard answer.source !== source || answer.revision >= revision else { return }
         (source, revision) = (answer.source, answer.revision)
         let error = answer.fault.map { SanguineError.problem($0.problem) }
@@ -70,7 +72,7 @@ public final class RecordModel<Value: Sendable & Equatable> {
     }
 }
 
-/// Holds a model weakly for those who tell it of values.
+/// Holds a model weakly for the closures that deliver values to it.
 @MainActor
 private final class RecordRelay<Value: Sendable & Equatable> {
     weak var model: RecordModel<Value>?
@@ -78,7 +80,7 @@ private final class RecordRelay<Value: Sendable & Equatable> {
     nonisolated init() {}
 
     func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
-        // What was made for a user who has left meanwhile is nobody's.
+        // An answer for a user who has left meanwhile is dropped.
         if let answer, observers?.isPresent(answer) == true { model?.apply(answer) }
     }
 }

@@ -1,25 +1,25 @@
 import SanguineModel
 import Synchronization
 
-/// Who observes values that are made of records.
+/// The observers of values that are made from records.
 ///
-/// After a change all values that it may concern are made anew from one state of the records, in
-/// one pass; then all who observe them are told, unless theirs is equal to the last. A change
-/// during a pass begins it again.
+/// After a change, all values that it may affect are computed from one state of the records, in one
+/// pass. Then their observers are notified, unless the value equals the previous one. A change
+/// during a pass starts another pass.
 ///
-/// They observe the present user's records, whoever that is: when the user changes, all values are
-/// made anew.
+/// Observers follow the current user's records: when the user changes, all values are computed
+/// again.
 ///
-/// Mutable state: `state`, by its mutex, never held over the app's closures.
+/// Mutable state: `state`, by its mutex, never held during the app's closures.
 final class RecordObservers: Sendable {
-    /// Makes a value; returns what tells of it, or `nil` if it is equal to the last.
+    /// Computes a value; returns a closure that delivers it, or `nil` if it equals the last one.
     typealias Evaluate = @Sendable (RecordsReader) -> (@Sendable () -> Void)?
 
     private struct Observer {
         let collections: Set<String>
         let evaluate: Evaluate
         let finish: @Sendable () -> Void
-        /// Has a model take over what is known now.
+        /// Updates a model with the current value.
         let applyNow: (@MainActor @Sendable () -> Void)?
         var isDirty = true
     }
@@ -35,18 +35,18 @@ final class RecordObservers: Sendable {
     private let state = Mutex(State())
     private let turn: MainTurn
 
-    /// - Parameter turn: Where models change.
+    /// - Parameter turn: The turn of the main actor in which models change.
     init(turn: MainTurn) { self.turn = turn }
 
-    /// Says where the present user's records are found.
+    /// Sets the closure that returns the current user's records.
     func observe(_ present: @escaping @Sendable () -> UserRecords?) {
         state.withLock { $0.present = present }
     }
 
-    /// The present user's records; `nil` once the client is gone.
+    /// The current user's records; `nil` once the client is released.
     var present: UserRecords? { state.withLock { $0.present }() }
 
-    /// Another user is there.
+    /// Continues with another user's records.
     func userChanged() {
         if !isEmpty {
             present?.use()
@@ -55,10 +55,10 @@ final class RecordObservers: Sendable {
         changed(nil)
     }
 
-    /// Whether nobody observes.
+    /// Whether there are no observers.
     var isEmpty: Bool { state.withLock { $0.observers.isEmpty } }
 
-    /// Observes from now on; the first pass comes at once.
+    /// Adds an observer, and starts the first pass at once.
     func add(
         _ collections: Set<String>,
         finish: @escaping @Sendable () -> Void,
@@ -80,10 +80,10 @@ final class RecordObservers: Sendable {
         return number
     }
 
-    /// Observes no longer.
+    /// Removes an observer.
     func remove(_ number: UInt64) { state.withLock { $0.observers[number] = nil } }
 
-    /// Records have changed; all of them if `keys` is `nil`.
+    /// Computes the values of changed records; of all records if `keys` is `nil`.
     func changed(_ keys: Set<RecordKey>?) {
         let mustRun = state.withLock { state in
             guard !state.observers.isEmpty, keys?.isEmpty != true else { return false }
@@ -99,9 +99,9 @@ final class RecordObservers: Sendable {
         if mustRun { run() }
     }
 
-    /// Has the models that records concern follow before this returns, if the main actor calls.
+    /// Updates the models of these records before it returns, if called on the main actor.
     ///
-    /// - Parameter keys: The records. Default: all.
+    /// - Parameter keys: The records. Default: `nil`, which means all.
     func applyNow(_ keys: Set<RecordKey>? = nil) {
         guard MainTurn.isNow else { return }
         let collections = keys.map { Set($0.map(\.collection)) }
@@ -130,11 +130,12 @@ final class RecordObservers: Sendable {
             defer { state.isRunning = true }
             return !state.isRunning
         }
-        // Not here: making values is the app's code, and `perform` must not wait for it.
+        // In a task, because computing values runs the app's code, and `perform` must not wait for
+        // it.
         if mustStart { Task { [self] in while pass() {} } }
     }
 
-    /// Returns whether there may be more to do.
+    /// Runs a pass; returns whether there may be more to do.
     private func pass() -> Bool {
         let dirty = state.withLock { state in
             let dirty = state.observers.filter(\.value.isDirty)
@@ -153,14 +154,15 @@ final class RecordObservers: Sendable {
     }
 }
 
-/// A value that was made of one user's records.
+/// A value that was made from one user's records.
 struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let value: Value
-    /// Why a record that the query reads is not in the value; `nil` if all can be read.
+    /// The reason why a record that the query reads is missing in the value; `nil` if all can be
+    /// decoded.
     let fault: Refusal?
-    /// Whose records: when they are gone it is no longer shown.
+    /// The user's records; once they have ended, the value is no longer shown.
     let source: UserRecords
-    /// The number of the state of the records that it was made of.
+    /// The revision of the records that it was made from.
     let revision: UInt64
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
@@ -178,17 +180,16 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     }
 }
 
-/// What an observer was told last.
+/// The last answer that was delivered to an observer.
 ///
-/// Mutable state: the answer, by its mutex; it is compared outside of it, by the one pass at a
-/// time.
+/// Mutable state: the answer, by its mutex; it is compared outside of it, in one pass at a time.
 final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     private let answer = Mutex<RecordAnswer<Value>?>(nil)
 
-    /// What was told last.
+    /// The last delivered answer.
     var present: RecordAnswer<Value>? { answer.withLock { $0 } }
 
-    /// It is told now; one that was made before the last one says nothing new.
+    /// Stores a delivered answer, unless it is older than the last one.
     func set(_ answer: RecordAnswer<Value>) {
         self.answer.withLock { last in
             if let last, last.source === answer.source, last.revision > answer.revision { return }
@@ -198,12 +199,12 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
 }
 
 extension RecordObservers {
-    /// What the query gives now.
+    /// Returns the query's current answer.
     func answer<Value>(to query: RecordQuery<Value>) -> RecordAnswer<Value>? {
         present?.reading(query.collections) { RecordAnswer(query, $0) }
     }
 
-    /// What the query gives now, then every change of it.
+    /// Returns the query's current value, then every change of it.
     func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
         let (answers, continuation) = AsyncStream.makeStream(
             of: RecordAnswer<Value>.self,
@@ -211,7 +212,7 @@ extension RecordObservers {
         )
         let told = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
-            // Only the fault may be another one.
+            // Only the fault may have changed.
             if let last = told.present, last.hasSameValue(as: answer) { return }
             told.set(answer)
             continuation.yield(answer)
@@ -222,7 +223,7 @@ extension RecordObservers {
             continuation.finish()
         }
         return AsyncStream { [weak self] in
-            // What was made for a user who has left while it lay here is nobody's.
+            // An answer that waited here while its user left is dropped.
             for await answer in answers where self?.isPresent(answer) == true {
                 return answer.value
             }
@@ -230,12 +231,12 @@ extension RecordObservers {
         }
     }
 
-    /// Whether the answer is one of the present user's.
+    /// Whether the answer is made from the current user's records.
     func isPresent(_ answer: RecordAnswer<some Sendable & Equatable>) -> Bool {
         answer.source === present && !answer.source.hasEnded
     }
 
-    /// Calls the closure with what the query gives, at once and after each change; under no lock.
+    /// Calls the closure with the query's answer, at once and after each change, under no lock.
     func observe<Value>(
         _ query: RecordQuery<Value>,
         finish: @escaping @Sendable () -> Void = {},

@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// A value that is made of records: read at once, and again whenever they change.
+/// A value that is made from records: available at once, and computed again when they change.
 ///
 /// ```swift
 /// let dueToday = RecordQuery(reading: Habit.collection, Log.collection) { records in
@@ -11,11 +11,11 @@ public import SanguineModel
 /// let habits = client.cached(dueToday)
 /// ```
 ///
-/// The closure sees one state of the records, and nothing of its own but them: it may be called
+/// The closure sees one state of the records, and should depend on nothing else: it may be called
 /// again if they change meanwhile.
 public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
     let collections: Set<String>
-    /// What it is known by; `nil` for a closure, of which nobody can tell what it reads.
+    /// The query's identity; `nil` for a closure, because its reads are unknown.
     private(set) var key: QueryKey?
     let read: @Sendable (RecordsReader) -> Value
 
@@ -23,7 +23,7 @@ public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
     ///
     /// - Parameters:
     ///   - collections: All collections that the closure reads.
-    ///   - read: Makes the value. It is called on any thread.
+    ///   - read: Computes the value. It may be called on any thread.
     public init(
         reading collections: RecordCollection...,
         read: @escaping @Sendable (RecordsReader) -> Value

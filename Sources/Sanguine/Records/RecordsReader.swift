@@ -1,28 +1,28 @@
 public import SanguineModel
 import Synchronization
 
-/// Reads records as they are at one moment: what the server has, with the user's own changes.
+/// Reads records as they are at one moment: the server's state with the user's own changes.
 ///
-/// All that one reader gives belongs together.
+/// All values from one reader are consistent.
 public struct RecordsReader {
     let view: RecordsView
 
-    /// The record, or `nil` if there is none, or it cannot be read as the type.
+    /// Returns the record, or `nil` if there is none, or it cannot be decoded as the type.
     ///
-    /// One that cannot be read is kept, and counted: see ``StoreReport/unreadableRecords``.
+    /// A record that cannot be decoded is kept and counted: see ``StoreReport/unreadableRecords``.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         view.value(RecordKey(R.collection.name, id))
             .flatMap { view.unreadable.record($0, id, report: view.note) }
     }
 
-    /// All records of the type, in the order of their ids, but for those that cannot be read as it.
+    /// Returns all records of the type that can be decoded, in the order of their ids.
     ///
-    /// Those are kept, and counted: see ``StoreReport/unreadableRecords``.
+    /// The others are kept and counted: see ``StoreReport/unreadableRecords``.
     public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] {
         view.unreadable.records(view.all(in: R.collection.name), report: view.note)
     }
 
-    /// The records whose member has the value, in the order of their ids.
+    /// Returns the records whose member has the value, in the order of their ids.
     public func records<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
@@ -32,10 +32,10 @@ public struct RecordsReader {
     }
 }
 
-/// What a reader reads from: one user's records, while nothing changes, or a copy.
+/// The source of a reader: one user's records as long as nothing changes, or a copy of them.
 ///
-/// Code of the app runs between two of its reads, so no lock can be held. A change in between is
-/// noticed; what was read is dropped then, and read again.
+/// The app's code runs between two reads, so no lock can be held. If the records change in between,
+/// the read values are discarded and read again.
 ///
 /// Mutable state: `isOvertaken` and the first fault, each by its mutex.
 final class RecordsView: Sendable {
@@ -54,13 +54,13 @@ final class RecordsView: Sendable {
         self.copy = copy
     }
 
-    /// Whether something changed, so that what was read may not belong together.
+    /// Whether the records have changed, so that the values may be inconsistent.
     var isOvertaken: Bool { overtaken.withLock { $0 } }
 
-    /// Notes why a record cannot be read.
+    /// Records the reason why a record cannot be decoded.
     func note(_ refusal: Refusal) { fault.withLock { $0 = $0 ?? refusal } }
 
-    /// What the body reads, and why the first record that it could not read is unreadable.
+    /// Returns the body's value, and the reason why the first undecodable record cannot be decoded.
     func noting<Value>(_ body: () -> Value) -> (value: Value, fault: Refusal?) {
         fault.withLock { $0 = nil }
         let value = body()
@@ -118,7 +118,7 @@ extension OutboxContents {
 }
 
 extension UserRecords {
-    /// What a body reads from one state of the records.
+    /// Runs a body that reads from one state of the records.
     func reading<Value>(_ collections: Set<String>, _ body: (RecordsReader) -> Value) -> Value {
         for _ in 0..<RecordLimits.readingTries {
             use()
@@ -133,16 +133,16 @@ extension UserRecords {
         return body(RecordsReader(view: copy(collections)))
     }
 
-    /// One record, as it is now.
+    /// Returns the current value of a record.
     func value(_ key: RecordKey) -> RecordValue? {
         use()
         return read(at: nil) { try $0.value(key) } ?? nil
     }
 
-    /// The number of the present state.
+    /// The revision of the current state.
     private var revision: UInt64 { outbox.read { $0.revision } }
 
-    /// What the body reads; `nil` if the state is another by now, or the user is gone.
+    /// Runs a body that reads; returns `nil` if the revision has changed, or the user has left.
     func read<Value>(
         at revision: UInt64?,
         _ body: (borrowing OutboxContents) throws -> Value

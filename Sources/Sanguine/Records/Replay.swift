@@ -1,16 +1,16 @@
 import HeapModule
 package import SanguineModel
 
-/// What the user sees of their records: *base ⊕ pending*.
+/// The user's view of their records: *base ⊕ pending*.
 ///
-/// The base is what the authority gave, and stays outside: each call is handed where it is read.
-/// The pending operations are here, in the order of their sequence numbers, each with what it
-/// changed when it was last run. A record's visible value is what the last of them made of it, or
-/// the base.
+/// The base is the authority's state and is not stored here: each call gets a source to read it
+/// from. The pending operations are stored here, in the order of their sequence numbers, each with
+/// its changes from the last run. A record's visible value is the one from the last operation that
+/// changed it, or the base's.
 ///
-/// Replaying is incremental. A change of the base, or of the list of operations, runs those
-/// operations again that looked at a record whose value before them has changed, and no other:
-/// one base change under a thousand pending operations runs the one or two that concern it.
+/// Replay is incremental. A change of the base, or of the list of operations, reruns only the
+/// operations that read a record whose value before them has changed: one change of the base under
+/// a thousand pending operations reruns the one or two that it affects.
 ///
 /// An operation that no longer applies stays in the list and is left out of the view; when the base
 /// changes so that it applies again, it is visible again.
@@ -19,9 +19,9 @@ package import SanguineModel
 ///
 /// Invariants, checked in debug builds after each event:
 ///
-/// 1. Operations are in ascending order of their sequence numbers, each once.
-/// 2. `readers` has, for each record, exactly the operations that looked at it or changed it.
-/// 3. The view equals what running all operations in order over the base would give.
+/// 1. Operations are unique and in ascending order of their sequence numbers.
+/// 2. `readers` contains, for each record, exactly the operations that read or changed it.
+/// 3. The view equals the result of running all operations in order over the base.
 package struct Replay {
     /// An operation that is not settled.
     package struct Operation {
@@ -36,15 +36,15 @@ package struct Replay {
         }
     }
 
-    /// What an operation did behind all others, see ``rehearse(_:id:over:)``.
+    /// The effect of an operation after all others, see ``rehearse(_:id:over:)``.
     package struct Rehearsal {
         fileprivate let entry: Entry
 
-        /// What the operation does.
+        /// The operation's mutation.
         package var mutator: any RecordMutation { entry.operation.mutator }
     }
 
-    /// An operation with what it did when it was last run.
+    /// An operation with its effect from the last run.
     fileprivate struct Entry {
         var operation: Operation
         var changes: [RecordKey: RecordValue?] = [:]
@@ -57,24 +57,24 @@ package struct Replay {
     private var entries: [Int64: Entry] = [:]
     /// The sequence numbers, ascending.
     package private(set) var order: [Int64] = []
-    /// Who looked at a record or changed it, ascending.
+    /// The operations that read or changed a record, ascending.
     private var readers: [RecordKey: [Int64]] = [:]
-    /// Who looked for records of a collection by an index, ascending.
+    /// The operations that looked for records of a collection by an index, ascending.
     private var seekers: [String: [Int64]] = [:]
 
     package init(schema: RecordSchema) { self.schema = schema }
 
     // MARK: - Reading
 
-    /// How many operations are pending.
+    /// The number of pending operations.
     package var count: Int { order.count }
 
-    /// The visible value of a record.
+    /// Returns the visible value of a record.
     package func record(_ key: RecordKey, over base: some RecordSource) throws -> SourcedRecord? {
         try record(key, before: .max, over: base)
     }
 
-    /// The ids of the visible records whose member has the value, ascending.
+    /// Returns the ids of the visible records whose member has the value, ascending.
     package func ids(
         in collection: String,
         where field: String,
@@ -86,7 +86,7 @@ package struct Replay {
             .ids(in: collection, where: field, is: value, limit: limit)
     }
 
-    /// The records of a collection that pending operations have changed, with what is visible now.
+    /// Returns the visible values of the records that pending operations have changed.
     package func changes(in collection: String) -> [RecordID: RecordValue?] {
         var changes: [RecordID: RecordValue?] = [:]
         for key in readers.keys where key.collection == collection {
@@ -97,12 +97,14 @@ package struct Replay {
         return changes
     }
 
-    /// Why an operation does not apply at present; `nil` if it does, or is not pending.
+    /// Returns the reason why an operation does not apply at present; `nil` if it does, or is not
+    /// pending.
     package func refusal(of sequence: Int64) -> Refusal? { entries[sequence]?.refusal }
 
-    /// For each record that an operation touched, the last one before it that touched it, too.
+    /// Returns, for each record that an operation touched, the last operation before it that
+    /// touched the record too.
     ///
-    /// That one in its turn comes after those before it.
+    /// That operation in turn follows those before it.
     package func dependencies(of sequence: Int64) -> Set<Int64> {
         Set(
             touched(by: sequence).compactMap { key in
@@ -111,20 +113,20 @@ package struct Replay {
         )
     }
 
-    /// The records that an operation looked at or changed.
+    /// Returns the records that an operation read or changed.
     package func touched(by sequence: Int64) -> Set<RecordKey> { entries[sequence]?.touched ?? [] }
 
     // MARK: - Events
 
-    /// Runs an operation over what is visible, without keeping it.
+    /// Runs an operation over the visible records without adding it.
     ///
     /// - Parameters:
-    ///   - mutator: What it does.
+    ///   - mutator: The operation's mutation.
     ///   - id: The operation's id.
     ///   - base: The base.
-    /// - Returns: What it did.
-    /// - Throws: ``Refusal`` if it does not apply, or JSON cannot hold a record that it sets; what
-    ///   the base threw.
+    /// - Returns: The operation's effect.
+    /// - Throws: ``Refusal`` if it does not apply, or JSON cannot represent a record that it sets;
+    ///   the base's error.
     package func rehearse(
         _ mutator: any RecordMutation,
         id: Identifier,
@@ -143,14 +145,14 @@ package struct Replay {
         return Rehearsal(entry: entry)
     }
 
-    /// Takes in what was rehearsed over the same base, and under the same operations.
+    /// Adds an operation that was run over the same base and after the same operations.
     ///
     /// - Parameters:
-    ///   - rehearsal: What the operation did behind all others.
-    ///   - sequence: The number that it was given since.
+    ///   - rehearsal: The operation's effect after all others.
+    ///   - sequence: The number that it was assigned since.
     ///   - base: The base.
     /// - Returns: The records whose visible value changed.
-    /// - Throws: what the base threw.
+    /// - Throws: The base's error.
     package mutating func add(
         _ rehearsal: Rehearsal,
         at sequence: Int64,
@@ -168,7 +170,7 @@ package struct Replay {
         return Set(entry.changes.keys)
     }
 
-    /// Takes an operation in, at the place that its sequence number gives it.
+    /// Adds an operation at the index that its sequence number determines.
     ///
     /// - Returns: The records whose visible value changed.
     package mutating func add(
@@ -181,15 +183,15 @@ package struct Replay {
         return try rerun([operation.sequence], changed: [], over: base)
     }
 
-    /// Takes operations out and takes note of a changed base, in one step.
+    /// Removes operations and applies a change of the base, in one step.
     ///
     /// - Parameters:
     ///   - sequences: The operations that are settled, refused or discarded.
     ///   - keys: The records whose base has changed already.
-    ///   - everything: Whether the whole base is another.
+    ///   - everything: Whether the whole base was replaced.
     ///   - base: The new base.
     /// - Returns: The records whose visible value may have changed.
-    /// - Throws: what the base threw. The list is then as after the event, the view is not.
+    /// - Throws: The base's error. Then the list is as after the event, but the view is not.
     package mutating func settle(
         removing sequences: some Sequence<Int64>,
         changed keys: some Sequence<RecordKey>,
@@ -214,7 +216,7 @@ package struct Replay {
 
     // MARK: - Machinery
 
-    // Runs operations again, in order, and those after them that what they changed concerns.
+    // Reruns operations in order, together with later ones that their changes affect.
     private mutating func rerun(
         _ first: Set<Int64>,
         changed: Set<RecordKey>,
@@ -244,7 +246,7 @@ package struct Replay {
         return changed
     }
 
-    // Not in the loop above: what it reads from must be gone before the list is changed, or the
+    // Not inlined into the loop above: the view must be released before the list changes, or the
     // list would be copied.
     private func run(_ operation: Operation, over base: some RecordSource) throws -> Entry {
         var records = Records(
@@ -267,7 +269,7 @@ package struct Replay {
         )
     }
 
-    // Those after a place that a change of the record's value there may concern.
+    // Returns the operations after a sequence number that a change of the record may affect.
     private func affected(by key: RecordKey, after sequence: Int64) -> [Int64] {
         let readers = readers[key]?.suffix(after: sequence) ?? []
         let seekers = seekers[key.collection]?.suffix(after: sequence) ?? []
@@ -294,7 +296,7 @@ package struct Replay {
         }
     }
 
-    // What the last operation before a place made of the record; `nil` if none changed it.
+    // Returns the last change of the record before a sequence number; `nil` if there is none.
     private func lastChange(of key: RecordKey, before sequence: Int64) -> RecordValue?? {
         guard let readers = readers[key] else { return nil }
         for reader in readers[..<readers.partitioningIndex(of: sequence)].reversed() {
@@ -312,7 +314,7 @@ package struct Replay {
         return try base.record(key)
     }
 
-    /// What is visible to the operation at a place.
+    /// The records that are visible to the operation with a sequence number.
     private struct View<Base: RecordSource>: RecordSource {
         let replay: Replay
         let before: Int64
@@ -334,7 +336,7 @@ package struct Replay {
                     changed.updateValue(change, forKey: key.id)
                 }
             }
-            // What pending operations took away from the base's answer must not shorten it.
+            // The base must return enough ids even if pending operations remove some of them.
             let found = try base.ids(
                 in: collection,
                 where: field,
@@ -349,7 +351,7 @@ package struct Replay {
         }
     }
 
-    // Running everything again costs what incremental replay saves: only small lists are checked.
+    // A full rerun costs what incremental replay saves, so only short lists are checked.
     private func checkInvariants() {
         assert(order.count == entries.count)
         assert(
@@ -369,9 +371,9 @@ package struct Replay {
 }
 
 extension [Int64] {
-    /// The place of the first element that is not smaller.
+    /// Returns the index of the first element that is not smaller.
     fileprivate func partitioningIndex(of element: Int64) -> Int {
-        if let last, last < element { return count }  // What is new comes at the end.
+        if let last, last < element { return count }  // New elements come last.
         var (low, high) = (0, count)
         while low < high {
             let middle = (low + high) / 2

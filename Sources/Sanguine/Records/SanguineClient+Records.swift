@@ -4,20 +4,20 @@ import Synchronization
 extension SanguineClient {
     // MARK: - Writing
 
-    /// Does what the user did: at once on this device, then on the server, for good.
+    /// Performs the user's action, at once on this device and then on the server.
     ///
     /// ```swift
     /// try client.perform(CompleteHabit(habit: habit.id, day: today))
     /// ```
     ///
-    /// When this returns, the operation is on disk and its effect is in everything that is read. It
-    /// is sent as soon as there is a network, also by a later process, until the server has
-    /// answered; it takes effect once. It waits for no network and no flush of the disk: it
-    /// survives the death of the process, and a loss of power may take the last moments.
+    /// When this returns, the operation is on disk and every read contains its effect. The client
+    /// sends it as soon as there is a network, even after a restart, until the server has answered;
+    /// it takes effect once. The call waits neither for the network nor for a flush of the disk:
+    /// the operation survives the process's end, but a power failure may lose the last moments.
     ///
-    /// - Returns: What tells of the operation's outcome, for those who want to know.
-    /// - Throws: ``SanguineError``; nothing is taken in then: `problem` with the mutation's own
-    ///   refusal, `outboxFull` past ``RecordLimits/operations``, `store` if the disk cannot keep
+    /// - Returns: A receipt that reports the operation's outcome.
+    /// - Throws: ``SanguineError``; then nothing has changed: `problem` with the mutation's own
+    ///   refusal, `outboxFull` beyond ``RecordLimits/operations``, `store` if the disk cannot store
     ///   it, `invalidDeclaration` if its type is not registered, see
     ///   ``Configuration/register(_:)-(Registrable....)``.
     @discardableResult
@@ -30,32 +30,33 @@ extension SanguineClient {
         users.present.records.outbox.read { $0.state.outbox.epoch }
     }
 
-    /// What the user did and the server has not settled yet, with the tray of what it refused.
+    /// The user's operations that the server has not settled yet, and the tray of refused ones.
     public var outbox: Outbox { Outbox(users: users) }
 
-    /// Sends all that waits, and takes in all that the server has.
+    /// Sends all waiting operations, and fetches all changes of the server.
     ///
-    /// For programs that end, and for background tasks: an app in the foreground does so by itself.
+    /// For programs that end, and for background tasks: an app in the foreground synchronizes
+    /// automatically.
     ///
-    /// - Throws: ``SanguineError`` if something was not sent, or not all could be taken in. What
-    ///   was not sent stays in the outbox. An operation that the server refused is no error.
+    /// - Throws: ``SanguineError`` if an operation was not sent, or a change could not be fetched.
+    ///   Operations that were not sent stay in the outbox. A refusal by the server is not an error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
         try await users.present.synchronize()
     }
 
     // MARK: - Reading
 
-    /// The record with the user's own changes, at once; `nil` if there is none, or none that can be
-    /// read as the type.
+    /// Returns the record with the user's own changes, at once; `nil` if there is none, or it
+    /// cannot be decoded as the type.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         source.value(RecordKey(R.collection.name, id))
             .flatMap { source.unreadable.record($0, id) }
     }
 
-    /// All records of a type, in the order of their ids.
+    /// Returns all records of a type, in the order of their ids.
     public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] { cached(.all(type)) }
 
-    /// The records whose member has the value, in the order of their ids.
+    /// Returns the records whose member has the value, in the order of their ids.
     ///
     /// The member must be among the collection's indexes.
     public func records<R: SyncedRecord, Value: IndexValue>(
@@ -65,22 +66,22 @@ extension SanguineClient {
         source.reading([R.collection.name]) { $0.records(where: index, is: value) }
     }
 
-    /// What the query gives of the present records, at once.
+    /// Returns the query's value for the current records, at once.
     public func cached<Value>(_ query: RecordQuery<Value>) -> Value {
         source.reading(query.collections, query.read)
     }
 
-    /// What the query gives now, then every change of it.
+    /// Returns the query's current value, then every change of it.
     ///
-    /// All who observe learn of one change with values of one state of the records. Values that are
-    /// equal to the last are left out, and a reader who is slow gets the newest. The sequence ends
-    /// when the client is closed.
+    /// After a change, all observers get values from the same state of the records. Values that
+    /// equal the last one are skipped, and a slow reader gets the newest. The sequence ends when
+    /// the client is closed.
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
         device.records.updates(of: query)
     }
 
-    /// The query as an observable object for a view; of ``RecordQuery/all(_:)`` and
-    /// ``RecordQuery/record(_:_:)`` the same one for all views.
+    /// Returns an observable object for a view that shows the query; all views share the one of
+    /// ``RecordQuery/all(_:)`` or ``RecordQuery/record(_:_:)``.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
         device.models.model(query.key) {
@@ -94,9 +95,10 @@ extension SanguineClient {
         }
     }
 
-    /// The query's value; on a device that has never had the user's records they are fetched first.
+    /// Returns the query's value; on a device that never had the user's records, they are fetched
+    /// first.
     ///
-    /// - Throws: ``SanguineError``, of that fetch alone; `notConfigured` without a server.
+    /// - Throws: ``SanguineError`` of that fetch only; `notConfigured` without a server.
     public nonisolated(nonsending) func value<Value>(
         of query: RecordQuery<Value>
     ) async throws(SanguineError) -> Value {
@@ -105,11 +107,12 @@ extension SanguineClient {
         return cached(query)
     }
 
-    /// The query's value after all that the server has of the user's records was taken in.
+    /// Returns the query's value after it has fetched all of the server's changes to the user's
+    /// records.
     ///
-    /// The feed brings changes by itself; this is for pulling down a list. The user's own record
-    /// mutations are sent first. Queries of records share one feed: what is refreshed for one is
-    /// for all.
+    /// The feed delivers changes automatically; use this method for pull-to-refresh. The user's own
+    /// record mutations are sent first. All record queries share one feed: a refresh of one
+    /// refreshes all.
     ///
     /// - Throws: ``SanguineError``; `notConfigured` without a server.
     @discardableResult
@@ -120,18 +123,18 @@ extension SanguineClient {
         return cached(query)
     }
 
-    /// Not for records: see the message.
+    /// Not available for records: see the message.
     @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
     public func set<Value>(_ value: Value, for query: RecordQuery<Value>) -> Bool { false }
 
-    /// Not for records: see the message.
+    /// Not available for records: see the message.
     @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
     public func update<Value>(
         _ query: RecordQuery<Value>,
         _ body: (inout Value) -> Void
     ) -> Value? { nil }
 
-    /// How much of the user's records is on this device, from 0 to 1.
+    /// The part of the user's records that is on this device, from 0 to 1.
     ///
     /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
     /// when all of them are there.

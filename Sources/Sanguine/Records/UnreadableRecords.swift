@@ -2,29 +2,29 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// Reads records as the app's types, and knows which ones could not be read.
+/// Decodes records as the app's types, and tracks those that cannot be decoded.
 ///
-/// They stay where they are: another version of the app may be able to read them.
+/// These records stay stored, because another version of the app may be able to decode them.
 ///
-/// Invariant: it knows at most ``RecordLimits/cachedRecords``, all of the present user.
+/// Invariant: it tracks at most ``RecordLimits/cachedRecords``, all of the current user.
 ///
-/// Mutable state: `known`, by its mutex, never held over a record's decoding.
+/// Mutable state: `known`, by its mutex, never held while a record is decoded.
 final class UnreadableRecords: Sendable {
     private let known = Mutex<[String: Set<RecordID>]>([:])
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
 
-    /// How many there are.
+    /// The number of undecodable records.
     var count: Int { known.withLock { Self.count($0) } }
 
-    /// The record, or `nil` if it cannot be read.
+    /// Decodes the record.
     ///
     /// - Parameters:
-    ///   - value: What is stored.
+    ///   - value: The stored value.
     ///   - id: The record's id.
-    ///   - report: Called with the reason if it cannot be read. Default: does nothing.
-    /// - Returns: The record, or `nil`.
+    ///   - report: Called with the reason if it cannot be decoded. Default: does nothing.
+    /// - Returns: The record, or `nil` if it cannot be decoded.
     func record<R: SyncedRecord>(
         _ value: RecordValue,
         _ id: RecordID,
@@ -41,12 +41,12 @@ final class UnreadableRecords: Sendable {
         }
     }
 
-    /// Those of all records of a collection that can be read.
+    /// Decodes all records of a collection, and skips those that cannot be decoded.
     ///
     /// - Parameters:
-    ///   - all: What is stored.
-    ///   - report: Called with the reason why the first of the others cannot be read.
-    /// - Returns: The readable records, in their order.
+    ///   - all: The stored values.
+    ///   - report: Called with the reason why the first of the others cannot be decoded.
+    /// - Returns: The decoded records, in their order.
     func records<R: SyncedRecord>(
         _ all: [(RecordID, RecordValue)],
         report: (Refusal) -> Void
@@ -68,7 +68,7 @@ final class UnreadableRecords: Sendable {
         return records
     }
 
-    /// Forgets all: another user is there.
+    /// Removes all records, because the user has changed.
     func clear() { known.withLock { $0 = [:] } }
 
     private func note(

@@ -3,28 +3,28 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// One user's records: what the server has, on disk, with the user's own changes over it.
+/// One user's records: the server's state, on disk, with the user's own changes over it.
 ///
-/// ``SyncState`` decides; this performs what its actions say, in their order. In an app's companion
-/// (a widget, say) the same object reads what the app has written.
+/// ``SyncState`` decides; this class performs the actions in their order. In a companion of the app
+/// (a widget, for example), it reads the app's files.
 ///
-/// Nothing is opened before somebody uses records, or an earlier process has left operations.
+/// Nothing is opened until records are used, unless an earlier process has left operations.
 ///
 /// Invariants:
 ///
-/// 1. Nothing is taken in or written once the user is gone. A pull asks for a token first, so a
-///    base is an account's, never nobody's.
-/// 2. Readers wait for the disk no longer than for the moment in which a page becomes visible.
+/// 1. Nothing is taken in or written once the user has left. A pull needs a token first, so a base
+///    always belongs to an account.
+/// 2. Readers do not wait for the disk, except for the moment in which a page becomes visible.
 ///
-/// Mutable state: what ``OutboxContents`` has of records, by the outbox's lock. A page of the feed
-/// is written under `serial`, and the outbox's lock is taken at its end alone. Lock order:
-/// `serial`, then the outbox's, then the databases.
+/// Mutable state: the records' part of ``OutboxContents``, by the outbox's lock. A page of the feed
+/// is written under `serial`, and the outbox's lock is taken only at its end. Lock order: `serial`,
+/// the outbox's lock, the databases.
 final class UserRecords: Sendable {
     private struct Weak { weak var feed: UserFeed? }
 
-    /// Takes in what the feed has beside records: the balance, quotas, the account.
+    /// Takes in the feed's changes that are not records: the balance, quotas and account.
     ///
-    /// The flag says that the feed has begun afresh, so that its numbers are others.
+    /// The flag is set if the feed has started over, so that earlier numbers no longer apply.
     typealias Carry = @Sendable (RecordChange, _ isReset: Bool, Epoch?) -> Void
 
     let outbox: OutboxEngine
@@ -35,7 +35,7 @@ final class UserRecords: Sendable {
     private let serial = Mutex(())
     private let source = Mutex(Weak())
 
-    /// In a companion: looks whether the app shows another user by now, and sees to it if so.
+    /// In a companion, checks whether the app has switched to another user, and follows it if so.
     private let isMoved: @Sendable () -> Bool
 
     init(
@@ -52,19 +52,19 @@ final class UserRecords: Sendable {
         unreadable = UnreadableRecords(logger: environment.logger)
     }
 
-    /// Where the records come from; `nil` in a companion.
+    /// The source of the records; `nil` in a companion.
     var feed: UserFeed? {
         get { source.withLock { $0.feed } }
         set { source.withLock { $0.feed = newValue } }
     }
 
-    /// Somebody uses records.
+    /// Notes that records are used.
     func use() {
         if environment.isCompanion { return refresh() }
         feed?.use()
     }
 
-    /// Opens what is needed, if it is not open yet; a failure is reported.
+    /// Opens the files if they are not open yet; a failure is reported.
     func open() {
         do throws(SanguineError) {
             try outbox.open(.mutator)
@@ -74,20 +74,20 @@ final class UserRecords: Sendable {
         }
     }
 
-    /// Ends all access to a file that the outbox has let go.
+    /// Closes a file that the outbox has released.
     func close(_ file: RecordsFile?) {
-        // A page that is being written comes wholly before.
+        // Waits for a page that is being written.
         serial.withLock { _ in file?.close() }
     }
 
-    /// Whether the user is gone.
+    /// Whether the user has left.
     var hasEnded: Bool { outbox.ending != nil }
 
     // MARK: - Opening
 
-    /// Opens the file, and puts its base under the operations.
+    /// Opens the file, and runs the operations over its base.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func open(_ contents: inout OutboxContents) throws {
         let records =
             try contents.records
@@ -118,7 +118,7 @@ final class UserRecords: Sendable {
         )
     }
 
-    /// What a row stands for.
+    /// Decodes the operation of a row.
     func operation(_ row: OutboxFile.Row) -> Replay.Operation {
         let mutator: any RecordMutation
         do {
@@ -135,7 +135,7 @@ final class UserRecords: Sendable {
 
     // MARK: - Other processes
 
-    /// In a companion: takes in what the app has written since.
+    /// In a companion, reads the app's latest writes.
     func refresh() {
         do {
             let versions = try outbox.change { contents -> [Int64] in
@@ -152,15 +152,15 @@ final class UserRecords: Sendable {
             }
             observers.changed(nil)
         } catch {
-            // The app may not have made its files yet.
+            // The app may not have created its files yet.
             environment.logger.debug("Nothing can be read.", metadata: ["reason": "\(error)"])
         }
     }
 
-    /// What the files' versions were when they were read; in a companion.
+    /// In a companion, the versions of the files when they were last read.
     private let seen = Mutex<[Int64]>([])
 
-    /// Looks every now and then for what another process wrote, for as long as somebody observes.
+    /// Checks regularly for another process's writes, as long as records are observed.
     func watch() {
         guard environment.folder != nil else { return }
         outbox.watch { [weak self] in
@@ -172,22 +172,22 @@ final class UserRecords: Sendable {
 
     // MARK: - Failures
 
-    /// Takes note of a failure of the file; a damaged one is restored from the server.
+    /// Handles a failure of the file; a damaged one is restored from the server.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func failed(_ error: any Error, _ contents: inout OutboxContents) {
         environment.logger.error("The records failed.", metadata: ["reason": "\(error)"])
         guard SQLiteFile.isDamage(error), !environment.isCompanion, !contents.isRepairing else {
             return environment.report("\(error)", RecordsFile.meaning)
         }
         contents.isRepairing = true
-        contents.base = .empty  // Nothing of it is shown, and operations are taken in.
+        contents.base = .empty  // Nothing is shown, but operations are accepted.
         Task { repair(error) }
     }
 
-    /// What the body returns, or `nil` after a failure of the file.
+    /// Runs the body; returns `nil` after a failure of the file.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     func attempt<Value>(
         _ contents: inout OutboxContents,
         _ body: (inout OutboxContents) throws -> Value
@@ -221,11 +221,11 @@ final class UserRecords: Sendable {
 // MARK: - Taking in
 
 extension UserRecords {
-    /// Takes a part of the feed in; returns what is missing then.
+    /// Takes in a part of the feed; returns what is missing afterwards.
     func receive(_ received: SyncState.FeedBatch) -> SyncState.Missing {
         var batch = received
         if environment.fault == .ignoresEpochs { batch.epoch = nil }
-        // What is no record waits for nothing that records wait for.
+        // Changes other than records do not wait for anything that records wait for.
         if !hasEnded {
             for change in batch.changes where change.isSystem {
                 carry(change, batch.isReset, batch.epoch)
@@ -234,7 +234,7 @@ extension UserRecords {
         return take { [batch] state, base in state.received(batch, over: base) }
     }
 
-    /// Takes something of the server's in; returns what is missing then.
+    /// Takes in data from the server; returns what is missing afterwards.
     func take(
         _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Actions
     ) -> SyncState.Missing {
@@ -248,21 +248,22 @@ extension UserRecords {
             }
             return (taken ?? nil).map { carryOut($0) } ?? Aftermath()
         }
-        // The app's code, so under no lock.
+        // This calls the app's code, so no lock is held.
         if aftermath.hasWritten { environment.durableWrites?() }
         if aftermath.hasReopened { outbox.wake() }
         return aftermath.missing
     }
 
-    /// What is to be done after actions were performed, under no lock.
+    /// The work after the actions, done under no lock.
     private struct Aftermath {
         var missing = SyncState.Missing.nothing
         var hasWritten = false
-        /// Whether operations wait again, because the history that had acknowledged them is lost.
+        /// Whether acknowledged operations wait again, because the server has lost its history of
+        /// them.
         var hasReopened = false
     }
 
-    /// Performs actions in their order, and those that they lead to.
+    /// Performs actions in their order, and then those that follow from them.
     ///
     /// The caller holds `serial`.
     private func carryOut(_ first: SyncState.Actions) -> Aftermath {
@@ -278,7 +279,7 @@ extension UserRecords {
             } catch StoreError.closed {
                 return Aftermath()  // The user has left meanwhile.
             } catch {
-                // Without it a restart would show what the base has a second time.
+                // Otherwise a restart would show the base's changes a second time.
                 environment.logger.error(
                     "The outbox could not be written. The feed waits.",
                     metadata: ["reason": "\(error)"]
@@ -325,7 +326,8 @@ extension UserRecords {
         to records: RecordsFile
     ) throws -> SyncState.Actions? {
         guard records.isOnDisk else {
-            // In memory readers would see what is written, so they wait; it does not take long.
+            // In memory, readers would see the open transaction, so they wait; it does not take
+            // long.
             return try outbox.change { contents in
                 let space = try records.begin(batch)
                 return try show(batch, in: space, of: records, &contents)
@@ -354,7 +356,7 @@ extension UserRecords {
         return try contents.state.adopted(batch, over: contents.base)
     }
 
-    /// Goes on without the disk, or with a fresh file.
+    /// Continues in memory, or with a fresh file.
     private func recover(
         from error: any Error,
         _ records: RecordsFile,
@@ -377,34 +379,34 @@ extension UserRecords {
         }
     }
 
-    /// Goes on in memory; returns whether with all that was there.
+    /// Continues in memory; returns whether all records were copied.
     ///
-    /// Under the outbox's lock.
+    /// Called under the outbox's lock.
     private func leaveDisk(
         _ records: RecordsFile,
         because error: any Error,
         _ contents: inout OutboxContents
     ) throws -> Bool {
         let isWhole = try records.leaveDisk(because: error)
-        // What is part of no base any more comes with the feed from its start.
+        // The feed, read from its start, brings the missing records.
         if !isWhole { try rebase(&contents, on: records) }
         return isWhole
     }
 
-    /// Writes to the file beside the base, if the user is still there.
+    /// Writes to the file outside of the base, if the user has not left.
     func writing<Value: Sendable>(
         _ body: (RecordsFile) throws -> Value
     ) throws(SanguineError) -> Value? {
         do {
             return try serial.withLock { _ in try outbox.read { $0.records }.map(body) }
         } catch is RecordsFile.RestoreIsOver {
-            throw .cancelled  // Another range has dropped it.
+            throw .cancelled  // Another range has dropped the restore.
         } catch {
             _ = outbox.change { contents in
                 if SQLiteFile.isDamage(error) {
                     failed(error, &contents)
                 } else if let records = contents.records {
-                    // The next try goes on in memory.
+                    // The next attempt continues in memory.
                     _ = try? leaveDisk(records, because: error, &contents)
                 }
             }
@@ -414,20 +416,20 @@ extension UserRecords {
 }
 
 extension RecordsFile {
-    /// What a failure of the file means to whoever reads the report.
+    /// The text in the report for a failure of the file.
     static let meaning = "The records failed."
 }
 
 extension RecordChange {
-    /// Whether it is of what every account has, and no record of the app's.
+    /// Whether the change is not one of the app's records, but of data that every account has.
     fileprivate var isSystem: Bool { collection.hasPrefix("$") && !deleted }
 }
 
-/// Stands for an operation that this version of the app does not know: it is sent, and not shown.
+/// Replaces an operation that this version of the app does not know: it is sent, but not shown.
 private struct UnknownMutator: RecordMutation {
     static let name = "unknown"
     let lane: String
-    /// Why its arguments cannot be decoded; `nil` if its type is not registered.
+    /// The reason why its arguments cannot be decoded; `nil` if its type is not registered.
     var fault: String?
 
     func apply(to records: inout Records) throws {
