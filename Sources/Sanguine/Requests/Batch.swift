@@ -1,7 +1,7 @@
 public import Foundation
 import SanguineModel
 
-/// How look-ups of single things made in the same moment become one request.
+/// Joins lookups of single items that are made at the same time into one request.
 ///
 /// ```swift
 /// let profiles = Batch<String, Profile>("profile") { request, ids in
@@ -17,26 +17,26 @@ import SanguineModel
 /// }
 /// ```
 ///
-/// Each look-up stays a query of its own: cached, observed and invalidated by itself. Only the
-/// requests are joined. Values and errors are dealt out one by one; an id that the answer does not
-/// contain has the problem `not_found`, and the others are not touched by it.
+/// Each lookup remains a separate query: it is cached, observed and invalidated individually. Only
+/// the requests are joined. Values and errors are delivered individually; an id that the response
+/// does not contain fails with the problem `not_found`, which does not affect the others.
 ///
-/// A request joins look-ups of one user, one base address and one policy, and no others. It is
-/// tried again as a whole, as the policy says. A caller who gives up leaves it to the others; when
-/// all have, it is cancelled.
+/// A request joins only lookups of the same user, base address and policy. It is retried as a
+/// whole, according to the policy. When one caller is cancelled, the request continues for the
+/// others; when all are, it is cancelled.
 public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: Sendable {
-    /// Fetches several things; what is not there is left out.
+    /// Fetches several items; missing items are omitted.
     public typealias Fetch = @Sendable (QueryRequest, [ID]) async throws -> [ID: Value]
 
-    /// Fetches several things, some of which may fail by themselves.
+    /// Fetches several items, each of which may fail individually.
     public typealias FetchResults =
         @Sendable (QueryRequest, [ID]) async throws -> [ID: Result<Value, SanguineError>]
 
-    /// What the queries made of it are called; unique among the queries of an app.
+    /// The name of the queries made from the batch; unique among the queries of an app.
     public let name: String
-    /// How many ids go into one request.
+    /// The maximum number of ids in one request.
     public let size: Int
-    /// How long the first look-up waits for others.
+    /// The time for which the first lookup waits for others.
     public let window: Duration
 
     let fetch: FetchResults
@@ -44,12 +44,12 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
     /// Declares a batch.
     ///
     /// - Parameters:
-    ///   - name: What the queries made of it are called.
-    ///   - size: How many ids go into one request. Default: 100; at most 1,000.
-    ///   - window: How long the first look-up waits for others, unless the batch is full before.
-    ///     Default: 2 ms, which is a turn of the main actor and of the tasks that it starts, and
-    ///     nothing beside a request. At most 1 second.
-    ///   - fetch: Fetches several things, each id once.
+    ///   - name: The name of the queries made from the batch.
+    ///   - size: The maximum number of ids in one request. Default: 100; at most 1,000.
+    ///   - window: The time for which the first lookup waits for others, unless the batch is full
+    ///     earlier. Default: 2 ms, which covers a turn of the main actor and the tasks that it
+    ///     starts, and is negligible compared with a request. At most 1 second.
+    ///   - fetch: Fetches several items, each id once.
     public init(
         _ name: String,
         size: Int = ClientLimits.batchSize,
@@ -68,13 +68,14 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
         self.fetch = fetch
     }
 
-    /// Declares a batch whose answer names a reason for each id that failed.
+    /// Declares a batch whose response contains an error for each id that failed.
     ///
     /// - Parameters:
-    ///   - name: What the queries made of it are called.
-    ///   - size: How many ids go into one request. Default: 100; at most 1,000.
-    ///   - window: How long the first look-up waits for others. Default: 2 ms; at most 1 second.
-    ///   - fetch: Fetches several things. What fails by itself is not tried again.
+    ///   - name: The name of the queries made from the batch.
+    ///   - size: The maximum number of ids in one request. Default: 100; at most 1,000.
+    ///   - window: The time for which the first lookup waits for others. Default: 2 ms; at most 1
+    ///     second.
+    ///   - fetch: Fetches several items. An item that fails individually is not retried.
     /// - Returns: The batch.
     public static func results(
         _ name: String,
@@ -87,12 +88,12 @@ public struct Batch<ID: QueryParameter, Value: Codable & Sendable & Equatable>: 
 }
 
 extension ValueQuery {
-    /// Declares a query whose requests are joined with others of the same moment.
+    /// Declares a query whose requests are joined with others made at the same time.
     ///
     /// - Parameters:
-    ///   - batch: How they are joined. Its name is the query's.
-    ///   - id: What is looked up; the query's only parameter.
-    ///   - policy: How the value is kept. Default: in memory, asked for again each time.
+    ///   - batch: The batch that joins them. Its name is the query's.
+    ///   - id: The id to look up, which is the query's only parameter.
+    ///   - policy: How the value is cached. Default: in memory, and fetched at each read.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
     /// - Returns: The query.
     public static func batched<ID: QueryParameter>(

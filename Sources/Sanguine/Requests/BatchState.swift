@@ -1,35 +1,34 @@
-/// Which look-ups go together in one request; the only code that decides it.
+/// Decides which lookups are sent together in one request.
 ///
-/// The first look-up opens a batch and, with it, a window in time. Those that come within the
-/// window join; when it ends, or when the batch is full, the batch is closed and sent, and the next
-/// look-up opens another. An id that is looked up twice in an open batch is asked for once. A batch
-/// that is closed takes nobody in: its answer may be from before whatever made them ask.
+/// The first lookup opens a batch and starts its time window. Lookups within the window join the
+/// batch; when the window ends, or the batch is full, the batch is closed and sent, and the next
+/// lookup opens another one. An id that is looked up twice in an open batch is requested once. A
+/// closed batch accepts no lookups: its response may be older than the reason for the lookup.
 ///
-/// Everything in here may travel together: the owner keeps one state for each name, user and
-/// policy.
+/// All lookups in one state may be joined: the owner has one state for each name, user and policy.
 ///
-/// Askers and batches are numbered by their owner. The state performs no I/O and reads no clock.
+/// The owner numbers askers and batches. The state performs no I/O and reads no clock.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
 /// 1. At most one batch is open, and it has an id; each of its ids has an asker.
 /// 2. No batch has more than `size` ids.
-/// 3. An asker waits for one batch; a batch that nobody waits for is cancelled.
+/// 3. An asker waits for one batch; a batch without askers is cancelled.
 struct BatchState<ID: Hashable & Sendable>: Sendable {
-    /// A batch that is to be sent now.
+    /// A batch that must be sent now.
     struct Closed: Hashable, Sendable {
         let batch: UInt64
-        /// What to ask for, each once, in the order in which it was looked up first.
+        /// The ids to request, each once, in the order of their first lookup.
         let ids: [ID]
     }
 
-    /// What the owner must do now.
+    /// The actions that the owner must perform.
     struct Actions: Hashable, Sendable {
         /// The batch whose window begins.
         var opened: UInt64?
         /// The batch to send.
         var closed: Closed?
-        /// The batch that nobody wants any more, be it open or under way.
+        /// The batch that has no askers any more, whether open or in flight.
         var cancelled: UInt64?
 
         static var nothing: Actions { Actions() }
@@ -49,31 +48,31 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
     let size: Int
     private var open: Open?
     private var askers: [UInt64: Asker] = [:]
-    /// How many wait for each batch that is under way.
+    /// The number of askers of each batch in flight.
     private var underWay: [UInt64: Int] = [:]
 
     init(size: Int) { self.size = max(1, size) }
 
-    // MARK: - Questions
+    // MARK: - Queries
 
-    /// Whether nobody asks.
+    /// Whether there are no lookups.
     var isIdle: Bool { askers.isEmpty && open == nil && underWay.isEmpty }
 
-    /// How many ask.
+    /// The number of askers.
     var askerCount: Int { askers.count }
 
-    /// The batch that the asker waits for.
+    /// Returns the batch that the asker waits for.
     func batch(of asker: UInt64) -> UInt64? { askers[asker]?.batch }
 
     // MARK: - Events
 
-    /// Somebody looks an id up.
+    /// Adds a lookup.
     ///
     /// - Parameters:
-    ///   - asker: Who; a new number.
-    ///   - id: What.
-    ///   - nextBatch: The number of the batch that may have to be opened.
-    /// - Returns: What to do now.
+    ///   - asker: The asker's number, which must be new.
+    ///   - id: The id to look up.
+    ///   - nextBatch: The number of the batch if one has to be opened.
+    /// - Returns: The actions to perform.
     mutating func ask(_ asker: UInt64, for id: ID, nextBatch: UInt64) -> Actions {
         defer { checkInvariants() }
         let isFirst = open == nil
@@ -86,18 +85,18 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         return Actions(opened: isFirst ? open.batch : nil)
     }
 
-    /// The window of a batch has ended.
+    /// Ends the window of a batch.
     ///
-    /// Nothing happens if it was closed before.
+    /// Nothing happens if the batch is already closed.
     mutating func windowEnded(_ batch: UInt64) -> Actions {
         defer { checkInvariants() }
         guard let open, open.batch == batch else { return .nothing }
         return close(open)
     }
 
-    /// An asker gave up.
+    /// Removes an asker.
     ///
-    /// The last one takes the batch with it; no other notices.
+    /// The last asker's removal cancels the batch; other askers are not affected.
     mutating func leave(_ asker: UInt64) -> Actions {
         defer { checkInvariants() }
         guard let gone = askers.removeValue(forKey: asker) else { return .nothing }
@@ -116,9 +115,9 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         return Actions(cancelled: gone.batch)
     }
 
-    /// A batch has been answered, or has failed.
+    /// Ends a batch that has been answered or has failed.
     ///
-    /// - Returns: Who waits for it, and for what.
+    /// - Returns: The askers that wait for it, and their ids.
     mutating func ended(_ batch: UInt64) -> [UInt64: ID] {
         defer { checkInvariants() }
         guard underWay.removeValue(forKey: batch) != nil else { return [:] }

@@ -2,17 +2,17 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// The batches of a client that are open or under way.
+/// The open batches of a client, and those in flight.
 ///
-/// The shell around ``BatchState``. One group holds what may travel together: look-ups of one
-/// batch, by one user, at one address, under one policy.
+/// The shell around ``BatchState``. Each group contains the lookups that may be joined: of one
+/// batch, one user, one address and one policy.
 ///
-/// Mutable state: `guarded` and all groups in it, by its mutex, which is never held over an `await`
-/// or over the app's code.
+/// Mutable state: `guarded` and all groups in it, by its mutex, which is never held during an
+/// `await` or a call of the app's code.
 final class Batches: Sendable {
     fileprivate struct Key: Hashable {
         let name: String
-        /// Whose look-up it is, or during whose presence it was made.
+        /// The user of the lookup, or the one who was signed in when it was made.
         let user: ObjectIdentifier
         let base: URL?
         let policy: Policy
@@ -20,7 +20,7 @@ final class Batches: Sendable {
 
     private struct Guarded {
         var groups: [Key: BatchGroup] = [:]
-        var lastNumber: UInt64 = 0  // Of askers and batches alike.
+        var lastNumber: UInt64 = 0  // Of both askers and batches.
 
         mutating func nextNumber() -> UInt64 {
             lastNumber += 1
@@ -33,9 +33,9 @@ final class Batches: Sendable {
 
     init(delay: any Clock<Duration>) { self.delay = delay }
 
-    /// Looks an id up, together with others.
+    /// Looks up an id, together with others.
     ///
-    /// The flight of the one who asks is settled: the batch's request has its own attempts.
+    /// The asker's own fetch is settled, because the batch's request has its own retries.
     ///
     /// - Throws: The batch's error, or the id's own.
     func value<ID, Value>(
@@ -46,7 +46,7 @@ final class Batches: Sendable {
     ) async throws(SanguineError) -> Value {
         request.flight.settle()
         var shared = policy
-        shared.priority = .normal  // What differs in priority alone travels together.
+        shared.priority = .normal  // Lookups may be joined across priorities.
         let key = Key(
             name: batch.name,
             user: ObjectIdentifier(request.backend.call.authorizer.bound()),
@@ -68,7 +68,7 @@ final class Batches: Sendable {
         return try outcome.get()
     }
 
-    /// How many look-ups wait, of all batches.
+    /// The number of waiting lookups of all batches.
     var askerCount: Int { guarded.withLock { $0.groups.values.reduce(0) { $0 + $1.askerCount } } }
 
     // MARK: - Events
@@ -90,7 +90,7 @@ final class Batches: Sendable {
             if let batch = actions.opened {
                 let window = look.batch.window
                 start(batch, of: group, in: key, look) { [weak self, delay] in
-                    // A window that is cut short was closed by somebody else.
+                    // A window that was interrupted has been closed elsewhere.
                     guard (try? await delay.sleep(for: window)) != nil else { return nil }
                     return self?.close(batch, of: group)
                 }
@@ -130,7 +130,8 @@ final class Batches: Sendable {
 
     // MARK: - Flights
 
-    // Under the lock. `ids` says what to ask for, or `nil` if another task does.
+    // Called under the lock. `ids` returns the ids to request, or `nil` if another task requests
+    // them.
     private func start<ID, Value>(
         _ number: UInt64,
         of group: TypedBatchGroup<ID, Value>,
@@ -141,7 +142,7 @@ final class Batches: Sendable {
     ) {
         let priority = priority ?? RequestPriority(look.request.priority.current)
         let (batch, request) = (look.batch, look.request)
-        // Detached: the flight belongs to all who ask, so it has the cancellation of none.
+        // Detached, because the request belongs to all askers and must not inherit a cancellation.
         let task = Task.detached(priority: Task.currentPriority) { [weak self] in
             guard let ids = await ids() else { return }
             let plan = FetchPlan(name: batch.name, policy: key.policy, base: key.base)
@@ -179,32 +180,32 @@ final class Batches: Sendable {
     }
 }
 
-/// A batch that is open or under way.
+/// A batch that is open or in flight.
 private struct BatchFlight {
     let task: Task<Void, Never>
     let priority: RequestPriority
 }
 
-/// Look-ups that may travel together.
+/// Lookups that may be joined.
 ///
-/// Guarded by the lock of ``Batches``: everything in here is touched only while it is held.
+/// Guarded by the lock of ``Batches``: its members are used only while the lock is held.
 // Unchecked: the compiler cannot see that the lock guards it.
 private class BatchGroup: @unchecked Sendable {
     var isIdle: Bool { preconditionFailure("A group is always a typed one.") }
     var askerCount: Int { preconditionFailure("A group is always a typed one.") }
 
-    /// Takes an asker out; the result answers them, and cancels what nobody wants any more.
+    /// Removes an asker; the result resumes it, and cancels a batch without askers.
     func leave(_ asker: UInt64) -> @Sendable () -> Void { {} }
 
-    /// The priority of the batch that the asker waits for.
+    /// Returns the priority of the batch that the asker waits for.
     func priority(of asker: UInt64) -> RequestPriority? { nil }
 }
 
-/// A group whose ids and values have types.
+/// A group with typed ids and values.
 private final class TypedBatchGroup<
     ID: QueryParameter,
     Value: Codable & Sendable & Equatable
-        // Unchecked for the reason above.
+        // Unchecked for the same reason.
 >: BatchGroup, @unchecked Sendable {
     var state: BatchState<ID>
     var waiters: [UInt64: CheckedContinuation<Result<Value, SanguineError>, Never>] = [:]
@@ -230,7 +231,7 @@ private final class TypedBatchGroup<
 }
 
 extension SanguineError {
-    /// What a look-up gets whose id the answer does not contain.
+    /// The error of a lookup whose id is missing in the response.
     fileprivate static var notFound: SanguineError {
         .problem(
             Problem(.notFound, "The batch's answer does not contain it: take it off the screen.")

@@ -1,6 +1,6 @@
 import Foundation
 
-/// An error of the app's own that says what it means, so that the client tries again, or does not.
+/// An error of the app that states its class, which decides whether the client retries.
 ///
 /// ```swift
 /// enum APIError: ClassifiedError {
@@ -10,38 +10,39 @@ import Foundation
 /// }
 /// ```
 ///
-/// An error of the app's own that does not say so is a ``ErrorClass/defect``: it is not tried
-/// again, and a mutation that throws it is refused.
+/// An app's error without a class is a ``ErrorClass/defect``: it is not retried, and a mutation
+/// that throws it is refused.
 public protocol ClassifiedError: Error {
-    /// What the error means for whoever asked.
+    /// The error's class.
     var errorClass: ErrorClass { get }
 
-    /// How long to wait before another try; `nil` for the client's own schedule.
+    /// The time to wait before a retry; `nil` for the client's own schedule.
     ///
     /// Default: `nil`.
     var retryAfter: Duration? { get }
 }
 
 extension ClassifiedError {
-    /// The client's own schedule.
+    /// `nil`: the client's own schedule.
     public var retryAfter: Duration? { nil }
 }
 
-/// What a closure of the app's own has failed with.
+/// The failure of one of the app's closures.
 ///
-/// Two are equal if they read the same and mean the same, whatever the error was.
+/// Two failures are equal if their descriptions, classes and waits are equal, whatever the errors
+/// are.
 public struct ClosureFailure: Sendable, CustomStringConvertible {
-    /// The error as it describes itself, and as it describes itself to people.
+    /// The error's description, followed by its localized description if it has one.
     public let description: String
-    /// What it means: what the error says as a ``ClassifiedError``, or else
+    /// The class of the error: its own if it is a ``ClassifiedError``, or else
     /// ``ErrorClass/defect``.
     public let errorClass: ErrorClass
-    /// How long to wait before another try, if the error says so.
+    /// The time to wait before a retry, if the error states one.
     public let retryAfter: Duration?
-    /// The error that was thrown; `nil` if the client itself failed.
+    /// The thrown error; `nil` if the client itself failed.
     public let underlying: (any Error)?
 
-    /// Describes an error.
+    /// Creates a failure from an error.
     public init(_ error: any Error) {
         let text = "\(error)"
         let explanation = (error as? any LocalizedError)?.errorDescription ?? ""
@@ -53,7 +54,7 @@ public struct ClosureFailure: Sendable, CustomStringConvertible {
         underlying = error
     }
 
-    /// A failure without an error: one of the client's own, or one for a test.
+    /// Creates a failure without an error, such as one of the client's own, or for a test.
     public init(_ description: String) {
         self.description = description
         errorClass = .defect
@@ -63,13 +64,13 @@ public struct ClosureFailure: Sendable, CustomStringConvertible {
 }
 
 extension ClosureFailure: Hashable {
-    /// Whether both read the same and mean the same.
+    /// Returns whether both have the same description, class and wait.
     public static func == (lhs: Self, rhs: Self) -> Bool {
         lhs.description == rhs.description && lhs.errorClass == rhs.errorClass
             && lhs.retryAfter == rhs.retryAfter
     }
 
-    /// Hashes what counts for equality.
+    /// Hashes the members that are compared.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(description)
         hasher.combine(errorClass)

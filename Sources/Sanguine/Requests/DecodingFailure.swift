@@ -1,30 +1,32 @@
-/// Why an answer could not be decoded, and the answer.
+/// The reason why a response could not be decoded, and the response.
 ///
-/// Two are equal if they read the same, whatever the answers were. A text is one without an answer:
+/// Two failures are equal if their descriptions are equal, whatever the responses are. A string
+/// literal is a failure without a response:
 ///
 /// ```swift
 /// #expect(error == .decoding("Article: 'authorName' is missing"))
 /// ```
 public struct DecodingFailure: Sendable, CustomStringConvertible {
-    /// The declared type, and where the answer differs from it: names of fields, and no value.
+    /// The declared type, and where the response differs from it, with names of fields but no
+    /// values.
     public let description: String
-    /// The answer, with the first 4 KiB of its body; `nil` if it was no answer to a query or a
-    /// mutation of the app's.
+    /// The response, with the first 4 KiB of its body; `nil` if it does not belong to one of the
+    /// app's queries or mutations.
     public internal(set) var response: TransportResponse?
 
-    /// A failure without an answer.
+    /// Creates a failure without a response.
     public init(_ description: String) { self.description = description }
 }
 
 extension DecodingFailure: Hashable {
-    /// Whether both read the same.
+    /// Returns whether both have the same description.
     public static func == (lhs: Self, rhs: Self) -> Bool { lhs.description == rhs.description }
 
-    /// Hashes what counts for equality.
+    /// Hashes the members that are compared.
     public func hash(into hasher: inout Hasher) { hasher.combine(description) }
 }
 
 extension DecodingFailure: ExpressibleByStringInterpolation {
-    /// A failure without an answer.
+    /// Creates a failure without a response.
     public init(stringLiteral text: String) { self.init(text) }
 }

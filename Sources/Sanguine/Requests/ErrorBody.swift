@@ -1,4 +1,4 @@
-/// What a backend of the app's own says in the body of an error.
+/// The error that the app's own backend describes in a response body.
 ///
 /// ```swift
 /// configuration.errorBody = { response in
@@ -9,27 +9,27 @@
 /// }
 /// ```
 ///
-/// What is `nil` follows from the status.
+/// Members that are `nil` follow from the status.
 public struct ErrorBody: Hashable, Sendable {
-    /// The stable code to decide by, as ``SanguineError/code`` then gives it.
+    /// The stable code for programs, which ``SanguineError/code`` returns.
     ///
-    /// `nil`: `http_<status>`.
+    /// If it is `nil`, the code is `http_<status>`.
     public var code: String?
-    /// What went wrong, as `detail` of the problem.
+    /// A description of the failure, which becomes the problem's `detail`.
     public var detail: String?
     /// The kind of error in one sentence.
     public var title: String?
-    /// What the error means for whoever asked, and so whether it is tried again.
+    /// The class of the error, which decides whether the client retries.
     ///
-    /// ``ErrorClass/retryable`` and ``ErrorClass/waits`` are, reads and mutations alike;
+    /// Reads and mutations are retried for ``ErrorClass/retryable`` and ``ErrorClass/waits``;
     /// ``ErrorClass/refused`` ends a mutation, whatever the status.
     public var errorClass: ErrorClass?
-    /// Whole seconds after which another try makes sense.
+    /// The number of whole seconds after which a retry makes sense.
     ///
-    /// `nil`: what the `Retry-After` header says.
+    /// If it is `nil`, the `Retry-After` header applies.
     public var retryAfter: Int?
 
-    /// Creates what is said of an error; each member may be left out.
+    /// Creates an error body; each member may be omitted.
     public init(
         code: String? = nil,
         detail: String? = nil,

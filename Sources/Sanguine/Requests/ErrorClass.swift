@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// What an error means for whoever asked: the column by which clients decide.
+/// The class of an error, by which callers decide what to do.
 ///
 /// ```swift
 /// switch error.errorClass {
@@ -10,29 +10,29 @@ import SanguineModel
 /// }
 /// ```
 public enum ErrorClass: String, Hashable, Sendable, CaseIterable {
-    /// The same question may be answered if it is asked again soon.
+    /// The same request may succeed if it is sent again soon.
     case retryable
-    /// The same question may be answered later; when, the server says in `Retry-After`.
+    /// The same request may succeed later, after the time in the server's `Retry-After`.
     case waits
     /// The user must sign in first.
     case needsSignIn
-    /// The answer is no, and stays no for the same question.
+    /// The request is refused, and stays refused if it is repeated.
     case refused
-    /// What was asked for is not there, or no longer.
+    /// The requested resource does not exist, or no longer exists.
     case gone
-    /// Nobody wants the answer any more.
+    /// The result is no longer needed.
     case cancelled
-    /// The app, the backend or the device must be fixed; asking again does not help.
+    /// The app, the backend or the device must be fixed; a retry does not help.
     case defect
 
-    /// Whether a read is worth another attempt.
+    /// Whether a read should be retried.
     ///
     /// True for ``retryable`` and ``waits``.
     public var isWorthAnotherRead: Bool { self == .retryable || self == .waits }
 }
 
 extension SanguineError {
-    /// What the error means for whoever asked.
+    /// The error's class.
     public var errorClass: ErrorClass {
         switch self {
         case .problem(let problem):
@@ -49,17 +49,17 @@ extension SanguineError {
         }
     }
 
-    /// Whether the same read may succeed if it is made again.
+    /// Whether the same read may succeed if it is repeated.
     var isWorthAnotherRead: Bool { errorClass.isWorthAnotherRead }
 }
 
 /// The classes of problems, as data.
 ///
-/// A problem is looked up by its code first, then by its status, then by the hundred of its status.
-/// The code counts only beside its own status: a backend that answers 404 and calls it a fault of
-/// its own has still said 404.
+/// A problem is looked up by its code, then by its status, then by the hundreds digit of its
+/// status. The code counts only with its own status: a backend that answers 404 with the code of an
+/// internal fault has answered 404.
 enum ErrorTable {
-    /// Problems by their code, if they come with the code's own status.
+    /// The classes of problems by code, if they have the code's own status.
     static let codes: [ProblemCode: ErrorClass] = [
         .malformedBody: .defect,
         .malformedRequest: .defect,
@@ -102,7 +102,8 @@ enum ErrorTable {
         .upstreamTimeout: .retryable,
     ]
 
-    /// Problems by their HTTP status (RFC 9110, section 15; 425: RFC 8470; 429 and 511: RFC 6585).
+    /// The classes of problems by HTTP status (RFC 9110, section 15; 425: RFC 8470; 429 and 511:
+    /// RFC 6585).
     static let statuses: [Int: ErrorClass] = [
         400: .defect,
         401: .needsSignIn,
@@ -121,10 +122,10 @@ enum ErrorTable {
         511: .retryable,
     ]
 
-    /// Problems by the hundred of their status.
+    /// The classes of problems by the hundreds digit of their status.
     ///
-    /// 3 is a redirect that is not followed: the login page of a network, which goes away, or a
-    /// wrong address.
+    /// 3 is a redirect that is not followed: a network's login page, which is temporary, or a wrong
+    /// address.
     static let hundreds: [Int: ErrorClass] = [3: .retryable, 4: .refused, 5: .defect]
 
     static func errorClass(of problem: Problem) -> ErrorClass {

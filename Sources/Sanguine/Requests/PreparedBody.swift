@@ -1,31 +1,31 @@
 import Foundation
 import SanguineModel
 
-/// A ``RequestBody`` as a request takes it: bytes, or a file.
+/// A ``RequestBody`` in the form that a request needs: bytes or a file.
 struct PreparedBody: Sendable {
     /// The bytes, if they are in memory.
     var data: Data?
-    /// The file, if they are not.
+    /// The file, if the bytes are not in memory.
     var file: URL?
     var type: String
-    /// The file, if it is the client's own.
+    /// The file, if the client has created it.
     private var spooled: UploadSpool.File?
 
-    /// Removes what was put together on the disk.
+    /// Removes the file that was assembled on disk.
     func remove() { spooled?.remove() }
 }
 
 extension PreparedBody {
-    /// How much of a file is read at a time.
+    /// The bytes of a file that are read at a time.
     private static let chunk = 256 << 10
 
-    /// Puts a body together; it is to be removed after it was sent.
+    /// Assembles a body; call ``remove()`` after it was sent.
     ///
     /// - Parameters:
-    ///   - body: What is to be sent.
-    ///   - seed: What the boundary between parts begins with: letters, digits and hyphens.
-    ///   - spool: Where a form with files is put together.
-    ///   - report: Is told that it goes on. Default: nobody is.
+    ///   - body: The body to send.
+    ///   - seed: The beginning of the boundary between parts: letters, digits and hyphens.
+    ///   - spool: Where a form with files is assembled.
+    ///   - report: Notified of progress. Default: none.
     /// - Throws: A problem with the code `body_too_large`; with `malformed_body` if a file cannot
     ///   be read; `store` if the disk failed.
     init(
@@ -68,7 +68,7 @@ extension PreparedBody {
             switch part.body.content {
             case .data(let data): memory += data.count
             case .file(let url): files += try size(of: url)
-            case .parts: break  // A part has none.
+            case .parts: break  // A part has no parts.
             }
             try check(memory: memory)
             try check(files: files + Int64(memory))
@@ -92,7 +92,7 @@ extension PreparedBody {
 }
 
 extension PreparedBody {
-    /// Parts with a boundary between them, which is right if none of them contains it.
+    /// Parts with a boundary between them, which is valid if no part contains it.
     private struct Form {
         let parts: [FormPart]
         let boundary: Data
@@ -118,7 +118,7 @@ extension PreparedBody {
             return form + end
         }
 
-        /// The form in a file; `nil` if a part contains the boundary.
+        /// Writes the form to a file; returns `nil` if a part contains the boundary.
         func spooled(
             in spool: UploadSpool,
             _ report: UploadReport?
@@ -158,7 +158,7 @@ extension PreparedBody {
             return true
         }
 
-        /// Copies a file; returns whether it does not contain the boundary.
+        /// Copies a file; returns whether it is free of the boundary.
         private func copy(
             _ url: URL,
             to handle: FileHandle,
@@ -166,7 +166,7 @@ extension PreparedBody {
         ) async throws(SanguineError) -> Bool {
             guard let source = try? FileHandle(forReadingFrom: url) else { throw .fileIsGone(url) }
             defer { try? source.close() }  // It was only read.
-            // It may have grown since it was measured.
+            // The file may have grown since it was measured.
             var rest = ClientLimits.uploadBytes
             var tail = Data()
             while let bytes = try Self.next(of: source, url) {
@@ -199,7 +199,7 @@ extension PreparedBody {
 }
 
 extension SanguineError {
-    /// A file that was to be sent is not there, or cannot be read.
+    /// A file to be sent is missing, or cannot be read.
     static func fileIsGone(_ url: URL) -> SanguineError {
         let name = url.lastPathComponent
         return .problem(

@@ -1,19 +1,19 @@
 public import SanguineModel
 
-/// What the client knows of a problem besides its members.
+/// What the client knows about a problem besides its members.
 ///
-/// It is in memory only: what a refused operation keeps on disk are the members.
+/// It is kept in memory only; on disk, a refused operation has just the members.
 struct ProblemContext: Sendable {
-    /// The answer in which it came, with the beginning of its body.
+    /// The response that contained it, with the beginning of its body.
     var response: TransportResponse?
-    /// What the app says that it means.
+    /// The class that the app has assigned to it.
     var errorClass: ErrorClass?
-    /// Whether it came from something other than the backend, such as a proxy, and the app has not
-    /// said what it means.
+    /// Whether it came from something other than the backend, such as a proxy, and the app has
+    /// assigned no class.
     var isForeign = false
-    /// The app's own error because of which there is a problem.
+    /// The app's own error that caused the problem.
     var underlying: (any Error)?
-    /// Whether a part of the refused operation is done; that is kept on disk, too.
+    /// Whether a part of the refused operation is done; this is also stored on disk.
     var isPartlyDone = false
 }
 
@@ -25,17 +25,17 @@ extension Problem {
 }
 
 extension Problem {
-    /// The answer in which it came; as ``SanguineError/response``.
+    /// The response that contained it; as ``SanguineError/response``.
     public var response: TransportResponse? { known?.response }
 }
 
 extension SanguineError {
-    /// The answer in which a backend refused, said that it has a fault, or sent what cannot be
+    /// The response in which a backend refused, reported a fault, or sent something that cannot be
     /// decoded: its status, its header fields, and the first 4 KiB of its body
     /// (``ClientLimits/errorBodyBytes``).
     ///
-    /// `nil` if there was none, and after a restart. It may hold what is personal: log it with
-    /// care. It is no part of what makes two errors equal.
+    /// `nil` if there was no response, and after a restart. It may contain personal data: log it
+    /// with care. It is ignored when errors are compared.
     public var response: TransportResponse? {
         switch self {
         case .problem(let problem): problem.response
@@ -45,9 +45,9 @@ extension SanguineError {
         }
     }
 
-    /// The error that a closure of the app's own has thrown; `nil` if none did.
+    /// The error that one of the app's closures has thrown; `nil` if none did.
     ///
-    /// It is no part of what makes two errors equal.
+    /// It is ignored when errors are compared.
     public var underlying: (any Error)? {
         switch self {
         case .queryFailed(let failure): failure.underlying

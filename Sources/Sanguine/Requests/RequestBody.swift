@@ -7,11 +7,11 @@ import SanguineModel
 /// try await request.post("photos", .multipart([.file("photo", at: url, type: "image/jpeg")]))
 /// ```
 ///
-/// It is put together when the request goes out. What it has in memory may be as large as
-/// ``ClientLimits/requestBodyBytes``. Files are read while they are sent, a part at a time, and the
-/// whole may be as large as ``ClientLimits/uploadBytes``. A form with files is put together on the
-/// disk, and removed from there as soon as it was sent, or at the next start. Unless a file has
-/// changed, the same operation always sends the same bytes.
+/// The body is assembled when the request is sent. Its bytes in memory are limited to
+/// ``ClientLimits/requestBodyBytes``. Files are read in chunks while they are sent, and the whole
+/// body is limited to ``ClientLimits/uploadBytes``. A form with files is assembled on disk, and
+/// removed after it was sent, or at the next launch. Unless a file has changed, the same operation
+/// always sends the same bytes.
 public struct RequestBody: Sendable {
     enum Content: Sendable {
         case data(Data)
@@ -22,7 +22,7 @@ public struct RequestBody: Sendable {
     let content: Content
     let type: String
 
-    /// Bytes.
+    /// Creates a body from bytes.
     ///
     /// - Parameters:
     ///   - data: The bytes.
@@ -36,10 +36,10 @@ public struct RequestBody: Sendable {
         RequestBody(content: .data(data), type: type)
     }
 
-    /// The content of a file, which is read while the request goes out.
+    /// Creates a body from a file, which is read while the request is sent.
     ///
     /// - Parameters:
-    ///   - url: The file. It must stay where it is until the mutation is sent.
+    ///   - url: The file. It must not be moved or removed until the mutation is sent.
     ///   - type: The media type, unless the request's header fields name one. Default:
     ///     `application/octet-stream`.
     /// - Returns: The body.
@@ -50,7 +50,7 @@ public struct RequestBody: Sendable {
         RequestBody(content: .file(url), type: type)
     }
 
-    /// A form, as `multipart/form-data` (RFC 7578).
+    /// Creates a form, as `multipart/form-data` (RFC 7578).
     ///
     /// - Parameter parts: Its fields and files, in this order.
     /// - Returns: The body.
@@ -65,18 +65,18 @@ public struct FormPart: Sendable {
     let fileName: String?
     let body: RequestBody
 
-    /// A field with a text.
+    /// Creates a field with a text.
     public static func field(_ name: String, _ text: String) -> FormPart {
         let body = RequestBody.data(Data(text.utf8), type: "text/plain; charset=utf-8")
         return FormPart(name: name, fileName: nil, body: body)
     }
 
-    /// A file whose bytes are at hand.
+    /// Creates a file from bytes in memory.
     ///
     /// - Parameters:
     ///   - name: The field's name.
     ///   - data: The bytes.
-    ///   - fileName: What the backend is told that the file is called.
+    ///   - fileName: The file name that is sent to the backend.
     ///   - type: The media type. Default: `application/octet-stream`.
     /// - Returns: The part.
     public static func data(
@@ -88,12 +88,12 @@ public struct FormPart: Sendable {
         FormPart(name: name, fileName: fileName, body: .data(data, type: type))
     }
 
-    /// A file, which is read while the request goes out.
+    /// Creates a file from one on disk, which is read while the request is sent.
     ///
     /// - Parameters:
     ///   - name: The field's name.
-    ///   - url: The file. It must stay where it is until the mutation is sent.
-    ///   - fileName: What the backend is told that the file is called. Default: what it is called.
+    ///   - url: The file. It must not be moved or removed until the mutation is sent.
+    ///   - fileName: The file name that is sent to the backend. Default: the file's own name.
     ///   - type: The media type. Default: `application/octet-stream`.
     /// - Returns: The part.
     public static func file(
@@ -108,7 +108,7 @@ public struct FormPart: Sendable {
 }
 
 extension FormPart {
-    /// The header fields of the part (RFC 7578, section 4.2), without a line's end.
+    /// The header fields of the part (RFC 7578, section 4.2), without the last line's end.
     var head: String {
         let file = fileName.map { "; filename=\"\(Self.quoted($0))\"" } ?? ""
         return """
@@ -117,7 +117,7 @@ extension FormPart {
             """
     }
 
-    // As browsers do (WHATWG HTML, multipart/form-data encoding algorithm).
+    // Quotes like browsers do (WHATWG HTML, multipart/form-data encoding algorithm).
     private static func quoted(_ text: String) -> String {
         text.replacingOccurrences(of: "\r", with: "%0D")
             .replacingOccurrences(of: "\n", with: "%0A")

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What the requests of one fetch, with all its attempts, have in common.
+/// The state that all requests of one fetch share, over all its attempts.
 final class RequestFlight: Sendable {
     private struct State {
         var host: String
@@ -10,7 +10,7 @@ final class RequestFlight: Sendable {
 
     /// The number of the entry's fetch, see ``EntryState``; 0 if it is not the fetch of an entry.
     let number: UInt64
-    /// How much they matter.
+    /// The priority of its requests.
     let priority: RequestPriority
 
     // The only mutable state, guarded by the mutex.
@@ -18,28 +18,28 @@ final class RequestFlight: Sendable {
 
     /// - Parameters:
     ///   - number: The number of the entry's fetch, or 0.
-    ///   - priority: How much the requests matter.
-    ///   - host: Which host is asked, as far as is known before the first request.
+    ///   - priority: The priority of the requests.
+    ///   - host: The host of the first request, as far as it is known.
     init(number: UInt64, priority: RequestPriority, host: String) {
         self.number = number
         self.priority = priority
         state = Mutex(State(host: host))
     }
 
-    /// The host that was asked last.
+    /// The host of the last request.
     var host: String { state.withLock { $0.host } }
 
-    /// Whether the fetch has had its attempts, as a part of another one.
+    /// Whether the fetch has used up its attempts, as a part of another one.
     var isSettled: Bool { state.withLock { $0.isSettled } }
 
-    /// A request goes to the host.
+    /// Records the host of a request.
     func asks(_ host: String) { state.withLock { $0.host = host } }
 
-    /// Whatever the fetch ends with is not tried again.
+    /// Prevents retries of the fetch, however it ends.
     func settle() { state.withLock { $0.isSettled = true } }
 }
 
 extension URL {
-    /// Scheme, host and port as one text: what shares lanes and retries.
+    /// Scheme, host and port in one string, which identifies the slots and retries of a host.
     var hostKey: String { origin?.joined(separator: " ") ?? "" }
 }

@@ -1,10 +1,9 @@
 import Synchronization
 
-/// How much the requests of one flight matter, now.
+/// The current priority of the requests of one fetch.
 ///
-/// The flight and its requests share it. Whoever raises it raises every request of the flight that
-/// waits, and those that come. It never falls: what was begun for somebody who has gone is ended,
-/// or wanted by somebody else.
+/// The fetch and its requests share it. Raising it raises all waiting and later requests of the
+/// fetch. It never falls: a fetch whose caller has left is cancelled, or another caller needs it.
 final class RequestPriority: Sendable {
     typealias Observer = @Sendable (FetchPriority) -> Void
 
@@ -20,7 +19,7 @@ final class RequestPriority: Sendable {
 
     var current: FetchPriority { state.withLock { $0.current } }
 
-    /// Raises the priority, unless it is that high already.
+    /// Raises the priority, unless it is already as high.
     func raise(to priority: FetchPriority) {
         let observers = state.withLock { state -> Observers<FetchPriority>.Crowd? in
             guard state.current < priority else { return nil }
@@ -30,15 +29,15 @@ final class RequestPriority: Sendable {
         observers?.tell(priority)
     }
 
-    /// Calls the observer after each rise from now on.
+    /// Adds an observer that is called after each rise.
     ///
-    /// The observer may hear of rises in any order. It asks for the present priority itself.
+    /// Calls may come in any order, so the observer should read the current priority itself.
     ///
     /// - Returns: The observer's number, for ``forget(_:)``.
     func observe(_ observer: @escaping Observer) -> UInt64 {
         state.withLock { $0.observers.add(.init(tell: observer)) }
     }
 
-    /// Calls the observer no more.
+    /// Removes the observer.
     func forget(_ observer: UInt64) { state.withLock { $0.observers.remove(observer) } }
 }

@@ -1,24 +1,24 @@
 import Synchronization
 
-/// The line-up of reads before the network.
+/// Queues reads before they reach the network.
 ///
-/// The shell around ``RequestQueueState``. Only reads stand here. Calls of functions, the renewal
-/// of a session and the balance never do: nothing that the user pays for waits behind a prefetch.
+/// The shell around ``RequestQueueState``. Only reads are queued. Function calls, the renewal of a
+/// session and the balance are not: nothing that the user pays for waits behind a prefetch.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over an `await` or over code from
-/// outside. A class with a mutex and not an actor, because a caller who is cancelled must be out of
-/// the line at once.
+/// Mutable state: `guarded`, by its mutex, which is never held during an `await` or a call of other
+/// code. A class with a mutex instead of an actor, because a cancelled caller must leave the queue
+/// at once.
 final class RequestQueue: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Void, SanguineError>, Never>
 
-    /// A lane that a request has until it gives it back.
+    /// A slot that a request holds until it releases it.
     struct Ticket: Sendable {
         fileprivate let queue: RequestQueue
         fileprivate let number: UInt64
         fileprivate let priority: RequestPriority
         fileprivate let observer: UInt64
 
-        /// Gives the lane back.
+        /// Releases the slot.
         func release() {
             priority.forget(observer)
             queue.change { $0.leave(number) }
@@ -37,19 +37,19 @@ final class RequestQueue: Sendable {
         guarded = Mutex(Guarded(state: RequestQueueState(limits: limits)))
     }
 
-    /// Waits for a lane to the host.
+    /// Waits for a slot to the host.
     ///
     /// - Parameters:
     ///   - host: Scheme, name and port.
-    ///   - priority: How much the request matters; what raises it raises the request.
-    /// - Returns: The lane, to be released.
-    /// - Throws: ``SanguineError/queueFull(limit:)`` if too many wait that matter as much, and
-    ///   ``SanguineError/cancelled``.
+    ///   - priority: The priority of the request; raising it raises the request.
+    /// - Returns: The slot, which must be released.
+    /// - Throws: ``SanguineError/queueFull(limit:)`` if too many requests of at least this priority
+    ///   wait, and ``SanguineError/cancelled``.
     func enter(
         _ host: String,
         _ priority: RequestPriority
     ) async throws(SanguineError) -> Ticket {
-        // Another thread may enter with a later number first: the state sorts by it.
+        // Another thread may enter first with a later number: the state sorts by number.
         let number = guarded.withLock { guarded in
             guarded.lastNumber += 1
             return guarded.lastNumber
@@ -57,7 +57,7 @@ final class RequestQueue: Sendable {
         let observer = priority.observe { [weak self] in self?.raise(number, to: $0) }
         let outcome: Result<Void, SanguineError> = await withWaiter { waiter in
             enter(number, host, priority.current, waiter)
-            // It may have been raised just before it stood in the line.
+            // The priority may have been raised just before the request was queued.
             raise(number, to: priority.current)
         } leave: { [self] in
             giveUp(number)
@@ -71,15 +71,15 @@ final class RequestQueue: Sendable {
         return Ticket(queue: self, number: number, priority: priority, observer: observer)
     }
 
-    /// How many requests to the host wait.
+    /// Returns the number of waiting requests to the host.
     func waiting(for host: String) -> Int { guarded.withLock { $0.state.waiting(for: host) } }
 
-    /// How many requests to the host wait that have this priority.
+    /// Returns the number of waiting requests to the host with this priority.
     func waiting(for host: String, of priority: FetchPriority) -> Int {
         guarded.withLock { $0.state.waiting(for: host, of: priority) }
     }
 
-    /// How many requests to the host are under way.
+    /// Returns the number of requests to the host in flight.
     func underWay(to host: String) -> Int { guarded.withLock { $0.state.underWay(to: host) } }
 
     private func enter(
@@ -97,7 +97,7 @@ final class RequestQueue: Sendable {
         change { $0.raise(number, to: priority) }
     }
 
-    /// Takes a request out of the line; one that goes already is its ticket's business.
+    /// Removes a waiting request; one that has a slot is left to its ticket.
     private func giveUp(_ number: UInt64) {
         let waiter = guarded.withLock { $0.waiters.removeValue(forKey: number) }
         guard let waiter else { return }
@@ -105,7 +105,7 @@ final class RequestQueue: Sendable {
         waiter.resume(returning: .failure(.cancelled))
     }
 
-    /// Plays one event, and does what the state then asks for.
+    /// Applies an event, and performs the resulting actions.
     private func change(
         adding waiter: Waiter? = nil,
         as number: UInt64 = 0,

@@ -1,38 +1,38 @@
-/// Which reads may go out to a host now, and which wait; the only code that decides it.
+/// Decides which reads may be sent to a host now, and which must wait.
 ///
-/// Each host has a number of *lanes*. A request that finds one goes; others wait in three lines,
-/// one for each ``FetchPriority``, and within a line in the order in which they came. A request
-/// that is raised takes its place in the higher line by its age, as if it had always stood there.
+/// Each host has a number of slots (`lanes`). A request that finds a free slot is sent; others wait
+/// in three lines, one for each ``FetchPriority``, in the order in which they came. A request that
+/// is raised moves to the position in the higher line that its age gives it.
 ///
-/// Only some of the lanes are open to `.prefetch`, so that a request that somebody waits for finds
-/// one soon, however much is prefetched. A prefetch that is raised while it is under way no longer
-/// counts as one.
+/// Only some of the slots are open to `.prefetch`, so that an awaited request soon finds a slot,
+/// however many prefetches there are. A prefetch that is raised while in flight no longer counts as
+/// one.
 ///
-/// Nothing starves: a line whose head could go and is passed over in favour of higher ones
-/// ``Limits/patience`` times gets the next lane.
+/// No line starves: a line that has been passed over in favor of higher ones ``Limits/patience``
+/// times, although it could be served, gets the next slot.
 ///
-/// A full line-up turns away the one that is least missed: the youngest of the lowest priority, be
-/// it the newcomer itself.
+/// If too many requests wait, the least important one is refused: the newest of the lowest
+/// priority, which may be the incoming one.
 ///
-/// Requests are numbered by their owner, upwards, and may enter in another order: a number is their
-/// age. The state performs no I/O and reads no clock.
+/// The owner numbers requests in ascending order, but they may enter in another order: the number
+/// is their age. The state performs no I/O and reads no clock.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. At most `lanes` requests of a host are under way, and at most `prefetchLanes` prefetches.
-/// 2. Whoever waits could not go: no lane that is open to them is free.
-/// 3. At most `waiting` requests of a host wait; each stands in one line, sorted by number.
-/// 4. No line that could go is passed over more than `patience + 1` times.
-/// 5. A host that has nothing under way and nothing waiting is forgotten.
+/// 1. At most `lanes` requests of a host are in flight, and at most `prefetchLanes` prefetches.
+/// 2. A request waits only if no slot is free that is open to it.
+/// 3. At most `waiting` requests of a host wait; each is in one line, sorted by number.
+/// 4. No line that could be served is passed over more than `patience + 1` times.
+/// 5. A host without requests is removed.
 struct RequestQueueState: Sendable {
     struct Limits: Hashable, Sendable {
-        /// Requests under way to one host.
+        /// The maximum number of requests to one host in flight.
         let lanes: Int
-        /// Of those, at most so many of priority `.prefetch`.
+        /// The maximum number of these with the priority `.prefetch`.
         let prefetchLanes: Int
-        /// Requests that wait for one host.
+        /// The maximum number of requests that wait for one host.
         let waiting: Int
-        /// How often a line is passed over before it gets the next lane.
+        /// The number of times a line is passed over before it gets the next slot.
         let patience: Int
 
         init(
@@ -42,18 +42,18 @@ struct RequestQueueState: Sendable {
             patience: Int = ClientLimits.readPatience
         ) {
             self.lanes = min(max(1, lanes), ClientLimits.mostReadsPerHost)
-            // Never all of them, unless there is but one.
+            // Never all of them, unless there is only one.
             self.prefetchLanes = max(1, min(prefetchLanes, self.lanes - 1))
             self.waiting = max(0, waiting)
             self.patience = max(1, patience)
         }
     }
 
-    /// What the owner must do now.
+    /// The actions that the owner must perform.
     struct Actions: Hashable, Sendable {
-        /// The requests that go, in this order.
+        /// The requests to send, in this order.
         var granted: [UInt64] = []
-        /// The request that is turned away because too many wait.
+        /// The request that is refused because too many wait.
         var refused: UInt64?
 
         static let nothing = Actions()
@@ -66,7 +66,7 @@ struct RequestQueueState: Sendable {
     }
 
     fileprivate struct Line {
-        var waiting: [UInt64] = []  // A thousand at most: moving them costs nothing.
+        var waiting: [UInt64] = []  // At most a thousand, so moving them is cheap.
         var passedOver = 0
     }
 
@@ -85,28 +85,28 @@ struct RequestQueueState: Sendable {
 
     init(limits: Limits = Limits()) { self.limits = limits }
 
-    // MARK: - Questions
+    // MARK: - Queries
 
-    /// How many requests to the host are under way.
+    /// Returns the number of requests to the host in flight.
     func underWay(to host: String) -> Int { hosts[host]?.underWay ?? 0 }
 
-    /// How many requests to the host wait.
+    /// Returns the number of waiting requests to the host.
     func waiting(for host: String) -> Int { hosts[host]?.waiting ?? 0 }
 
-    /// How many requests to the host wait that have this priority.
+    /// Returns the number of waiting requests to the host with this priority.
     func waiting(for host: String, of priority: FetchPriority) -> Int {
         hosts[host]?.lines[priority.rawValue].waiting.count ?? 0
     }
 
-    /// The request's priority; `nil` if there is no such request.
+    /// Returns the request's priority; `nil` if there is no such request.
     func priority(of number: UInt64) -> FetchPriority? { requests[number]?.priority }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Whether no requests are waiting or in flight.
     var isIdle: Bool { hosts.isEmpty }
 
     // MARK: - Events
 
-    /// A request wants to go.
+    /// Adds a request.
     mutating func enter(_ number: UInt64, host name: String, priority: FetchPriority) -> Actions {
         defer { checkInvariants(of: name) }
         var host = hosts[name] ?? Host()
@@ -125,9 +125,9 @@ struct RequestQueueState: Sendable {
         return Actions(refused: refused)
     }
 
-    /// A request matters more than it did.
+    /// Raises the priority of a request.
     ///
-    /// Priorities never fall; one that has ended is of no account.
+    /// Priorities never fall; a request that has ended is ignored.
     mutating func raise(_ number: UInt64, to priority: FetchPriority) -> Actions {
         guard var request = requests[number], request.priority < priority,
             var host = hosts[request.host]
@@ -147,7 +147,7 @@ struct RequestQueueState: Sendable {
         return Actions(granted: granted)
     }
 
-    /// A request has ended, or whoever made it no longer wants it.
+    /// Removes a request that has ended, or is no longer needed.
     mutating func leave(_ number: UInt64) -> Actions {
         guard let request = requests.removeValue(forKey: number), var host = hosts[request.host]
         else { return .nothing }
@@ -179,11 +179,11 @@ struct RequestQueueState: Sendable {
         return granted
     }
 
-    /// The line that is passed over most, if one has lost its patience; or else the highest.
+    /// Returns the most passed-over line beyond its patience, or else the highest line.
     private func nextLine(in host: Host) -> Int? {
         let able = host.lines.indices.reversed().filter { canGo($0, in: host) }
         let impatient = able.filter { host.lines[$0].passedOver >= limits.patience }
-        // The first of equals, which is the higher one.
+        // The first of equals, which is the one with the higher priority.
         let most = impatient.map { host.lines[$0].passedOver }.max()
         return impatient.first { host.lines[$0].passedOver == most } ?? able.first
     }
@@ -208,7 +208,7 @@ struct RequestQueueState: Sendable {
 }
 
 extension RequestQueueState.Line {
-    /// The place of the number, or where it would stand.
+    /// Returns the index of the number, or the one at which to insert it.
     private func place(of number: UInt64) -> Int {
         var low = 0
         var high = waiting.count

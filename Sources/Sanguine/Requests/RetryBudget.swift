@@ -1,48 +1,47 @@
 import SanguineModel
 
-/// How many retries a host gets, and until when it asked to be left alone.
+/// The retries that each host gets, and the time until which it has asked for a pause.
 ///
-/// When a host fails, every read of the app fails and every one would be tried again: three times
-/// the load, for a host that has too much of it. So retries are a part of the requests: at most
-/// `reserve` and one for each `requestsPerRetry` requests, within the last `window`. When the
-/// budget is used up, errors go to their callers at once.
+/// When a host fails, every read of the app fails, and each would be retried: three times the load
+/// for a host that is already overloaded. So the number of retries depends on the requests: at most
+/// `reserve`, and one more for each `requestsPerRetry` requests, within the last `window`. When the
+/// budget is used up, callers get errors at once.
 ///
-/// The budget is Finagle's (`RetryBudget`: a share of the requests of a window, and a reserve for
-/// those who ask seldom), which gRPC knows as retry throttling (proposal A6).
+/// The budget follows Finagle's (`RetryBudget`: a share of the requests of a window, and a reserve
+/// for infrequent callers), which gRPC calls retry throttling (proposal A6).
 ///
-/// A host that answers 429 or 503 with `Retry-After` (RFC 9110, section 10.2.3) has said so to the
-/// whole client: no retry of any read goes there sooner, and no prefetch begins. First attempts of
-/// what somebody waits for do go: the limit may be that of another path, and only the host can
-/// tell.
+/// A host that answers 429 or 503 with `Retry-After` (RFC 9110, section 10.2.3) addresses the whole
+/// client: no read is retried there before that time, and no prefetch begins. First attempts of
+/// awaited reads are still sent: the limit may apply to another path, and only the host knows.
 ///
-/// Times count from any one moment and are passed in. Threads may tell theirs in another order than
-/// they read them: the latest counts.
+/// Times are measured from any fixed moment and passed in. Threads may report them in another order
+/// than they read them: the latest counts.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. A retry is given only if those of the window, it included, are at most `reserve` and one for
-///    each `requestsPerRetry` requests of the window.
-/// 2. At most `hosts` hosts are remembered; the one used least recently is forgotten.
-/// 3. A host is left alone for `longestPause` at most.
+/// 1. A retry is allowed only if the retries of the window, including it, are at most `reserve`
+///    plus one for each `requestsPerRetry` requests of the window.
+/// 2. At most `hosts` hosts are remembered; the least recently used one is forgotten.
+/// 3. A host is paused for at most `longestPause`.
 struct RetryBudget: Sendable {
     struct Limits: Hashable, Sendable {
-        /// How long requests and retries count.
+        /// The time for which requests and retries count.
         var window = ClientLimits.retryWindow
-        /// Retries in a window beside the share of the requests.
+        /// The retries in a window in addition to the share of the requests.
         var reserve = ClientLimits.retryReserve
-        /// How many requests allow one retry more.
+        /// The number of requests that allow one more retry.
         var requestsPerRetry = ClientLimits.requestsPerRetry
-        /// Hosts that are remembered.
+        /// The number of hosts that are remembered.
         var hosts = ClientLimits.retryHosts
-        /// The longest time for which a host is left alone.
+        /// The longest time for which a host is paused.
         var longestPause = ClientLimits.longestPause
     }
 
-    /// A host that asked to be left alone.
+    /// A pause that a host has asked for.
     struct Pause: Hashable, Sendable {
-        /// For how long from now on.
+        /// The time that remains.
         var remaining: Duration
-        /// What it answered.
+        /// The host's response.
         var error: SanguineError
     }
 
@@ -69,15 +68,15 @@ struct RetryBudget: Sendable {
 
     init(limits: Limits = Limits()) { self.limits = limits }
 
-    /// How many hosts are remembered.
+    /// The number of hosts that are remembered.
     var hostCount: Int { hosts.count }
 
-    /// A read was tried for the first time.
+    /// Counts the first attempt of a read.
     mutating func requested(_ host: String, at now: Duration) {
         change(host, at: now) { $0.slots[$0.slots.count - 1].requests += 1 }
     }
 
-    /// The host answered an error: heeds the time that it asks for.
+    /// Records a host's error, and the pause that it asks for.
     mutating func failed(_ host: String, with error: SanguineError, at now: Duration) {
         guard case .problem(let problem) = error, [429, 503].contains(problem.status),
             let wanted = error.retryAfter, wanted > .zero
@@ -90,9 +89,9 @@ struct RetryBudget: Sendable {
         }
     }
 
-    /// Takes a retry out of the budget.
+    /// Takes a retry from the budget.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether a retry was left.
     mutating func withdraw(_ host: String, at now: Duration) -> Bool {
         var isAllowed = false
         let limits = limits
@@ -105,7 +104,7 @@ struct RetryBudget: Sendable {
         return isAllowed
     }
 
-    /// For how long the host is to be left alone; `nil` if it is not.
+    /// Returns the pause of the host; `nil` if it is not paused.
     func pause(of host: String, at now: Duration) -> Pause? {
         let now = max(now, latest)
         guard let host = hosts[host], host.pausedUntil > now, let error = host.pausedBy

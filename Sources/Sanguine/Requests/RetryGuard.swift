@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The retries of all reads of a client, the balance's among them, in one place.
+/// Limits the retries of all reads of a client, including the balance.
 ///
-/// The shell around ``RetryBudget``: it knows the time.
+/// The shell around ``RetryBudget``: it adds the clock.
 final class RetryGuard: Sendable {
-    // The only mutable state, guarded by the mutex. The clock is read before it is taken.
+    // The only mutable state, guarded by the mutex. The clock is read before the mutex is locked.
     private let budget: Mutex<RetryBudget>
     private let watch: Stopwatch
 
@@ -13,27 +13,27 @@ final class RetryGuard: Sendable {
         watch = Stopwatch(clock)
     }
 
-    /// A read was tried for the first time.
+    /// Counts the first attempt of a read.
     func requested(_ host: String) {
         let now = watch.elapsed
         budget.withLock { $0.requested(host, at: now) }
     }
 
-    /// The host answered an error.
+    /// Records a host's error.
     func failed(_ host: String, with error: SanguineError) {
         let now = watch.elapsed
         budget.withLock { $0.failed(host, with: error, at: now) }
     }
 
-    /// How long to wait before a retry, which is taken out of the host's budget.
+    /// Takes a retry from the host's budget, and returns the wait before it.
     ///
     /// - Parameters:
-    ///   - wanted: How long to wait at least.
-    ///   - schedule: How long the host may keep the retry waiting, and what chance adds.
-    ///   - host: Which host is asked.
-    ///   - random: Where chance comes from.
-    /// - Returns: The wait, or `nil` if there is to be no retry: the budget is used up, or the host
-    ///   asked to be left alone for longer.
+    ///   - wanted: The shortest wait.
+    ///   - schedule: The longest wait that the host may impose, and the jitter.
+    ///   - host: The host.
+    ///   - random: The source of the jitter.
+    /// - Returns: The wait, or `nil` if there must be no retry: the budget is used up, or the host
+    ///   has asked for a longer pause.
     func wait(
         _ wanted: Duration,
         by schedule: RetrySchedule,
@@ -50,7 +50,7 @@ final class RetryGuard: Sendable {
         return pause > wanted ? schedule.later(pause, using: &random) : wanted
     }
 
-    /// For how long the host is to be left alone; `nil` if it is not.
+    /// Returns the pause of the host; `nil` if it is not paused.
     func pause(of host: String) -> RetryBudget.Pause? {
         let now = watch.elapsed
         return budget.withLock { $0.pause(of: host, at: now) }

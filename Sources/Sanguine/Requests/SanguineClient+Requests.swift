@@ -1,14 +1,14 @@
 extension SanguineClient {
-    /// The value, fetched first unless it is fresh, before or after what else waits.
+    /// Returns the value, and fetches it with this priority unless it is fresh.
     ///
-    /// A fetch that is under way is raised, never lowered: if it waits for its turn behind others,
-    /// it takes the place that it would have had.
+    /// The priority of a fetch in flight is raised, never lowered: if it is queued, it moves to the
+    /// position that it would have had.
     ///
     /// - Parameters:
-    ///   - query: Whose value.
-    ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    ///   - query: The query.
+    ///   - priority: The priority, instead of the policy's ``Policy/priority``.
     /// - Returns: The value.
-    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
+    /// - Throws: The errors of ``value(of:)-(ValueQuery<Value>)``.
     public func value<Value>(
         of query: ValueQuery<Value>,
         priority: FetchPriority
@@ -16,13 +16,13 @@ extension SanguineClient {
         try await queries.value(of: query, priority: priority)
     }
 
-    /// Fetches the value although it may be fresh, before or after what else waits.
+    /// Fetches the value with this priority, even if it is fresh.
     ///
     /// - Parameters:
-    ///   - query: Whose value.
-    ///   - priority: How much it matters, in place of the policy's ``Policy/priority``.
+    ///   - query: The query.
+    ///   - priority: The priority, instead of the policy's ``Policy/priority``.
     /// - Returns: The value.
-    /// - Throws: As ``value(of:)-(ValueQuery<Value>)`` does.
+    /// - Throws: The errors of ``value(of:)-(ValueQuery<Value>)``.
     @discardableResult
     public func refresh<Value>(
         _ query: ValueQuery<Value>,
@@ -31,13 +31,14 @@ extension SanguineClient {
         try await queries.value(of: query, refreshing: true, priority: priority)
     }
 
-    /// Fetches what is likely to be needed soon; returns at once.
+    /// Fetches a value that is likely to be needed soon; returns at once.
     ///
-    /// A value that is fresh is not fetched. A prefetch takes few lanes and the last place, and
-    /// whoever asks for the same value meanwhile raises it. A failure is not told: the one who
-    /// needs the value asks again. It ends with the client, which it does not keep alive.
+    /// A fresh value is not fetched. Prefetches use few slots and come last; another read of the
+    /// same value raises the fetch. Failures are not reported: the read that needs the value
+    /// fetches it again. The fetch ends with the client, which it does not keep alive.
     public func prefetch<Value>(_ query: ValueQuery<Value>) {
-        // Of the client only the part that fetches: its end ends the fetch.
+        // Captures only the part of the client that fetches, so that closing the client ends the
+        // fetch.
         Task(priority: .utility) { [queries] in
             _ = try? await queries.value(of: query, priority: .prefetch)
         }

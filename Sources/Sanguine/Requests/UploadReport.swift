@@ -1,19 +1,19 @@
 import Synchronization
 
-/// Passes on how much of one request's body has been sent: at most once for each hundredth.
+/// Reports how much of a request's body has been sent, at most once for each percent.
 ///
-/// So whoever is told is told a bounded number of times, however large the body and however small
-/// its parts. A request that goes out once more begins again at nothing.
+/// So the number of calls is bounded, however large the body and however small its chunks. A
+/// request that is sent again starts at zero.
 ///
-/// Mutable state: `told`, by its mutex, not held while somebody is told.
+/// Mutable state: `told`, by its mutex, not held during the calls.
 final class UploadReport: Sendable {
     private let told = Mutex<UploadProgress?>(nil)
     private let tell: @Sendable (UploadProgress) -> Void
     private let beat: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - beat: Is called each time that something has gone on.
-    ///   - tell: Is told of each hundredth.
+    ///   - beat: Called at each sign of progress.
+    ///   - tell: Called at each new percentage.
     init(
         beat: @escaping @Sendable () -> Void = {},
         tell: @escaping @Sendable (UploadProgress) -> Void
@@ -21,10 +21,10 @@ final class UploadReport: Sendable {
         (self.beat, self.tell) = (beat, tell)
     }
 
-    /// Something goes on, of which there is nothing to tell.
+    /// Reports activity without a change of the progress.
     func goesOn() { beat() }
 
-    /// So much has been sent.
+    /// Reports the progress.
     func take(_ progress: UploadProgress) {
         beat()
         let isNews = told.withLock { told in
@@ -36,10 +36,10 @@ final class UploadReport: Sendable {
     }
 }
 
-/// How much one sending of a mutation has sent, in all its requests with a body of bytes, a file or
-/// a form.
+/// Sums up the progress of one sending of a mutation, over all its requests whose body is bytes, a
+/// file or a form.
 ///
-/// Mutable state: `state`, by its mutex, not held while the follower is told.
+/// Mutable state: `state`, by its mutex, not held while the follower is called.
 final class UploadTally: Sendable {
     private struct State {
         var beats: UInt64 = 0
@@ -49,12 +49,12 @@ final class UploadTally: Sendable {
 
     private let state = Mutex(State())
 
-    /// How often something has gone on.
+    /// The number of signs of progress.
     private var beats: UInt64 { state.withLock { $0.beats } }
 
-    /// Waits until nothing has gone on for a while, ``ClientLimits/uploadTimeout`` at the longest.
+    /// Waits until there is no progress for a while, at most ``ClientLimits/uploadTimeout``.
     ///
-    /// - Returns: Whether nothing has; `false` if the wait was cancelled.
+    /// - Returns: `true` after that, or `false` if the wait was cancelled.
     func isSilent(for silence: Duration, on clock: any Clock<Duration>) async -> Bool {
         var (seen, passed) = (UInt64(0), Duration.zero)
         while true {
@@ -66,18 +66,18 @@ final class UploadTally: Sendable {
         }
     }
 
-    /// Has the closure told of each change, until ``end()``.
+    /// Calls the closure after each change, until ``end()``.
     func follow(_ tell: @escaping @Sendable (UploadProgress) -> Void) {
         state.withLock { $0.follower = tell }
     }
 
-    /// The sending is over: what comes late is told to nobody.
+    /// Ends the sending: later progress is not reported.
     func end() { state.withLock { $0.follower = nil } }
 
-    /// What reports on the next request.
+    /// Creates the report of the next request.
     ///
-    /// - Parameter tell: Is told of that request's own progress.
-    /// - Returns: What is told of that request.
+    /// - Parameter tell: Called with that request's own progress.
+    /// - Returns: The report, which receives that request's progress.
     func report(telling tell: (@Sendable (UploadProgress) -> Void)?) -> UploadReport {
         let number = state.withLock { state in
             state.requests[state.requests.count] = UploadProgress(sentBytes: 0, totalBytes: 0)

@@ -1,22 +1,22 @@
 import Foundation
 import Synchronization
 
-/// Where a form with files is put together before it is sent: files of this process, which are
-/// removed as soon as they were sent, and at the next start after a crash.
+/// Stores forms with files while they are sent; its files belong to this process and are removed
+/// after sending, or at the next launch after a crash.
 ///
 ///     <folder>/
-///       <run>.lock    locked as long as the process lives that uses the folder beside it
+///       <run>.lock    locked as long as the process lives that uses the folder next to it
 ///       <run>/        its files
 ///
-/// Mutable state: `run`, by its mutex, which is held while the folder is made.
+/// Mutable state: `run`, by its mutex, which is held while the folder is created.
 final class UploadSpool: Sendable {
-    /// A file that is being put together, or sent.
+    /// A file that is being assembled or sent.
     struct File: Sendable {
         let url: URL
 
-        /// Removes it.
+        /// Removes the file.
         func remove() {
-            // If that fails, it goes at the next start.
+            // If this fails, the next launch removes it.
             try? FileManager.default.removeItem(at: url)
         }
     }
@@ -30,24 +30,24 @@ final class UploadSpool: Sendable {
         }
     }
 
-    /// The name of the folder beside a client's other files.
+    /// The name of the folder among a client's other files.
     static let name = "sanguine-uploads"
     private static let lockSuffix = ".lock"
 
     private let folder: URL
     private let run = Mutex<Run?>(nil)
 
-    /// Creates a spool; nothing is made on disk before it is used.
+    /// Creates a spool; nothing is created on disk until it is used.
     ///
-    /// - Parameter folder: A client's folder; `nil` for one that keeps nothing there: its files lie
-    ///   in the system's folder for temporary files while they are sent.
+    /// - Parameter folder: The client's folder; `nil` for a client without files, which uses the
+    ///   system's folder for temporary files during a request.
     init(in folder: URL?) {
         self.folder = (folder ?? FileManager.default.temporaryDirectory).appending(path: Self.name)
     }
 
     deinit { end() }
 
-    /// Removes everything: nothing is sent any more.
+    /// Removes everything, because nothing will be sent any more.
     func end() {
         run.withLock { run in
             if let run { Self.remove(run.url, run.lock) }
@@ -55,13 +55,13 @@ final class UploadSpool: Sendable {
         }
     }
 
-    /// A new file, which nobody else can read.
+    /// Creates a file that only this user can read.
     ///
-    /// - Throws: What the system said.
+    /// - Throws: The system's error.
     func makeFile() throws -> (file: File, handle: FileHandle) {
         let folder = try run.withLock { run in
             if let run, run.isThere { return run.url }
-            // Everything local was erased meanwhile.
+            // All local data was erased meanwhile.
             run?.lock.close()
             run = nil
             let fresh = try Self.begin(in: self.folder)
@@ -79,7 +79,7 @@ final class UploadSpool: Sendable {
         }
     }
 
-    /// Removes what processes have left that have died.
+    /// Removes the files of processes that have ended.
     func removeLeftovers() {
         let manager = FileManager.default
         let names = (try? manager.contentsOfDirectory(atPath: folder.path)) ?? []
@@ -103,14 +103,14 @@ final class UploadSpool: Sendable {
             }
             let isLocked = lock.lock(within: ClientLimits.fileLockWait)
             let begun = Run(url: run, lock: lock)
-            // Another process that starts may have taken it for a dead one's before it was locked.
+            // A process that starts may have removed it as a leftover before it was locked.
             if isLocked, begun.isThere { return begun }
             lock.close()
         }
     }
 
     private static func remove(_ run: URL, _ lock: LockFile) {
-        // What cannot be removed now is tried again at the next start.
+        // If the removal fails, the next launch tries again.
         if (try? FileManager.default.removeItem(at: run)) != nil
             || !FileManager.default.fileExists(atPath: run.path)
         {
