@@ -1,9 +1,9 @@
 import Foundation
 
-/// How this device proves that it is itself: made once, kept for good.
+/// The credentials with which this device identifies itself: created once and kept forever.
 ///
-/// It is kept durably before the server first hears of it. So a process that is killed while its
-/// account is being created comes back to that same account.
+/// They are stored durably before they are sent to the server. So a process that is killed while
+/// its account is being created returns to the same account.
 struct DeviceIdentity: Hashable, Codable, Sendable {
     /// A random UUID.
     let deviceId: String
@@ -12,7 +12,7 @@ struct DeviceIdentity: Hashable, Codable, Sendable {
     /// Never logged.
     let deviceSecret: String
 
-    /// Makes an identity from the system's secure random numbers.
+    /// Creates an identity from the system's secure random numbers.
     static func random() -> DeviceIdentity {
         var random = SystemRandomNumberGenerator()
         let secret = (0..<4).flatMap { _ in
@@ -29,27 +29,27 @@ struct DeviceIdentity: Hashable, Codable, Sendable {
     }
 }
 
-/// Where a device's identity is kept.
+/// Stores a device's identity.
 protocol IdentityVault: Sendable {
-    /// Returns the identity that is kept, or makes one and keeps it durably before it returns.
+    /// Returns the stored identity, or creates one and stores it durably before it returns.
     ///
-    /// Of several processes that do so at once all get the same.
+    /// Concurrent processes all get the same identity.
     ///
-    /// - Throws: ``SanguineError/store(_:)`` if it can be neither read nor kept.
+    /// - Throws: ``SanguineError/store(_:)`` if it can be neither read nor stored.
     func identity() throws(SanguineError) -> DeviceIdentity
 
-    /// Forgets the identity: whoever asks next gets another one.
+    /// Removes the identity: the next call creates another one.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if it could not be removed.
     func erase() throws(SanguineError)
 }
 
 extension URL {
-    /// What tells one server's identity of the device from another's: the server's origin, however
-    /// its address is written.
+    /// Identifies a server among the device's identities: the server's origin, however its address
+    /// is written.
     ///
-    /// The text of an address has many forms: with a slash at the end, with the default port, in
-    /// upper case. Each would be another device, and another guest.
+    /// An address can be written in many ways: with a trailing slash, with the default port, in
+    /// upper case. Each would become another device, and another guest.
     var identityLabel: String {
         guard let origin else { return absoluteString }
         return "\(origin[0])://\(origin[1]):\(origin[2])"
@@ -57,11 +57,11 @@ extension URL {
 }
 
 extension SanguineClient.Configuration {
-    /// Where this client's device identity is kept.
+    /// Returns the vault for this client's device identity.
     ///
-    /// The keychain where there is one; but a client that was given a folder has all of its state
-    /// in there, so that two folders are two devices. A file that is lost is said in the store's
-    /// report.
+    /// It is the keychain where there is one; but a client with a configured folder keeps all of
+    /// its state there, so that two folders are two devices. The loss of the file is recorded in
+    /// the store's report.
     func identityVault(reportingTo log: StoreLog) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)

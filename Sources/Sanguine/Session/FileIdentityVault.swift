@@ -1,22 +1,22 @@
 import Foundation
 
-/// Keeps the device's identity in a file that only its owner may read (mode 0600).
+/// Stores the device's identity in a file that only its owner can read (mode 0600).
 ///
-/// The file appears whole or not at all: it is written under another name, flushed to the disk, and
-/// linked to its own name, which fails if another process was first; then the other's is taken.
-/// One that cannot be read as an identity is moved aside, never overwritten, and that is told: the
-/// new identity is another guest, with another balance.
+/// The file appears as a whole or not at all: it is written under another name, flushed to disk,
+/// and linked to its own name. The link fails if another process was first, and then the other's
+/// identity is used. A file that cannot be decoded is moved aside, never overwritten, and reported:
+/// the new identity is another guest, with another balance.
 struct FileIdentityVault: IdentityVault {
     private static let name = "device-identity.json"
 
     private let folder: URL
     private let onMovedAside: @Sendable (URL) -> Void
 
-    /// Keeps it in a folder.
+    /// Creates a vault in a folder.
     ///
     /// - Parameters:
-    ///   - folder: Which one; created with mode 0700 if it is not there.
-    ///   - onMovedAside: Told of a file that could not be read, by its new name.
+    ///   - folder: The folder; created with mode 0700 if it does not exist.
+    ///   - onMovedAside: Called with the new name of a file that could not be read.
     init(folder: URL, onMovedAside: @escaping @Sendable (URL) -> Void = { _ in }) {
         self.folder = folder
         self.onMovedAside = onMovedAside
@@ -40,7 +40,7 @@ struct FileIdentityVault: IdentityVault {
         }
     }
 
-    /// Those that could not be read, and were moved aside, are removed as well.
+    /// Files that could not be read, and were moved aside, are removed too.
     func erase() throws(SanguineError) {
         do {
             try FileManager.default.removeItems(in: folder, withPrefixes: [Self.name])

@@ -2,22 +2,22 @@
 import Foundation
 import Security
 
-/// Keeps the device's identity in the keychain: on this device only, readable after the first
+/// Stores the device's identity in the keychain: on this device only, and readable after the first
 /// unlock, so that background work can sign in.
 ///
-/// It outlives the app's removal, and with it the guest's account does.
+/// The identity survives the app's removal, and so does the guest's account.
 struct KeychainIdentityVault: IdentityVault {
-    /// What tells one server's identity from another's: see ``Foundation/URL/identityLabel``.
+    /// The label of the server's identity: see ``Foundation/URL/identityLabel``.
     private let label: String
-    /// What an earlier version has labelled it with: the text of the server's address.
+    /// The label that an earlier version has used: the text of the server's address.
     private let former: String?
 
-    /// Keeps the identity for the server with that label.
+    /// Creates a vault for the server with this label.
     init(label: String, former: String?) { (self.label, self.former) = (label, former) }
 
     func identity() throws(SanguineError) -> DeviceIdentity {
         if let kept = try read(label) { return kept }
-        // The former item stays: an earlier version may be installed again.
+        // The former item stays, because an earlier version may be installed again.
         var earlier: DeviceIdentity?
         if let former { earlier = try read(former) }
         let new = earlier ?? DeviceIdentity.random()
@@ -31,7 +31,7 @@ struct KeychainIdentityVault: IdentityVault {
         case errSecSuccess:
             return new
         case errSecDuplicateItem:
-            // Another process was first.
+            // Another process has added it first.
             if let kept = try read(label) { return kept }
             throw .store(.readFailed("device identity: the keychain's item cannot be read"))
         case let status:

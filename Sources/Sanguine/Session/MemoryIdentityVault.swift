@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Keeps the device's identity for as long as the client lives: for tests, and for clients that
-/// leave no trace.
+/// Keeps the device's identity for the client's lifetime: for tests, and for clients without
+/// persistent data.
 final class MemoryIdentityVault: IdentityVault {
     // The only mutable state, guarded by the mutex.
     private let kept = Mutex<DeviceIdentity?>(nil)
 
-    /// Creates a vault that makes an identity when it is first asked.
+    /// Creates a vault that creates an identity at its first use.
     init() {}
 
     func identity() -> DeviceIdentity {

@@ -1,10 +1,10 @@
 public import SanguineModel
 
 extension SanguineClient {
-    /// The id of the account that is signed in; `nil` before the first call of the server and after
-    /// a sign-out.
+    /// The id of the signed-in account; `nil` before the first call of the server and after a
+    /// sign-out.
     ///
-    /// It is `nil` as soon as a sign-out begins, and an account only when all that the client shows
-    /// is this account's.
+    /// It is `nil` as soon as a sign-out begins, and set once everything the client shows belongs
+    /// to this account.
     public var accountId: Identifier? { users.present.session.account }
 }

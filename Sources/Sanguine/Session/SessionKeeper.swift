@@ -2,28 +2,29 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// Keeps one user signed in: makes a guest at the first need, refreshes, and ends with the user.
+/// Keeps one user signed in: creates a guest when one is needed, refreshes the session, and ends
+/// with the user.
 ///
-/// Any number of callers at once cause one request and get one session. The request runs in a task
-/// of its own, so a caller who gives up disturbs nobody.
+/// Concurrent callers share one request and get one session. The request runs in its own task, so a
+/// cancelled caller does not affect the others.
 ///
 /// The device's identity outlives the user: an app that calls after a sign-out is signed in as this
-/// device's guest again, the same account with the same balance. A guest has nothing else to come
-/// back with, and a new account per sign-out would be a new grant.
+/// device's guest again, with the same account and the same balance. A guest has no other
+/// credentials, and a new account at each sign-out would mean a new grant.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over I/O or code from outside.
+/// Mutable state: `guarded`, by its mutex, never held during I/O or calls of other code.
 ///
-/// A class with a lock and not an actor, because ``account`` and ``check()`` answer at once.
+/// A class with a lock instead of an actor, because ``account`` and ``check()`` return at once.
 final class SessionKeeper: Authorizer {
     static let stateName = "session"
 
-    /// Who is told of what a session brings, under no lock.
+    /// The callbacks for changes of the session, called under no lock.
     struct Handlers: Sendable {
-        /// The account has become known, or the user has signed in again; before anyone is given
-        /// the token.
+        /// The account has become known, or the user has signed in again; called before the token
+        /// is returned to callers.
         var signedIn: @Sendable (_ account: Identifier, _ isFirst: Bool) -> Void
-        /// The server knows the device as another account: the user is another, or, of a guest
-        /// whose device identity was lost, the same.
+        /// The server knows the device as another account. It is another user; if a guest's device
+        /// identity was lost, it is the same one.
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
     }
 
@@ -36,11 +37,11 @@ final class SessionKeeper: Authorizer {
         var state: SessionState
         var flights: [Int: Flight] = [:]
         var handlers: Handlers?
-        /// Whom the app has named, where no server does.
+        /// The user that the app has named, if there is no server.
         var named: Owner?
-        /// The device identity that has made the user's sessions, if they are a guest.
+        /// The device identity of the user's sessions if they are a guest.
         var guestDevice: String?
-        /// Why nothing is given out any more.
+        /// The reason why no more tokens are returned.
         var ending: SanguineError?
     }
 
@@ -57,8 +58,8 @@ final class SessionKeeper: Authorizer {
     private let vault: any IdentityVault
     private let schedule: RetrySchedule
 
-    /// Restores the session that an earlier process left in the user's store; where there is no
-    /// server, the user is whom the app has named, if anybody.
+    /// Restores the session that an earlier process left in the user's store; without a server, the
+    /// user is the one that the app has named.
     init(
         configuration: SanguineClient.Configuration,
         exchange: Exchange,
@@ -100,9 +101,9 @@ final class SessionKeeper: Authorizer {
 
     func allowSignIn() { guarded.withLock { $0.state.allowSignIn() } }
 
-    /// The app has said who the user is.
+    /// Sets the user that the app has named.
     ///
-    /// - Throws: Why nobody is there any more.
+    /// - Throws: The reason if the user has already ended.
     func name(_ owner: Owner) throws(SanguineError) {
         try guarded.withLock { guarded throws(SanguineError) in
             if let ending = guarded.ending { throw ending }
@@ -110,7 +111,7 @@ final class SessionKeeper: Authorizer {
         }
     }
 
-    /// Has the handlers told from now on.
+    /// Sets the handlers.
     func onChange(_ handlers: Handlers) { guarded.withLock { $0.handlers = handlers } }
 
     func accessToken() async throws(SanguineError) -> String {
@@ -127,7 +128,7 @@ final class SessionKeeper: Authorizer {
         if let ending = guarded.withLock({ $0.ending }) { throw ending }
     }
 
-    /// The id by which the server knows this device.
+    /// Returns the id by which the server knows this device.
     func deviceId() throws(SanguineError) -> String {
         if let deviceId = configuration.deviceId { return deviceId }
         return try vault.identity().deviceId
@@ -136,7 +137,7 @@ final class SessionKeeper: Authorizer {
     func end(_ reason: SanguineError) -> Ended {
         let (session, flights) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
-            guarded.handlers = nil  // They hold the scope, and the scope holds this object.
+            guarded.handlers = nil  // They hold the scope, which holds this object.
             defer { guarded.flights = [:] }
             return (guarded.state.end(), Array(guarded.flights.values))
         }
@@ -146,14 +147,14 @@ final class SessionKeeper: Authorizer {
         }
     }
 
-    /// How many callers wait for a session.
+    /// The number of callers that wait for a session.
     var waiting: Int {
         let flights = guarded.withLock { $0.flights.values.map(\.outcome) }
         return flights.reduce(0) { $0 + $1.waiting }
     }
 }
 
-// MARK: - Flights
+// MARK: - Requests
 
 extension SessionKeeper {
     private func token(
@@ -178,7 +179,8 @@ extension SessionKeeper {
         _ event: (inout SessionState) -> SessionState.Need
     ) throws(SanguineError) -> Step {
         try guarded.withLock { guarded throws(SanguineError) -> Step in
-            // Under the lock: no sign-out comes between this and a flight that signs in.
+            // Under the lock, so that no sign-out comes between this check and a request that signs
+            // in.
             if let ending = guarded.ending { throw ending }
             switch event(&guarded.state) {
             case .refuse: throw .userChanged
@@ -198,7 +200,7 @@ extension SessionKeeper {
     private func fly(_ first: SessionState.Request, _ flight: Int) async {
         var request = first
         var failures = 0
-        // An end that came before the task was known could not cancel it.
+        // If the user ended before the task was stored, the task could not be cancelled.
         while guarded.withLock({ $0.state.isCurrent(flight) }) {
             do throws(SanguineError) {
                 land(try await perform(request), flight)
@@ -207,8 +209,8 @@ extension SessionKeeper {
                 failures += 1
                 var random = configuration.random
                 if let delay = schedule.delay(afterFailures: failures, of: error, using: &random) {
-                    // A refresh whose answer was lost is sent again with the same token, and the
-                    // server gives the same successor.
+                    // A refresh whose response was lost is sent again with the same token, and the
+                    // server returns the same successor.
                     if (try? await configuration.delay.sleep(for: delay)) != nil { continue }
                 }
                 guard let next = failed(error, flight) else { return }
@@ -218,13 +220,13 @@ extension SessionKeeper {
         }
     }
 
-    /// Makes one request for a session.
+    /// Sends one request for a session.
     private func perform(
         _ request: SessionState.Request
     ) async throws(SanguineError) -> StoredSession {
         switch request {
         case .guest:
-            // Kept before the server hears of it: a kill from here on comes back to this account.
+            // Stored before the server sees it, so that a killed process returns to this account.
             let device = try vault.identity()
             let body = GuestRequest(
                 deviceId: configuration.deviceId ?? device.deviceId,
@@ -255,7 +257,7 @@ extension SessionKeeper {
     }
 
     private func land(_ session: StoredSession, _ flight: Int) {
-        // Stored before it is used. Of a user who is gone the store takes nothing any more.
+        // Stored before it is used. After the user's end, the store accepts nothing.
         let mayStore = guarded.withLock { guarded in
             guarded.state.isCurrent(flight)
                 && [nil, session.account].contains(guarded.state.account)
@@ -263,7 +265,7 @@ extension SessionKeeper {
         if mayStore { Self.write(session, to: store, configuration.logger) }
         let (landing, handlers, isSameGuest) = guarded.withLock { guarded in
             let landing = guarded.state.landed(session, flight: flight)
-            // A restored backup has the guest's files without the device's identity.
+            // A restored backup contains the guest's files without the device's identity.
             let former = guarded.guestDevice
             let isSameGuest =
                 former != nil && session.guestDevice != nil && former != session.guestDevice
@@ -281,14 +283,14 @@ extension SessionKeeper {
         }
     }
 
-    /// Returns the request to fly on with, or `nil` if the flight is over.
+    /// Handles a failure; returns the next request, or `nil` if there is none.
     private func failed(_ error: SanguineError, _ flight: Int) -> SessionState.Request? {
         var code: ProblemCode?
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
         let (landing, alive, outcome) = guarded.withLock { guarded in
             let landing = guarded.state.failed(code, flight: flight)
-            // Refreshed ahead of time and in vain: until it expires the old token is good.
+            // If an early refresh has failed, the old token is valid until it expires.
             let alive = guarded.state.session.flatMap {
                 $0.isRejected || $0.isExpired(at: now) ? nil : $0.accessToken
             }
@@ -323,9 +325,9 @@ extension SessionKeeper {
         return try WireCoding.decode(type, from: try await exchange.send(request).body)
     }
 
-    /// Tells the server of a sign-out.
+    /// Ends the session on the server after a sign-out.
     ///
-    /// If it cannot be told, the session ends there by age.
+    /// If the server cannot be reached, the session expires there.
     nonisolated(nonsending) func tellServer(ofEnd session: StoredSession) async {
         do throws(SanguineError) {
             let request = try TransportRequest(
@@ -344,12 +346,13 @@ extension SessionKeeper {
         }
     }
 
-    /// Keeps a session for the next process.
+    /// Stores a session for the next process.
     static func write(_ session: StoredSession, to store: ClientStore, _ logger: Logger) {
         do {
             try store.setState(stateName, try WireCoding.encode(session))
         } catch {
-            // The session works on in memory. After a restart the device's secret makes another.
+            // The session works in memory. After a restart, the device's secret creates another
+            // one.
             logger.error("The session could not be stored.", metadata: ["reason": "\(error)"])
         }
     }

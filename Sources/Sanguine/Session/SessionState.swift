@@ -1,38 +1,39 @@
 import SanguineModel
 
-/// What the client knows of its session, and the only code that decides how to get a token.
+/// The client's session; only this code decides how to get a token.
 ///
-/// At most one request for a session, a *flight*, is under way. Whoever needs a token meanwhile
-/// waits for it. A flight that the user's end has overtaken lands in nothing.
+/// At most one request for a session, a *flight*, is running, and every caller that needs a token
+/// waits for it. The result of a flight is dropped if the user has ended.
 ///
-/// A session is stored before it is used: the shell writes it between the answer and the landing.
-/// It is one user's: a session of another account is not taken, and the user's scope is replaced.
+/// A session is stored before it is used: the shell writes it between the response and
+/// ``landed(_:flight:)``. It belongs to one user: a session of another account is not accepted, and
+/// the user's scope is replaced.
 ///
 ///     none ──need──▶ signing in as guest ──▶ signed in ──expired, or rejected──▶ refreshing
 ///                        ▲                       ▲                                 │   │
 ///                        │                       └─────────────────────────────────┘   │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
-/// After a sign-out no guest is made before the app asks for something that needs an account:
-/// screens that still observe would sign the user in again, and store again what was just removed.
+/// After a sign-out, no guest is created until the app makes a request that needs an account: views
+/// that still observe would otherwise sign in again, and store data again that was just removed.
 ///
-/// The server's word counts, not the clock's: a token that seems alive and is rejected is
-/// refreshed, and the clock only saves the rejection.
+/// The server decides, not the clock: a token that it rejects is refreshed even if it seems valid,
+/// and the clock only avoids the rejection.
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
-/// 1. A flight refreshes only a session that is there, with that session's refresh token.
+/// 1. A flight refreshes only an existing session, with that session's refresh token.
 /// 2. The account is the session's, if there is a session, and never another one.
 struct SessionState: Sendable {
-    /// What a caller who needs a token must do.
+    /// The action of a caller that needs a token.
     enum Need: Hashable, Sendable {
         /// Use this token.
         case use(String)
-        /// Wait for the flight that is under way.
+        /// Wait for the running flight.
         case wait(flight: Int)
         /// Start the flight, then wait for it.
         case start(Request, flight: Int)
-        /// Ask for nothing: the user has signed out, and the app has asked for nothing since.
+        /// Fail: the user has signed out, and the app has made no request since.
         case refuse
     }
 
@@ -44,17 +45,17 @@ struct SessionState: Sendable {
         case refresh(String)
     }
 
-    /// What the landing of a flight means.
+    /// The outcome of a flight.
     enum Landing: Hashable, Sendable {
-        /// Give out the session's token; the account may have become known.
+        /// Return the session's token; the account may have become known.
         case signedIn(isFirst: Bool)
-        /// It is another account's: another user is there.
+        /// The session belongs to another account, so the user changes.
         case otherAccount
-        /// Fly on with this request.
+        /// Send this request next.
         case goOn(Request)
-        /// Refuse the callers: the flight's error is theirs.
+        /// Fail the callers with the flight's error.
         case failed
-        /// Refuse the callers: the user has gone meanwhile.
+        /// Fail the callers, because the user has ended.
         case overtaken
     }
 
@@ -72,7 +73,7 @@ struct SessionState: Sendable {
     /// Creates the state with the session that an earlier process left, if there is one.
     ///
     /// - Parameters:
-    ///   - session: That session.
+    ///   - session: The session.
     ///   - isSignedOut: Whether the state follows a sign-out.
     init(restoring session: StoredSession? = nil, isSignedOut: Bool = false) {
         self.session = session
@@ -80,17 +81,17 @@ struct SessionState: Sendable {
         account = session?.account
     }
 
-    /// Whether a token may be asked for, although that may make a guest.
+    /// Whether a token may be requested, although this may create a guest.
     var maySignIn: Bool { !isSignedOut || account != nil }
 
-    /// Allows a guest to be made: the app has asked for something that needs an account.
+    /// Allows the creation of a guest, because the app has made a request that needs an account.
     mutating func allowSignIn() { isSignedOut = false }
 
-    /// Someone needs a token.
+    /// Decides how a caller gets a token.
     mutating func need(at now: Timestamp) -> Need {
         defer { checkInvariants() }
         if case .flying(_, let flight) = phase {
-            // While a session that still lives is refreshed ahead of time, nobody has to wait.
+            // An early refresh delays no caller while the session is still valid.
             if let session, !session.isExpired(at: now), !session.isRejected {
                 return .use(session.accessToken)
             }
@@ -103,15 +104,15 @@ struct SessionState: Sendable {
         return start(.refresh(session.refreshToken))
     }
 
-    /// The server has rejected an access token.
+    /// Records that the server has rejected an access token.
     ///
-    /// One that was replaced meanwhile means nothing.
+    /// A token that was replaced meanwhile is ignored.
     mutating func rejected(_ token: String, at now: Timestamp) -> Need {
         if session?.accessToken == token { session?.isRejected = true }
         return need(at: now)
     }
 
-    /// Whether the flight is under way.
+    /// Whether the flight is running.
     ///
     /// Only then may its session be stored.
     func isCurrent(_ flight: Int) -> Bool {
@@ -119,7 +120,7 @@ struct SessionState: Sendable {
         return true
     }
 
-    /// The flight brought a session, and it is stored: it may be used from now on.
+    /// Completes the flight with its session, which is stored and may be used.
     mutating func landed(_ new: StoredSession, flight: Int) -> Landing {
         defer { checkInvariants() }
         guard isCurrent(flight) else { return .overtaken }
@@ -130,18 +131,18 @@ struct SessionState: Sendable {
         return .signedIn(isFirst: account == nil)
     }
 
-    /// The flight's request failed, after its retries.
+    /// Handles a failure of the flight's request, after its retries.
     ///
     /// - Parameters:
     ///   - code: The server's reason; `nil` if it gave none.
-    ///   - flight: Which flight.
-    /// - Returns: What to do now.
+    ///   - flight: The flight.
+    /// - Returns: The outcome.
     mutating func failed(_ code: ProblemCode?, flight: Int) -> Landing {
         defer { checkInvariants() }
         guard isCurrent(flight), case .flying(let request, _) = phase else { return .overtaken }
         if case .refresh = request, let code, Self.endings.contains(code) {
-            // The device's secret signs the same guest in again, without a word to the user. The
-            // account is kept, and what is cached with it.
+            // The device's secret signs the same guest in again, without any interaction. The
+            // account and its cached values are kept.
             session = nil
             phase = .flying(.guest, flight: flight)
             return .goOn(.guest)
@@ -150,7 +151,7 @@ struct SessionState: Sendable {
         return .failed
     }
 
-    /// The user is gone: from now on nothing of them is given out or taken in.
+    /// Ends the user: no token is returned and no result is accepted afterwards.
     ///
     /// - Returns: The session to end on the server, if there was one.
     mutating func end() -> StoredSession? {
@@ -158,7 +159,7 @@ struct SessionState: Sendable {
         return session
     }
 
-    /// Reasons of the server after which no refresh will ever succeed.
+    /// The server's reasons that no later refresh can overcome.
     private static let endings: Set<ProblemCode> = [
         .refreshReused, .refreshInvalid, .sessionEnded, .unauthenticated,
     ]

@@ -1,17 +1,17 @@
 import SanguineModel
 
-/// A session as the client keeps it: written to the store before any of its tokens is used.
+/// A session in its stored form; it is written before any of its tokens is used.
 struct StoredSession: Hashable, Codable, Sendable {
     let account: Identifier
     let accessToken: String
     let refreshToken: String
     /// When it was received, by the device's clock.
     let receivedAt: Timestamp
-    /// Whole seconds that the access token lives.
+    /// The lifetime of the access token in whole seconds.
     let expiresIn: Int
     /// Whether the server has rejected the access token.
     var isRejected = false
-    /// The device identity that has made it, if it is a guest's; `nil` for a registered user.
+    /// The device identity that has created it, if it is a guest's; `nil` for a registered user.
     var guestDevice: String?
 
     init(_ session: Session, account: Identifier, at now: Timestamp) {
@@ -22,11 +22,11 @@ struct StoredSession: Hashable, Codable, Sendable {
         expiresIn = session.expiresIn
     }
 
-    /// Whether the access token has expired, as far as the device's clock can tell.
+    /// Returns whether the access token has expired according to the device's clock.
     func isExpired(at now: Timestamp) -> Bool { now >= receivedAt + .seconds(expiresIn) }
 
-    /// Whether it is time to refresh: in the last ``SessionLimits/refreshAhead`` of the token's
-    /// life, or the last third of a short one.
+    /// Returns whether it is time to refresh: in the last ``SessionLimits/refreshAhead`` of the
+    /// token's lifetime, or in the last third of a short one.
     func isExpiring(at now: Timestamp) -> Bool {
         let ahead = min(SessionLimits.refreshAhead, .seconds(expiresIn) / 3)
         return now >= receivedAt + .seconds(expiresIn) - ahead
@@ -37,12 +37,12 @@ struct StoredSession: Hashable, Codable, Sendable {
 ///
 /// One place, with units.
 enum SessionLimits {
-    /// How long before its end an access token is refreshed.
+    /// The time before its expiry at which an access token is refreshed.
     static let refreshAhead = Duration.seconds(30)
-    /// When one request for a session gives up.
+    /// The timeout of one request for a session.
     static let requestTimeout = Duration.seconds(15)
-    /// How often a request for a session is sent before its callers get the error.
+    /// The number of attempts for a request for a session.
     static let attempts = 3
-    /// When telling the server of a sign-out gives up; the sign-out itself never waits.
+    /// The timeout of the request that ends a session; the sign-out itself does not wait for it.
     static let signOutTimeout = Duration.seconds(8)
 }

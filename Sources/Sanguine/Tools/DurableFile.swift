@@ -8,13 +8,14 @@ import Musl
 import Darwin
 #endif
 
-/// Small files that appear whole or not at all, and are on disk when the call returns.
+/// Writes small files that appear as a whole or not at all, and are flushed to disk when the call
+/// returns.
 enum DurableFile {
-    /// Puts a file in the place of one that may be there.
+    /// Writes a file, and replaces an existing one.
     ///
     /// - Throws: `POSIXError`.
     static func write(_ data: Data, to file: URL) throws {
-        // Opened first: a process without a free descriptor changes nothing.
+        // Opened first, so that a process without a free descriptor changes nothing.
         let folder = try open(folder: file.deletingLastPathComponent())
         defer { close(folder) }
         let draft = try draft(data, beside: file)
@@ -25,7 +26,7 @@ enum DurableFile {
         guard fsync(folder) == 0 else { throw POSIXError.last }
     }
 
-    /// Makes a file unless there is one: of several who do so at once one succeeds.
+    /// Creates a file unless it exists; of several concurrent calls, one succeeds.
     ///
     /// - Throws: `POSIXError`.
     static func create(_ data: Data, at file: URL) throws {
@@ -43,7 +44,8 @@ enum DurableFile {
         guard descriptor >= 0 else { throw POSIXError.last }
         defer { close(descriptor) }
         do {
-            // Some hundred bytes: a regular file takes them in one write, or the disk is full.
+            // It is some hundred bytes: a regular file takes them in one write unless the disk is
+            // full.
             let count = data.withUnsafeBytes { systemWrite(descriptor, $0) }
             guard count == data.count else { throw POSIXError(.ENOSPC) }
             guard fsync(descriptor) == 0 else { throw POSIXError.last }
@@ -61,7 +63,7 @@ enum DurableFile {
     }
 }
 
-// Outside of the type, whose own `open` and `write` would hide the system's.
+// Outside of the type, because its own `open` and `write` would hide the system's.
 private func systemOpen(_ folder: String) -> Int32 { open(folder, O_RDONLY | O_CLOEXEC) }
 
 private func systemCreate(_ draft: String) -> Int32 {

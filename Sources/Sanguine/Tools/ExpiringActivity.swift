@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// Keeps the system from suspending the process while it holds a lock on a file.
+/// Prevents the system from suspending the process while it holds a lock on a file.
 ///
-/// iOS ends a process that is suspended with a lock on a file of a shared folder (`0xdead10cc`),
-/// and until then the app and its companions wait for that lock in vain.
+/// iOS terminates a process that is suspended with a lock on a file in a shared folder
+/// (`0xdead10cc`). Until then, the app and its companions wait for the lock in vain.
 struct ExpiringActivity: Sendable {
-    /// Begins an activity and returns what ends it; `nil` if the process is about to be suspended.
+    /// Begins an activity and returns a closure that ends it; `nil` if a suspension is imminent.
     let begin: @Sendable () -> (@Sendable () -> Void)?
 
     #if os(iOS) || os(tvOS) || os(watchOS) || os(visionOS)
@@ -17,7 +17,8 @@ struct ExpiringActivity: Sendable {
         ProcessInfo.processInfo.performExpiringActivity(withReason: "Sanguine writes") { isOver in
             isGranted.withLock { $0 = !isOver }
             decided.signal()
-            // It lasts until this returns. When it expires, this is called a second time.
+            // The activity lasts until this closure returns. On expiration, it is called a second
+            // time.
             if !isOver { over.wait() }
         }
         let end = DispatchTime.now() + .seconds(1)  // tidy: allow hidden-clock: a semaphore's own.
@@ -29,7 +30,7 @@ struct ExpiringActivity: Sendable {
         return { over.signal() }
     }
     #else
-    /// Nothing: this system suspends no process.
+    /// Does nothing, because this system does not suspend processes.
     static let system = ExpiringActivity { {} }
     #endif
 }

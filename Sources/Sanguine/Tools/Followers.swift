@@ -1,15 +1,15 @@
 import Synchronization
 
-/// Those who follow a value: each gets it at once, then after every change.
+/// The followers of a value: each gets it at once, then after every change.
 ///
-/// Who is slow gets the newest. The owner calls it under the lock that guards the value, so that
-/// everybody gets the values in their order; ``finish()`` alone is called under no lock.
+/// A slow follower gets the newest value. The owner calls this type under the lock that guards the
+/// value, so that all followers get the values in order; only ``finish()`` is called under no lock.
 ///
-/// Mutable state: `state`, by its mutex, which is held over nothing that calls back.
+/// Mutable state: `state`, by its mutex, which is not held during callbacks.
 final class Followers<Value: Equatable & Sendable>: Sendable {
     private struct State {
         var readers = Observers<Value>()
-        /// What all readers were told last.
+        /// The last value that all readers got.
         var told: Value?
         var isFinished = false
 
@@ -22,7 +22,7 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// The value now, and after each change.
+    /// Returns the current value, and then the value after each change.
     func stream(from value: Value) -> AsyncStream<Value> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: Value.self,
@@ -30,7 +30,7 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         )
         let number = state.withLock { state -> UInt64? in
             guard !state.isFinished else { return nil }
-            // It may have changed, and the others are still to be told.
+            // The value may have changed without the others having been notified.
             state.tell(value)
             return state.readers.add(
                 .init(tell: { continuation.yield($0) }, finish: { continuation.finish() })
@@ -47,14 +47,14 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         return stream
     }
 
-    /// Calls the closure after each change until the result is released, under the owner's lock.
+    /// Calls the closure after each change, until the result is released; under the owner's lock.
     func follow(_ tell: @escaping @Sendable (Value) -> Void) -> ObservationToken {
         let number = state.withLock { $0.readers.add(.init(tell: tell)) }
         return ObservationToken { [weak self] in self?.state.withLock { $0.readers.remove(number) }
         }
     }
 
-    /// Tells everybody, if it is another value; it is not made if nobody follows.
+    /// Notifies all followers if the value is a new one; it is not computed if there are none.
     func tell(_ value: @autoclosure () -> Value) {
         state.withLock { state in
             guard !state.readers.isEmpty else { return }
@@ -62,13 +62,13 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         }
     }
 
-    /// Ends all streams, and those to come.
+    /// Ends all current and future streams.
     func finish() {
         let readers = state.withLock { state in
             state.isFinished = true
             return state.readers.takeAll()
         }
-        // Under no lock: whoever ends a stream is called back.
+        // Under no lock, because ending a stream calls back.
         readers.finish()
     }
 }

@@ -1,19 +1,19 @@
 import Synchronization
 
-/// Those who are told of something until they leave.
+/// The observers of an event source.
 ///
-/// A value that its owner guards. Whoever is to be told is taken out under the owner's lock, with
-/// ``crowd()``, and told under none.
+/// A value, guarded by its owner, which takes the observers out under its lock with ``crowd()``,
+/// and calls them under none.
 struct Observers<Message>: Sendable {
-    /// Somebody who is told.
+    /// An observer.
     final class Observer: Sendable {
         private let tell: @Sendable (Message) -> Void
         fileprivate let finish: @Sendable () -> Void
         private let hasLeft = Atomic(false)
 
         /// - Parameters:
-        ///   - tell: Is called with each message.
-        ///   - finish: Is called when there will be no more. Default: nothing.
+        ///   - tell: Called with each message.
+        ///   - finish: Called when no more messages will follow. Default: does nothing.
         init(
             tell: @escaping @Sendable (Message) -> Void,
             finish: @escaping @Sendable () -> Void = {}
@@ -24,18 +24,18 @@ struct Observers<Message>: Sendable {
 
         fileprivate func leave() { hasLeft.store(true, ordering: .releasing) }
 
-        /// Is told, unless it has left.
+        /// Delivers a message, unless the observer was removed.
         func hear(_ message: Message) {
-            // Who leaves while the others are told hears no more.
+            // An observer that is removed during a delivery gets no more messages.
             if !hasLeft.load(ordering: .acquiring) { tell(message) }
         }
     }
 
-    /// All observers of one moment.
+    /// All observers at one moment.
     // Unchecked: an observer is constant, and `kept` keeps all of them alive.
     struct Crowd: @unchecked Sendable {
         private let kept: [UInt64: Observer]
-        // Unmanaged: to count the references of a thousand takes longer than to tell them.
+        // Unmanaged, because retaining a thousand observers takes longer than calling them.
         private let all: [Unmanaged<Observer>]
 
         fileprivate init(_ observers: [UInt64: Observer]) {
@@ -43,25 +43,25 @@ struct Observers<Message>: Sendable {
             all = observers.values.map { Unmanaged.passUnretained($0) }
         }
 
-        /// Tells all who have not left.
+        /// Delivers a message to all observers that were not removed.
         func tell(_ message: Message) {
             withExtendedLifetime(kept) {
                 for observer in all { observer._withUnsafeGuaranteedRef { $0.hear(message) } }
             }
         }
 
-        /// Says that there will be no more messages.
+        /// Notifies all observers that no more messages will follow.
         func finish() { for observer in kept.values { observer.finish() } }
     }
 
     private var observers: [UInt64: Observer] = [:] { didSet { known = nil } }
     private var lastNumber: UInt64 = 0
-    /// Made of ``observers`` when they are told, and kept until others come or one leaves.
+    /// Made from ``observers`` at a delivery, and kept until observers are added or removed.
     private var known: Crowd?
 
     var isEmpty: Bool { observers.isEmpty }
 
-    /// Adds an observer under a number that none has had.
+    /// Adds an observer under a number that was never used.
     mutating func add(_ observer: Observer, as number: UInt64) { observers[number] = observer }
 
     /// Adds an observer.
@@ -73,17 +73,17 @@ struct Observers<Message>: Sendable {
         return lastNumber
     }
 
-    /// Removes an observer: it is told nothing but what is being told at that moment.
+    /// Removes an observer: it gets no messages after the one that is being delivered.
     mutating func remove(_ number: UInt64) { observers.removeValue(forKey: number)?.leave() }
 
-    /// All observers, to tell them under no lock.
+    /// Returns all observers, to be called under no lock.
     mutating func crowd() -> Crowd {
         let crowd = known ?? Crowd(observers)
         known = crowd
         return crowd
     }
 
-    /// Takes all observers out.
+    /// Removes and returns all observers.
     mutating func takeAll() -> Crowd {
         defer { observers = [:] }
         return crowd()

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// An outcome that comes once and that any number of callers wait for.
+/// An outcome that is set once, and that any number of callers wait for.
 ///
-/// A caller who is cancelled stops waiting and disturbs nobody, least of all the work that brings
-/// the outcome: that runs in a task of its own.
+/// A cancelled caller stops waiting. It does not affect other callers or the work that produces the
+/// outcome, which runs in its own task.
 final class OneShot<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, SanguineError>
 
     private struct State {
         var outcome: Outcome?
-        /// Who waits for it.
+        /// The callers that wait for the outcome.
         var waiting: [Int: CheckedContinuation<Outcome, Never>] = [:]
         var next = 0
     }
@@ -17,7 +17,7 @@ final class OneShot<Value: Sendable>: Sendable {
     // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
     private let state = Mutex(State())
 
-    /// Brings the outcome.
+    /// Sets the outcome.
     ///
     /// Later ones are ignored.
     func resolve(_ outcome: Outcome) {
@@ -30,10 +30,10 @@ final class OneShot<Value: Sendable>: Sendable {
         for continuation in waiting.values { continuation.resume(returning: outcome) }
     }
 
-    /// The outcome, as soon as it is there.
+    /// Returns the outcome as soon as it is set.
     ///
-    /// - Throws: The outcome's error, or ``SanguineError/cancelled`` as soon as the caller's task
-    ///   is.
+    /// - Throws: The outcome's error, or ``SanguineError/cancelled`` when the caller's task is
+    ///   cancelled.
     nonisolated(nonsending) func value() async throws(SanguineError) -> Value {
         let ticket = state.withLock { state in
             state.next += 1
@@ -51,7 +51,7 @@ final class OneShot<Value: Sendable>: Sendable {
         return try outcome.get()
     }
 
-    /// How many callers wait.
+    /// The number of callers that wait.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func leave(_ ticket: Int) {

@@ -1,19 +1,19 @@
 import Dispatch
 
-/// Does pieces of work one after the other, behind the back of whoever hands them in.
+/// Runs work in order, in the background.
 package protocol SerialQueue: Sendable {
-    /// Does the work later, after all that was handed in before it.
+    /// Runs the work later, after all work that was submitted before it.
     func async(_ work: @escaping @Sendable () -> Void)
 
-    /// Does the work after all that was handed in before it, and returns then.
+    /// Runs the work after all work that was submitted before it, and then returns.
     func sync(_ work: () -> Void)
 }
 
-/// A queue of the system's, on a thread of its own.
+/// A queue of the system, with its own thread.
 struct BackgroundQueue: SerialQueue {
     private let queue: DispatchQueue
 
-    /// - Parameter label: What it is called in the debugger.
+    /// - Parameter label: The queue's name in the debugger.
     init(_ label: String) { queue = DispatchQueue(label: label, qos: .utility) }
 
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }

@@ -1,12 +1,14 @@
-/// Waits until somebody answers, or until the caller's task is cancelled.
+/// Waits until the continuation is resumed, or until the caller's task is cancelled.
 ///
-/// The one way in which a caller waits: who joins and is cancelled leaves, whatever comes first.
+/// All waits of callers use this function: a cancelled caller leaves, even if it is cancelled
+/// before it joins.
 ///
 /// - Parameters:
-///   - join: Hands the continuation to whoever answers it. Called once, before this suspends.
-///   - leave: The task was cancelled: the continuation is to be answered now, unless it was. Called
-///     on any thread, and more than once if the task was cancelled while it joined.
-/// - Returns: The answer.
+///   - join: Stores the continuation for the code that resumes it. Called once, before this
+///     suspends.
+///   - leave: Called when the task is cancelled: resumes the continuation now, unless it was
+///     resumed. Called on any thread, and more than once if the task was cancelled while it joined.
+/// - Returns: The value that the continuation was resumed with.
 nonisolated(nonsending) func withWaiter<Answer: Sendable>(
     _ join: (CheckedContinuation<Answer, Never>) -> Void,
     leave: @Sendable () -> Void
