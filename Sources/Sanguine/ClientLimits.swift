@@ -4,133 +4,137 @@ import SanguineModel
 ///
 /// One place, with units.
 public enum ClientLimits {
-    /// One request, from sending to the last byte of the answer: 30 seconds.
+    /// The timeout of one request, from sending to the last byte of the response: 30 seconds.
     public static let requestTimeout: Duration = .seconds(30)
-    /// A whole read with all its attempts and the waits between them: 60 seconds.
+    /// The timeout of a whole read with all its attempts and the waits between them: 60 seconds.
     public static let readTimeout: Duration = .seconds(60)
-    /// A fetch of the balance with all its attempts and the waits between them: 8 seconds.
+    /// The timeout of fetching the balance with all its attempts and the waits between them: 8
+    /// seconds.
     public static let balanceTimeout: Duration = .seconds(8)
-    /// Connections to one server at a time: 32.
+    /// The number of concurrent connections to one server: 32.
     ///
     /// A call of a language model may take a minute, and a read of the balance must not wait behind
-    /// a handful of them.
+    /// a handful of such calls.
     public static let connectionsPerHost = 32
-    /// Reads under way to one host, unless the configuration says otherwise: 6.
+    /// The number of concurrent reads of one host, unless configured otherwise: 6.
     public static let readsPerHost = 6
-    /// Reads under way to one host that a configuration may allow: 16.
+    /// The largest number of concurrent reads of one host that can be configured: 16.
     ///
-    /// Half of the connections: calls always find one.
+    /// That is half of the connections, so that calls always find one.
     public static let mostReadsPerHost = 16
-    /// Of the reads under way to one host, those that are prefetches: 2.
+    /// The number of prefetches among the concurrent reads of one host: 2.
     public static let prefetchesPerHost = 2
-    /// Reads that wait for one host: 1,000.
+    /// The number of reads that wait for one host: 1,000.
     ///
-    /// Past it the youngest of the lowest priority is refused.
+    /// Beyond that, the newest of the lowest priority is refused.
     public static let waitingReadsPerHost = 1_000
-    /// How often a line of reads is passed over by those of higher priority: 8 times.
+    /// The number of times that reads of higher priority may overtake a line of reads: 8.
     public static let readPatience = 8
-    /// How long requests count for the budget of retries: a minute.
+    /// The time for which requests count in the retry budget: a minute.
     public static let retryWindow: Duration = .seconds(60)
-    /// Retries to one host in that time, however few its requests: 20.
+    /// The number of retries to one host in that time, however few its requests: 20.
     public static let retryReserve = 20
-    /// Requests that allow one retry more: 10.
+    /// The number of requests that allow one more retry: 10.
     public static let requestsPerRetry = 10
-    /// Hosts whose retries are counted: 64.
+    /// The number of hosts whose retries are counted: 64.
     ///
-    /// Past it the one asked least recently is forgotten.
+    /// Beyond that, the least recently used one is forgotten.
     public static let retryHosts = 64
-    /// How long `Retry-After` keeps retries and prefetches from a host: 10 minutes.
+    /// The longest time for which `Retry-After` delays retries and prefetches of a host: 10
+    /// minutes.
     public static let longestPause: Duration = .seconds(600)
-    /// Ids in one request of a batch, unless its declaration says otherwise: 100.
+    /// The number of ids in one request of a batch, unless declared otherwise: 100.
     public static let batchSize = 100
-    /// Ids in one request of a batch: 1,000.
+    /// The largest number of ids in one request of a batch: 1,000.
     public static let largestBatch = 1_000
-    /// How long the first look-up of a batch waits for others: 2 milliseconds.
+    /// The time for which the first lookup of a batch waits for others: 2 milliseconds.
     public static let batchWindow: Duration = .milliseconds(2)
-    /// How long a declaration may let it wait: 1 second.
+    /// The longest such wait that can be declared: 1 second.
     public static let longestBatchWindow: Duration = .seconds(1)
-    /// Bytes of an answer: 8 MiB.
+    /// The bytes of a response: 8 MiB.
     public static let responseBytes = 8 << 20
-    /// Bytes of an answer that is a file, of a type that is neither JSON nor text: 25 MiB.
+    /// The bytes of a response that is a file, whose type is neither JSON nor text: 25 MiB.
     ///
-    /// As much as may be uploaded (`WireLimits.blobBytes`). It is in memory.
+    /// As much as may be uploaded (`WireLimits.blobBytes`). The file is in memory.
     public static let fileBytes = WireLimits.blobBytes
-    /// Bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
+    /// The bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
     ///
-    /// Files are not, see ``uploadBytes``.
+    /// Files are not in memory, see ``uploadBytes``.
     public static let requestBodyBytes = 16 << 20
-    /// Bytes of a ``RequestBody`` with files, which are read while it is sent: 2 GiB.
+    /// The bytes of a ``RequestBody`` with files, which are read while it is sent: 2 GiB.
     ///
-    /// A form with files needs as much room on the disk meanwhile.
+    /// A form with files needs as much room on disk meanwhile.
     public static let uploadBytes: Int64 = 2 << 30
-    /// How long one request with a ``RequestBody`` may take, as long as bytes are sent: 6 hours.
+    /// The timeout of one request with a ``RequestBody`` while bytes are being sent: 6 hours.
     ///
-    /// Without any for ``requestTimeout`` it ends.
+    /// It ends earlier if no byte is sent for ``requestTimeout``.
     public static let uploadTimeout: Duration = .hours(6)
-    /// How long a process waits for the lock of the files that another process of the app holds:
-    /// 2 seconds.
+    /// The time for which a process waits for the lock of the files while another process of the
+    /// app holds it: 2 seconds.
     ///
-    /// The other process may be suspended. What waits then fails with ``SanguineError/store(_:)``.
+    /// The other process may be suspended. A call that waits longer fails with
+    /// ``SanguineError/store(_:)``.
     public static let fileLockWait: Duration = .seconds(2)
-    /// How long a write or a read waits for a database that another process of the app has locked:
-    /// half a second.
+    /// The time for which a write or a read waits for a database that another process of the app
+    /// has locked: half a second.
     ///
-    /// Reads on the main thread may wait behind the write. What waits then fails with
-    /// ``SanguineError/store(_:)``; nothing is lost.
+    /// Reads on the main thread may wait behind the write. A call that waits longer fails with
+    /// ``SanguineError/store(_:)``; no data is lost.
     public static let databaseLockWait: Duration = .milliseconds(500)
-    /// Redirects of one request that are followed: 5.
+    /// The number of redirects that one request follows: 5.
     public static let redirects = 5
-    /// How long the renewal of an app's own token may take: a minute.
+    /// The timeout of renewing an app's own token: a minute.
     ///
     /// See ``SanguineClient/Configuration/refresh``.
     public static let refreshTimeout: Duration = .seconds(60)
-    /// Bytes of the body that an error keeps: 4 KiB.
+    /// The bytes of the response body that an error keeps: 4 KiB.
     ///
-    /// What comes behind is left out: each refused operation keeps one in memory. See
+    /// The rest is dropped, because each refused operation keeps one in memory. See
     /// ``SanguineError/response``.
     public static let errorBodyBytes = 4 << 10
-    /// Models that are kept for views which follow them and hold none: 64.
+    /// The number of models that are kept for views that do not hold them: 64.
     ///
-    /// Past it the one kept longest is let go.
+    /// Beyond that, the one kept longest is released.
     public static let unheldModels = 64
-    /// How long after a change such a view may take to ask for its model again: 10 seconds.
+    /// The time after a change within which such a view must request its model again: 10 seconds.
     public static let unheldModelGrace: Duration = .seconds(10)
-    /// How long after its arrival a value may be shown, unless its policy says otherwise: 30 days.
+    /// The time after its arrival for which a value may be shown, unless its policy sets another:
+    /// 30 days.
     public static let keep: Duration = .hours(30 * 24)
-    /// Bytes of values in memory: 32 MB.
+    /// The bytes of values in memory: 32 MB.
     public static let memoryBytes = 32_000_000
-    /// Bytes that an entry of the cache costs beside its value.
+    /// The bytes that an entry of the cache costs in addition to its value.
     public static let entryOverheadBytes = 256
-    /// Invalidations by prefix, tag or dependency that are remembered at a time: 256.
+    /// The number of invalidations by prefix, tag or dependency that are remembered at a time: 256.
     ///
-    /// Past it they are applied to every entry in memory, which costs a walk over all of them.
+    /// Beyond that, they are applied to every entry in memory.
     public static let invalidationMarks = 256
-    /// Bytes of values on disk: 64 MB.
+    /// The bytes of values on disk: 64 MB.
     ///
-    /// The oldest go first.
+    /// The oldest are removed first.
     public static let diskBytes: Int64 = 64_000_000
-    /// Bytes of one value on disk: 4 MiB.
+    /// The bytes of one value on disk: 4 MiB.
     ///
-    /// A larger one stays in memory.
+    /// A larger value stays in memory.
     public static let diskEntryBytes = 4 << 20
-    /// Values that wait to be measured and written to disk: 1,024.
+    /// The number of values that wait to be encoded and written to disk: 1,024.
     ///
-    /// Past it writers wait for the disk.
+    /// Beyond that, writers wait for the disk.
     public static let unwrittenEntries = 1_024
-    /// How often in a row a store that fails is tried again by itself: 10 times.
+    /// The number of consecutive automatic retries of a failing store: 10.
     ///
-    /// After that with the next write, event or close.
+    /// After that, it is retried at the next write, event or close.
     public static let storeRetries = 10
-    /// The longest wait between two of those tries, after 1, 2, 4 … seconds: a minute.
+    /// The longest wait between two of these retries, after 1, 2, 4 … seconds: a minute.
     public static let longestStoreRetry: Duration = .seconds(60)
-    /// How long what a user leaves waiting at a sign-out is kept for their return, unless
-    /// ``SanguineClient/signOut(keeping:)`` says otherwise: 90 days.
+    /// The time for which waiting operations are kept after a sign-out, unless
+    /// ``SanguineClient/signOut(keeping:)`` sets another: 90 days.
     public static let waitingOperationsKept: Duration = .hours(90 * 24)
-    /// How much of it counts between two readings of the device's clock, at launches, sign-ins and
-    /// sign-outs: 7 days.
+    /// The most of that time that counts between two readings of the device's clock, at launches,
+    /// sign-ins and sign-outs: 7 days.
     ///
-    /// The clock may be wrong: a launch with one that is years ahead must not end the time.
+    /// The clock may be wrong: a launch with a clock that is years ahead must not end the time.
     public static let countedGap: Duration = .hours(7 * 24)
-    /// Bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
+    /// The bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
     public static let userIDBytes = 256
 }

@@ -3,9 +3,9 @@ public import Logging
 public import SanguineModel
 
 extension SanguineClient {
-    /// What a client is created with.
+    /// The configuration of a client.
     ///
-    /// Everything has a default that suits an app.
+    /// Every member has a default that suits an app.
     ///
     /// ```swift
     /// let client = try SanguineClient(.init(server: url))
@@ -13,69 +13,70 @@ extension SanguineClient {
     public struct Configuration: Sendable {
         /// The address of the Sanguine server.
         ///
-        /// Default: none, for an app with a backend of its own.
+        /// Default: none, for an app with its own backend.
         public var server: URL?
-        /// Where the paths of queries start, if not at ``server``.
+        /// The base address of queries' paths, if it is not ``server``.
         public var baseURL: URL?
-        /// Header fields for every request to ``baseURL``, asked for each time: a key, say.
+        /// Returns header fields for every request to ``baseURL``, such as a key; called each time.
         ///
-        /// They go to no other host and are never stored. A token that expires belongs into
+        /// They are sent to no other host and never stored. For a token that expires, use
         /// ``authorize``.
         public var baseHeaders: @Sendable () -> [String: String] = { [:] }
-        /// Adds what proves who asks to each request to ``baseURL``, before it goes out.
+        /// Adds credentials to each request to ``baseURL`` before it is sent.
         ///
-        /// It goes to no other host, and nothing of it is stored; without a ``baseURL`` the client
-        /// is not made (``SanguineError/notConfigured(_:)``). Called on any thread, for each
-        /// request and again after ``refresh``; it may ask for a token first, within the time that
-        /// the read or the mutation has.
+        /// They are sent to no other host and never stored. A client without a ``baseURL`` cannot
+        /// be created with it (``SanguineError/notConfigured(_:)``). The closure is called on any
+        /// thread, for each request and again after ``refresh``. It may fetch a token first, within
+        /// the time limit of the read or the mutation.
         ///
-        /// If it throws, nothing is sent. What may pass, as an error of the network does, is tried
-        /// again. Any other error is a 401 with that error as its ``SanguineError/underlying``, and
-        /// refuses no operation. Default: nothing.
+        /// If it throws, nothing is sent. Temporary errors, such as those of the network, are
+        /// retried. Any other error becomes a 401 with that error as its
+        /// ``SanguineError/underlying``, and refuses no operation. Default: none.
         public var authorize: (@Sendable (inout TransportRequest) async throws -> Void)?
-        /// Renews what ``authorize`` adds, after ``baseURL`` has answered 401.
+        /// Renews the credentials of ``authorize`` after ``baseURL`` has answered 401.
         ///
-        /// Called once for any number of requests, which then go out once more. It has a minute
-        /// (``ClientLimits/refreshTimeout``), is cancelled at a sign-out, and must not ask through
-        /// this client, whose requests may be waiting for it. If it throws, the requests that wait
-        /// for it fail as if ``authorize`` had thrown, and the next 401 calls it again. Operations
-        /// in the outbox are then tried again after a while, and none is refused. Default: none;
-        /// a 401 is an error, and stops the outbox until ``Outbox/resume()``.
+        /// Called once for any number of requests, which are then sent once more. It has a minute
+        /// (``ClientLimits/refreshTimeout``), is cancelled at a sign-out, and must not use this
+        /// client, whose requests may be waiting for it. If it throws, the waiting requests fail as
+        /// if ``authorize`` had thrown, and the next 401 calls it again. Operations in the outbox
+        /// are then retried after a while, and none is refused. Default: none; then a 401 is an
+        /// error, and stops the outbox until ``Outbox/resume()``.
         public var refresh: (@Sendable () async throws -> Void)?
-        /// What stands between the client and the backends of the app's own: it logs, or signs.
+        /// Intercept requests to the app's own backends, for example to log or sign them; the first
+        /// is the outermost.
         ///
-        /// The first is the outermost.
-        ///
-        /// They see each request of a query or a mutation as it goes out, what ``authorize`` has
-        /// added included, and each answer whatever its status; and nothing of the Sanguine server.
-        /// Default: none.
+        /// They receive each request of a query or a mutation as it is sent, including what
+        /// ``authorize`` has added, and each response whatever its status, but nothing of the
+        /// Sanguine server. Default: none.
         public var interceptors: [Interceptor] = []
-        /// Reads the JSON of ``baseURL`` and of any other backend of the app's own.
+        /// Decodes the JSON of ``baseURL`` and of the app's other backends.
         ///
-        /// Default: keys as they are, and dates of RFC 3339 (ISO 8601), with or without decimals of
-        /// a second. It reads nothing of the Sanguine server, and nothing from disk. A request may
-        /// have another one; copies of a configuration share this one.
+        /// Default: unchanged keys, and dates of RFC 3339 (ISO 8601), with or without decimals of a
+        /// second. It is not used for the Sanguine server or for stored values. A request may have
+        /// its own decoder; copies of a configuration share this one.
         public var decoder: JSONDecoder = WireCoding.makeDecoder()
-        /// Writes JSON for ``baseURL`` and any other backend of the app's own.
+        /// Encodes JSON for ``baseURL`` and the app's other backends.
         ///
-        /// Default: keys as they are, in their order, and dates of RFC 3339 in UTC with
-        /// milliseconds. It writes nothing to disk. A request may have another one.
+        /// Default: unchanged, sorted keys, and dates of RFC 3339 in UTC with milliseconds. It is
+        /// not used for stored values. A request may have its own encoder.
         public var encoder: JSONEncoder = WireCoding.makeEncoder()
-        /// Reads the body of an answer whose status is not 200 to 299, of any backend but the
+        /// Reads the body of a response whose status is not 200 to 299, from any backend but the
         /// Sanguine server.
         ///
-        /// Called with the whole answer, on any thread, under no lock. `nil` leaves it to what the
-        /// client makes of any answer: a problem (RFC 9457), or the status alone. Default: nothing.
+        /// Called with the whole response, on any thread, under no lock. If it returns `nil`, the
+        /// client reads a problem (RFC 9457) from the response, or makes one from its status.
+        /// Default: none.
         public var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
-        /// Decides whether a success is an answer of the app's own backend, or came from something
-        /// in between: the login page of a network, say.
+        /// Decides whether a success is a response of the app's own backend, or comes from an
+        /// intermediary, such as the login page of a network.
         ///
-        /// Called for each response of status 200 to 399, on any thread, under no lock. What is no
-        /// answer is ``TransportError/intercepted(_:)``, or, from 300 on, a problem: a read keeps
-        /// the value that it has and is tried again, and a mutation waits and is sent again.
+        /// Called for each response with a status from 200 to 399, on any thread, under no lock.
+        /// Any other response becomes ``TransportError/intercepted(_:)`` or, with a status of 300
+        /// or more, a problem: a read keeps its value and is retried, and a mutation waits and is
+        /// sent again.
         ///
-        /// A backend that really answers with web pages says so in the `Accept` of the request, or
-        /// here, as does one that answers a write with a redirect to what it has made:
+        /// A backend that does respond with web pages needs the `Accept` of the request, or this
+        /// closure, as does one that answers a write with a redirect to the result:
         ///
         /// ```swift
         /// configuration.isAnswer = { request, response in
@@ -83,65 +84,66 @@ extension SanguineClient {
         /// }
         /// ```
         ///
-        /// Default: ``TransportResponse/isAnswer(to:)``. A Sanguine server has that rule always.
+        /// Default: ``TransportResponse/isAnswer(to:)``. For a Sanguine server, that rule always
+        /// applies.
         public var isAnswer: @Sendable (TransportRequest, TransportResponse) -> Bool = {
             request,
             response in response.isAnswer(to: request)
         }
-        /// The folder for what survives the process.
+        /// The folder of persistent data.
         ///
         /// Default: `Sanguine/<app>` in the user's Application Support folder. One folder serves
-        /// one client at a time: of two, the one that stores last overwrites the other's session
+        /// one client at a time: of two clients, the last to write overwrites the other's session
         /// and balance.
         public var folder: URL?
-        /// Whether nothing is to survive the process; ``folder`` does not matter then.
+        /// Whether no data is persistent; ``folder`` is ignored then.
         public var isInMemory = false
-        /// The version of the app, of any form.
+        /// The version of the app, in any form.
         ///
         /// When it changes, the values on disk count as stale once, see
-        /// <doc:Releasing-A-New-Version>. Default: the bundle's `CFBundleVersion`; `nil` where
-        /// there is none, and then they never do.
+        /// <doc:Releasing-A-New-Version>. Default: the bundle's `CFBundleVersion`; if there is
+        /// none, `nil`, and then they never do.
         public var appVersion: String? = {
             Bundle.main.object(forInfoDictionaryKey: "CFBundleVersion") as? String
         }()
-        /// What carries requests.
+        /// The transport of requests.
         ///
         /// Default: a ``URLSessionTransport``, closed with the client.
         public var transport: (any HTTPTransport)?
         /// The time of day.
         public var clock: any WallClock = SystemWallClock()
-        /// Whether reads and requests for a session are sent again after a failure.
+        /// Whether reads and requests for a session are retried after a failure.
         ///
-        /// Default: true. Set it to false in a program that shows what it knows and ends: a server
-        /// that is not there is noticed at the first attempt.
+        /// Default: true. Set it to false in a program that prints its data and exits, so that an
+        /// unreachable server is reported after the first attempt.
         public var retries = true
-        /// What measures waits and time-outs.
+        /// The clock for waits and timeouts.
         public var delay: any Clock<Duration> = ContinuousClock()
-        /// Where chance comes from: ids, jitter.
+        /// The source of randomness for ids and jitter.
         public var random = RandomSource.system
-        /// Where the client logs.
+        /// The logger of the client.
         ///
-        /// It logs nothing personal and no token.
+        /// Nothing personal and no token is logged.
         public var logger = Logger(label: "sanguine.client")
-        /// Who is told what the client does: the app's own telemetry.
+        /// The app's own telemetry, which is notified of the client's actions.
         ///
-        /// Default: nobody.
+        /// Default: none.
         public var observer: (any ClientObserver)?
-        /// How much the values in memory may take, in bytes of their JSON.
+        /// The most bytes that values in memory may take, counted as JSON.
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes
-        /// How many reads may be under way to one host, 1 to 16; others wait by their priority.
+        /// The number of concurrent reads of one host, 1 to 16; others wait by their priority.
         ///
-        /// Default: 6. Of these at most two, and never all, are prefetches.
+        /// Default: 6. At most two of these, and never all, are prefetches.
         public var readsPerHost = ClientLimits.readsPerHost
-        /// The device's id for the server, 16 to 128 characters.
+        /// The device's id on the server, 16 to 128 characters.
         ///
-        /// Default: made once and kept.
+        /// Default: created once and stored.
         public var deviceId: String?
         /// The zone of the user's days, an IANA name.
         ///
-        /// What ``SanguineClient/setTimeZone(_:)`` sets counts more. Default: the device's.
+        /// ``SanguineClient/setTimeZone(_:)`` overrides it. Default: the device's.
         public var timeZone = TimeZone.current.identifier
         /// The user's language, a BCP 47 tag.
         ///
@@ -156,67 +158,68 @@ extension SanguineClient {
         ///
         /// Default: the platform's monitor; elsewhere always.
         public var connectivity: any Connectivity = PlatformConnectivity.shared
-        /// How long the app must be in the background for its return to be a
+        /// The time in the background after which the app's return is a
         /// ``RefetchEvents/foreground``.
         ///
         /// Default: 5 minutes.
         public var foregroundAfter: Duration = EventLimits.foregroundAfter
-        /// How often the balance is fetched while somebody observes it.
+        /// The interval at which the balance is fetched while it is observed.
         ///
-        /// Default: never by itself.
+        /// Default: `nil`, which means that it is not polled.
         public var balancePolling: Duration?
-        /// The app's records and record mutations, beside those of `RecordSchema.standard`.
+        /// The app's records and record mutations, in addition to those of `RecordSchema.standard`.
         package var schema = RecordSchema.standard
         /// The app's mutations for any backend.
         package var mutations: [any RequestMutation.Type] = []
-        /// How often the feed of records is pulled in the foreground, once records are used.
+        /// The interval at which the feed of records is pulled in the foreground, once records are
+        /// used.
         ///
         /// Default: every minute. `nil`: only on events, such as the app's return.
         public var recordPolling: Duration? = RecordLimits.pollInterval
-        /// Is called after records or operations were written, when what was written is durable: to
-        /// reload a widget, say.
+        /// Called when records or operations were written and are durable, for example to reload a
+        /// widget.
         ///
-        /// On any thread, under no lock. Default: nothing.
+        /// Called on any thread, under no lock. Default: none.
         public var durableWrites: (@Sendable () -> Void)?
         /// The app's queries, for ``SanguineClient/matrix()``.
         ///
-        /// Default: none; the matrix then shows them when they were used, as undeclared.
+        /// Default: none; the matrix then lists queries as undeclared when they were used.
         public var queries: [QueryDeclaration] = []
 
-        /// What writes behind the readers' backs, by its label.
+        /// Creates the queue for background writes, by its label.
         ///
-        /// The simulation has one whose order follows from a seed.
+        /// The simulation has a queue whose order follows from a seed.
         package var queue: @Sendable (_ label: String) -> any SerialQueue = {
             BackgroundQueue($0)
         }
-        /// What the simulation is to find.
+        /// The fault that the simulation must detect.
         package var plantedFault: PlantedFault?
-        /// Why every read and write is refused: there is no client, and this one says so.
+        /// The reason why every read and write is refused, in a client that only reports it.
         package var refusal: SanguineError?
 
         /// Creates a configuration with the defaults of the platform.
         public init(server: URL? = nil) { self.server = server }
 
-        /// A configuration that leaves nothing on disk: for previews and tests.
+        /// Returns a configuration without persistent data, for previews and tests.
         public static func inMemory(server: URL? = nil) -> Configuration {
             var configuration = Configuration(server: server)
             configuration.isInMemory = true
             return configuration
         }
 
-        /// Makes the app's own types known: its records, and everything that is performed.
+        /// Registers the app's own types: its records, and everything that it performs.
         ///
         /// ```swift
         /// configuration.register(Habit.self, CompleteHabit.self, Like.self)
         /// ```
         ///
-        /// What is performed is on disk before it is sent, perhaps by a later process, which knows
-        /// it by its `name`. So each type is registered at every launch, before the client is made.
-        /// A type may be registered more than once; a name that two types have is an error when the
-        /// client is made: ``SanguineError/invalidDeclaration(_:)``.
+        /// Operations are stored before they are sent, perhaps by a later process, which finds
+        /// their type by its `name`. So register each type at every launch, before the client is
+        /// created. A type may be registered more than once; two types with the same name make the
+        /// creation of the client fail: ``SanguineError/invalidDeclaration(_:)``.
         public mutating func register(_ types: any Registrable.Type...) { register(types) }
 
-        /// Makes the app's own types known, from a list that both ends have, say.
+        /// Registers the app's own types from a list, such as one that client and server share.
         ///
         /// See ``register(_:)-(Registrable....)``.
         public mutating func register(_ types: [any Registrable.Type]) {
@@ -229,12 +232,12 @@ extension SanguineClient {
             }
         }
 
-        /// What both ends know, as a server's program declares it too.
+        /// Registers a schema that client and server share, as a server's program declares it too.
         ///
-        /// It takes the place of all collections and record mutations that were registered before.
+        /// It replaces all collections and record mutations that were registered before.
         public mutating func register(_ schema: RecordSchema) { self.schema = schema }
 
-        /// Refuses names that two types have, and what would have no effect.
+        /// Refuses duplicate names, and settings that would have no effect.
         func check() throws(SanguineError) {
             if let fault = (schema.faults + duplicateMutations).first {
                 throw .invalidDeclaration(fault)
@@ -256,10 +259,10 @@ extension SanguineClient {
             }
         }
 
-        /// The schedule, or one attempt where nothing is to be sent again.
+        /// Returns the schedule, or a single attempt if retries are disabled.
         func schedule(_ schedule: RetrySchedule) -> RetrySchedule { retries ? schedule : .never }
 
-        /// Where the store lies; `nil` for none.
+        /// The folder of the store; `nil` for none.
         var storeFolder: URL? {
             if isInMemory { return nil }
             if let folder { return folder }

@@ -2,10 +2,10 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-/// What outlives users: the ways to the network, what the device keeps, and who observes.
+/// The services that outlive users: the network, the device's data, and the observers.
 ///
-/// The table of entries is here, too: they share one memory, and whoever observes goes on with the
-/// next user. What the table holds of a user is that user's ``Partition``.
+/// It includes the table of entries, because they share one memory, and observers continue with the
+/// next user. The table's values of a user are that user's ``Partition``.
 final class Device: Sendable {
     // No mutable state of its own: each part guards its own.
     let configuration: SanguineClient.Configuration
@@ -13,9 +13,9 @@ final class Device: Sendable {
     let log: StoreLog
     let exchange: Exchange
     let vault: any IdentityVault
-    /// One folder for each user; `nil` keeps everything in memory.
+    /// The folders, one for each user; `nil` keeps everything in memory.
     let folders: UserFolders?
-    /// Who is there, for requests that are nobody's.
+    /// The current user, for requests that belong to no user in particular.
     let present = PresentUser()
     let queries: QueryCache
     let records: RecordObservers
@@ -23,7 +23,7 @@ final class Device: Sendable {
     let turn = MainTurn()
     let models: ModelTable
     let events: EventKeeper
-    /// The zone of the days of a user who has set none.
+    /// The zone of the days, for users who have not set one.
     let zone: TimeZone
     private let ownTransport: URLSessionTransport?
 
@@ -84,17 +84,17 @@ final class Device: Sendable {
         connectEvents()
     }
 
-    /// What the device keeps, whoever is there.
+    /// The device's part of the cache, which is the same for all users.
     var partition: Partition { queries.entries.device }
 
-    /// Ends the device's partition: its files are about to be removed.
+    /// Ends the device's partition, because its files will be removed.
     func endPartition() {
         let partition = partition
         partition.writer.end()
         partition.store.close()
     }
 
-    /// A partition to take its place.
+    /// Creates a partition that replaces it.
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func freshPartition() throws(StoreError) -> Partition {
@@ -109,27 +109,28 @@ final class Device: Sendable {
         )
     }
 
-    /// Puts another user's values in the place of the present one's.
+    /// Replaces the current user's values with another user's.
     ///
     /// - Parameters:
-    ///   - user: The other user's.
-    ///   - device: What takes the place of the device's partition. Default: that stays.
-    /// - Returns: What is to be done under no lock: who waited is answered, who observes is told.
+    ///   - user: The other user's partition.
+    ///   - device: The new partition of the device. Default: `nil`, which keeps the current one.
+    /// - Returns: The work to be done outside of locks: it resumes waiting callers and notifies
+    ///   observers.
     func change(to user: Partition, device: Partition? = nil) -> @Sendable () -> Void {
         queries.change(to: user, device: device)
     }
 
-    /// Has the models of those keys follow before this returns, if the main actor calls.
+    /// Updates the models of these keys before it returns, if called on the main actor.
     ///
-    /// So that an animation around a call of `perform` animates what it changes.
+    /// This way, an animation around a call of `perform` animates its changes.
     func applyNow(_ keys: [QueryKey]) {
         guard MainTurn.isNow, !keys.isEmpty else { return }
         MainActor.assumeIsolated { models.applyNewest(keys) }
     }
 
-    /// Has all models follow the present user, before this returns if the main actor calls.
+    /// Updates all models for the current user, before it returns if called on the main actor.
     ///
-    /// So that nobody who comes back from a sign-out finds the former user in a model.
+    /// This way, no model shows the former user after a sign-out has returned.
     func userChanged() {
         guard MainTurn.isNow else {
             return turn.schedule({ [models] in models.userChanged() }, for: turn.newOwner())
@@ -138,18 +139,18 @@ final class Device: Sendable {
         records.applyNow()
     }
 
-    /// Has models of temporary ids go on with the real ones, in the main actor's next turn.
+    /// Updates models of temporary ids with the real ones, in the main actor's next turn.
     func idsReplaced() {
         turn.schedule({ [models] in models.applyNewest() }, for: turn.newOwner())
     }
 
-    /// Has the zone that counts now kept to.
+    /// Applies the current time zone.
     func setZone(_ zone: TimeZone) {
         queries.entries.zone = zone
         events.zoneIs(zone)
     }
 
-    /// Ends all that is under way.
+    /// Ends all work.
     func close() {
         queries.close()
         records.close()
@@ -159,7 +160,7 @@ final class Device: Sendable {
         partition.store.close()
     }
 
-    /// Fetches again what events make stale.
+    /// Fetches values that events make stale.
     private func connectEvents() {
         events.start { [weak queries] actions in
             if !actions.events.isEmpty {
@@ -180,13 +181,13 @@ final class Device: Sendable {
     }
 }
 
-/// Whoever is there when a call begins: for what is asked for in nobody's name.
+/// The user at the beginning of a call, for anonymous requests.
 ///
 /// Mutable state: `user`, by its mutex.
 final class PresentUser: Authorizer {
     private let user = Mutex<(any Authorizer)?>(nil)
 
-    /// That user is there now.
+    /// Sets the current user.
     func set(_ user: any Authorizer) { self.user.withLock { $0 = user } }
 
     func bound() -> any Authorizer { user.withLock { $0 } ?? self }
@@ -209,20 +210,20 @@ final class PresentUser: Authorizer {
         return try await user.rejected(token)
     }
 
-    // What is asked for in nobody's name may go out whoever is there.
+    // Anonymous requests are sent whether or not a user is signed in.
     func check() throws(SanguineError) {}
 
     func end(_ reason: SanguineError) -> Ended { Ended() }
 }
 
 extension SanguineClient.Configuration {
-    /// How often what is observed is fetched, if its policy says nothing of it.
+    /// The polling intervals of observed queries whose policies set none.
     fileprivate var polling: [QueryKey: Duration] {
         balancePolling.map { [ValueQuery<Balance>.balance.key: $0] } ?? [:]
     }
 }
 
 extension Policy {
-    /// Whether values cease to be fresh when the user's day ends.
+    /// Whether values become stale when the user's day ends.
     var followsDays: Bool { freshness == .untilMidnight || refetchEvents.contains(.midnight) }
 }

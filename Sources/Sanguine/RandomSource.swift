@@ -1,8 +1,8 @@
 import Synchronization
 
-/// A shared source of chance: the system's, or a seeded one that repeats a run.
+/// A shared source of random numbers: the system's, or a seeded one that repeats a run.
 ///
-/// Copies share their state. May be used from any thread.
+/// Copies share their state. It may be used from any thread.
 public struct RandomSource: RandomNumberGenerator, Sendable {
     // `generator` is the only mutable state, guarded by its lock.
     private final class Box: Sendable {

@@ -1,7 +1,7 @@
 import Foundation
 @_exported public import SanguineModel
 
-/// An app's data: reads that are there at once, writes that are visible at once.
+/// An app's data: cached reads return at once, and writes are visible at once.
 ///
 /// ```swift
 /// let client = try SanguineClient(.init(server: url))
@@ -10,29 +10,29 @@ import Foundation
 /// let profile = try await client.value(of: .profile("42"))
 /// ```
 ///
-/// Create one for the whole app and keep it. It restores its state when it is created. It may be
-/// used from any thread.
+/// Create one client for the whole app and keep it. It restores its state when it is created, and
+/// may be used from any thread.
 public final class SanguineClient: Sendable {
     // No mutable state of its own: each part guards its own.
     let device: Device
     let users: Users
-    // The device's, and here as well: each read goes through it, and a step more costs as much.
+    // Also stored here, because each read uses it, and one more indirection costs as much.
     let queries: QueryCache
 
     /// Creates a client and restores its state.
     ///
-    /// A disk that cannot be used is no error: the client then works in memory and says so in
+    /// A disk that cannot be used does not throw: the client then works in memory and reports it in
     /// ``storeReport``.
     ///
     /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made;
-    ///   ``SanguineError/invalidDeclaration(_:)`` if two registered types have one name;
-    ///   ``SanguineError/notConfigured(_:)`` if the configuration says who asks, and no address
-    ///   that is to know it.
+    ///   ``SanguineError/invalidDeclaration(_:)`` if two registered types have the same name;
+    ///   ``SanguineError/notConfigured(_:)`` if the configuration has credentials, but no address
+    ///   that they are for.
     public convenience init(_ configuration: Configuration) throws(SanguineError) {
         try self.init(configuration, authorizers: nil)
     }
 
-    /// Creates a client whose users are proven by something else than their sessions, as in tests.
+    /// Creates a client whose users are authorized by something else than sessions, as in tests.
     init(
         _ configuration: Configuration,
         authorizers: (any AuthorizerSource)?
@@ -51,30 +51,30 @@ public final class SanguineClient: Sendable {
 
     var configuration: Configuration { device.configuration }
 
-    /// What the client measures of itself.
+    /// The client's own measurements.
     public var metrics: ClientMetrics { device.metrics }
 
-    /// How the store on disk is doing.
+    /// The state of the store on disk.
     ///
-    /// Opens what is not open yet, to find out.
+    /// Opens files that are not open yet, to include their state.
     public var storeReport: StoreReport {
-        // What fails is in the report.
+        // The report contains the failures.
         for store in [device.partition.store, users.present.store] { try? store.open() }
         var report = device.log.report
         report.unreadableRecords = users.present.records.unreadable.count
         return report
     }
 
-    /// Ends everything that is under way, and gives connections and files back.
+    /// Ends all work, and closes connections and files.
     ///
-    /// Calls that wait throw ``SanguineError/closed``. May be called more than once.
+    /// Waiting calls throw ``SanguineError/closed``. May be called more than once.
     public func close() {
         device.events.close()
         users.close()
     }
 }
 
-// MARK: - The present user's parts
+// MARK: - The current user's parts
 
 extension SanguineClient {
     var session: SessionKeeper { users.present.session }

@@ -1,30 +1,30 @@
 public import SanguineModel
 
-/// Why the client could not do what it was asked to.
+/// The reason why the client could not complete a call.
 public enum SanguineError: Error, Hashable, Sendable {
     /// The server refused, or has a fault. Decide by `Problem.code`.
     ///
     /// An error of a backend that does not speak `application/problem+json` has the code
     /// `http_<status>`.
-    indirect case problem(Problem)  // Far larger than the rest, and in the frame of every call.
-    /// There was no answer.
+    indirect case problem(Problem)  // Far larger than the other cases, and in every call's frame.
+    /// There was no response.
     case transport(TransportError)
-    /// The whole read, with all its attempts, took too long; what the last attempt that ended
-    /// failed with.
+    /// The whole read, with all its attempts, took too long; contains the error of the last attempt
+    /// that ended.
     indirect case timedOut(after: SanguineError)
-    /// The answer is not of the declared type. The text names the type and the place, and
-    /// ``SanguineError/response`` is the answer itself.
+    /// The response does not match the declared type. The text names the type and the place, and
+    /// ``SanguineError/response`` is the response itself.
     indirect case decoding(DecodingFailure)
     /// The store on disk failed.
     case store(StoreError)
-    /// The operation was sent, and it will not be known here whether it took effect.
+    /// The operation was sent, but the client cannot determine whether it took effect.
     case outcomeUnknown(operation: String)
-    /// The server's balance came, but so many calls are in flight that it is not known which of
+    /// The balance arrived, but with so many calls in flight, the client cannot determine which of
     /// them it contains.
     ///
-    /// Only a first balance can fail so.
+    /// Only the first balance can fail this way.
     case balanceUnsettled
-    /// The user changed while this was under way; the answer was dropped.
+    /// The user changed during the call; the response was dropped.
     case userChanged
     /// The calling task was cancelled.
     case cancelled
@@ -32,23 +32,24 @@ public enum SanguineError: Error, Hashable, Sendable {
     case closed
     /// The configuration lacks something that the call needs. The text names it.
     case notConfigured(String)
-    /// A declaration cannot be used: two types of one name, say. The text says what to change.
+    /// A declaration cannot be used, such as two types with the same name. The text says what to
+    /// change.
     case invalidDeclaration(String)
-    /// Nobody was signed in by ``SanguineClient/signIn(as:)``. The text says why, and what to do.
+    /// No user was signed in by ``SanguineClient/signIn(as:)``. The text says why, and what to do.
     case signInRefused(String)
-    /// So many reads wait for one host already that this one, which matters least, was turned away.
+    /// So many reads wait for one host that this one, which has the lowest priority, was refused.
     case queueFull(limit: Int)
-    /// The outbox holds so many operations that it takes no more.
+    /// The outbox is full, so the operation was not accepted.
     case outboxFull(limit: Int)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
-    /// More days or numbers were asked for at once than the client keeps.
+    /// More days or numbers were requested at once than the client keeps.
     case rangeTooLong(limit: Int)
-    /// A closure of the app's own threw an error of its own, or the client could not keep what it
-    /// brought. The text describes the error, and ``SanguineError/underlying`` is the error itself.
+    /// One of the app's closures threw an error, or the client could not keep its result. The text
+    /// describes the error, and ``SanguineError/underlying`` is the error itself.
     ///
-    /// What the network does to such a closure is ``transport(_:)``: a `URLError`, a `POSIXError`
-    /// of a connection, a `CancellationError`, a ``TransportError``.
+    /// Network errors in such a closure become ``transport(_:)`` instead: a `URLError`, a
+    /// `POSIXError` of a connection, a `CancellationError`, a ``TransportError``.
     indirect case queryFailed(ClosureFailure)
 }
 
@@ -83,11 +84,11 @@ extension SanguineError {
 }
 
 extension SanguineError {
-    /// What is performed or tried again must be known again after a restart.
+    /// Operations are decoded after a restart, so their types must be registered.
     ///
     /// - Parameters:
     ///   - name: The mutation's name.
-    ///   - type: Its type, if that is known: not of an operation of an earlier version of the app.
+    ///   - type: Its type, if it is known: not for an operation of an earlier version of the app.
     /// - Returns: The error, which says how to register it.
     static func unregistered(_ name: String, _ type: Any.Type? = nil) -> SanguineError {
         let cure =
@@ -100,7 +101,7 @@ extension SanguineError {
         return .invalidDeclaration("No mutation '\(name)' is registered. \(cure).")
     }
 
-    /// A mutation must not change what the client derives itself.
+    /// A mutation must not change values that the client derives itself.
     static func unchangeable(_ query: String, by mutation: String) -> SanguineError {
         .invalidDeclaration(
             """
@@ -112,7 +113,7 @@ extension SanguineError {
 }
 
 extension SanguineError: CustomStringConvertible {
-    /// What happened, and what to do next.
+    /// The failure, and what to do next.
     public var description: String {
         switch self {
         case .problem(let problem): problem.description

@@ -23,8 +23,8 @@ final class SessionKeeper: Authorizer {
         /// The account has become known, or the user has signed in again; called before the token
         /// is returned to callers.
         var signedIn: @Sendable (_ account: Identifier, _ isFirst: Bool) -> Void
-        /// The server knows the device as another account. It is another user; if a guest's device
-        /// identity was lost, it is the same one.
+        /// The server knows the device as another account: of another user or, if a guest's device
+        /// identity was lost, of the same one.
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
     }
 

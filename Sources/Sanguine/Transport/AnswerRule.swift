@@ -1,21 +1,21 @@
 import Foundation
 import SanguineModel
 
-/// Which responses are the backend's answers.
+/// Decides which responses are the backend's.
 ///
-/// The login page of a network, a proxy, a firewall or a load balancer may answer instead of the
-/// backend, with any status. It sends a web page, a text of its own, or a redirect, and no app asks
-/// its backend for one by accident. All code that judges this is here.
+/// The login page of a network, a proxy, a firewall or a load balancer may respond instead of the
+/// backend, with any status. It sends a web page, its own text, or a redirect, which no app
+/// requests from its backend by accident. All code that decides this is here.
 extension TransportResponse {
-    /// Whether the response is the backend's answer to that request, as far as can be seen: its
-    /// status is 200 to 299, and its body is not that of something in between.
+    /// Whether the response appears to be the backend's answer to the request: its status is 200 to
+    /// 299, and its body does not come from an intermediary.
     ///
-    /// Such a body is a web page: of type `text/html` or `application/xhtml+xml`, or one that
-    /// begins as HTML does, whatever its type. So is one that begins with a tag or a comment and
-    /// has no type, or that of text or JSON, and one of type `application/captive+json` (RFC 8908).
-    /// A request takes what its `Accept` names, and XML has types of its own. An empty body is
-    /// none of these: many frameworks name a type with it. A redirect that was not followed is no
-    /// answer. An app's own rule may begin with this one; see
+    /// A body that does is a web page: its type is `text/html` or `application/xhtml+xml`, or it
+    /// begins like HTML, whatever its type. A body that begins with a tag or a comment counts too
+    /// if it has no type, or that of text or JSON, as does the type `application/captive+json` (RFC
+    /// 8908). Types that the request's `Accept` names are allowed, and XML has its own types. An
+    /// empty body is always allowed, because many frameworks send a type with it. A redirect that
+    /// was not followed is not an answer. An app's own rule may start from this one; see
     /// ``SanguineClient/Configuration/isAnswer``.
     public func isAnswer(to request: TransportRequest) -> Bool {
         (200...299).contains(status) && !isForeignBody(to: request)
@@ -23,9 +23,9 @@ extension TransportResponse {
 
     /// Whether a refusal or a redirect comes from something other than the backend.
     ///
-    /// A page as above with a status from 400 to 499, the text with which a router answers for a
-    /// backend that it does not have, or a redirect, unless that names a new address on the same
-    /// host for good; see ``permanentAddress(of:)``.
+    /// This applies to a page as described above with a status from 400 to 499, to the text that a
+    /// router sends if it has no backend, and to a redirect, unless it permanently names a new
+    /// address on the same host; see ``permanentAddress(of:)``.
     func isForeign(to request: TransportRequest) -> Bool {
         switch status {
         case 300...399: permanentAddress(of: request) == nil
@@ -35,7 +35,7 @@ extension TransportResponse {
     }
 
     /// The address on the same host to which 301 or 308 (RFC 9110, sections 15.4.2 and 15.4.9)
-    /// moves a request for good; `nil` if the response says no such thing.
+    /// permanently moves a request; `nil` if the response does not do that.
     func permanentAddress(of request: TransportRequest) -> URL? {
         guard [301, 308].contains(status), let target = header("location"),
             let address = URL(string: target, relativeTo: request.url)?.absoluteURL,
@@ -44,16 +44,16 @@ extension TransportResponse {
         return address
     }
 
-    /// Whether a success with status 200 has nothing of the value that the app has declared, so
-    /// that it says nothing about a write.
+    /// Whether a success with status 200 contains nothing of the declared value, so that it does
+    /// not confirm a write.
     ///
-    /// It is empty, or no JSON, or of another JSON type, or it lacks the same member as `{}` does.
-    /// Other statuses are not asked: what stands in for a backend says 200.
+    /// The body is empty, is not JSON, is of another JSON type, or lacks the same member as `{}`
+    /// does. Other statuses are not checked, because an intermediary sends 200.
     ///
     /// - Parameters:
     ///   - type: The declared type.
-    ///   - decoder: What reads the answer.
-    /// - Returns: Whether there is nothing of it; `false` for what can be decoded.
+    ///   - decoder: Decodes the response.
+    /// - Returns: Whether nothing of the value is there; `false` if the response can be decoded.
     func hasNothing<Value: Decodable>(of type: Value.Type, with decoder: JSONDecoder) -> Bool {
         guard status == 200 else { return false }
         let fault: DecodingError
@@ -79,19 +79,19 @@ extension TransportResponse {
         }
     }
 
-    /// Whether the head of a response says that its body is a web page, or that of a login.
+    /// Whether the response's header says that its body is a web page, or describes a login.
     var isPage: Bool {
         mediaType.map { Self.pageTypes.contains($0) || $0 == Self.captiveType } ?? false
     }
 
-    /// The type that the response names, in lower case and without parameters.
+    /// The media type of the response, in lower case and without parameters.
     var mediaType: String? {
         guard let field = header("content-type") else { return nil }
         let type = field.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
         return type.isEmpty ? nil : type
     }
 
-    /// What kind of answer came instead; nothing of the body, which may be personal.
+    /// Describes a response that was not expected, without its body, which may be personal.
     var summary: String {
         "status \(status) with \(body.count) bytes of \(mediaType ?? "no named type")"
     }
@@ -120,15 +120,15 @@ extension TransportResponse {
             || [UInt8(ascii: "!"), UInt8(ascii: "?")].contains(next)
     }
 
-    /// Whether the type leaves open that the body is a page.
+    /// Whether the type allows that the body is a page.
     private func mayBePage(_ request: TransportRequest) -> Bool {
         guard let mediaType else { return true }
         if mediaType == "text/plain" { return !request.accepts([mediaType]) }
         return mediaType == "application/json" || mediaType.hasSuffix("+json")
     }
 
-    /// Whether the body is a text with which ingress controllers and the routers of Go and Traefik
-    /// say that they know no backend for an address.
+    /// Whether the body is a text that ingress controllers and the routers of Go and Traefik send
+    /// if they have no backend for an address.
     private var isRouterText: Bool {
         let longest = 64
         guard body.count <= longest else { return false }
@@ -137,7 +137,7 @@ extension TransportResponse {
         return ["default backend - 404", "404 page not found"].contains(text)
     }
 
-    /// The body behind a byte order mark and white space.
+    /// The body after a byte order mark and white space.
     private var start: Data.SubSequence {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         return (body.starts(with: mark) ? body.dropFirst(mark.count) : body[...])

@@ -1,26 +1,26 @@
 import Foundation
 import SanguineModel
 
-/// An exchange above HTTP: statuses become problems, JSON becomes values, nobody is signed in.
+/// An exchange above HTTP: it turns statuses into problems and JSON into values, without a sign-in.
 struct Exchange: Sendable {
     let transport: any HTTPTransport
     let clock: any WallClock
-    /// What the app makes of an answer that is an error.
+    /// Reads the app's error from a response.
     var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
-    /// Whether an answer that is no error is the backend's.
+    /// Whether a success is the backend's answer.
     var isAnswer: @Sendable (TransportRequest, TransportResponse) -> Bool = { request, response in
         response.isAnswer(to: request)
     }
 
-    /// What stands between this and the transport, the first outermost.
+    /// The interceptors in front of the transport, the outermost first.
     var interceptors: [Interceptor] = []
 
     /// Sends a request and returns the response if it is the backend's answer: for a Sanguine
-    /// server one of status 200 to 299 that is no web page.
+    /// server, one with status 200 to 299 that is not a web page.
     ///
     /// - Parameters:
-    ///   - request: What to send.
-    ///   - report: Is told how much of the body has been sent. Default: nobody is.
+    ///   - request: The request.
+    ///   - report: Receives the progress of the body. Default: none.
     /// - Returns: The response.
     /// - Throws: The problem for any other status, with `retryAfter` from the header if the body
     ///   has none; ``TransportError/intercepted(_:)`` for a success that is not the backend's.
@@ -68,7 +68,8 @@ struct Exchange: Sendable {
         guard report != nil || request.bodyFile != nil else {
             return try await transport.send(request)
         }
-        // Each time anew: between two sendings the file may have changed, or gone.
+        // Checked at each attempt, because the file may have changed or disappeared since the last
+        // one.
         guard let size = request.bodySize else {
             throw SanguineError.fileIsGone(request.bodyFile ?? request.url)
         }
@@ -112,18 +113,18 @@ struct Exchange: Sendable {
 }
 
 extension TransportRequest {
-    /// A request to a path below a base address.
+    /// Creates a request to a path below a base address.
     ///
     /// - Parameters:
     ///   - method: The HTTP method.
-    ///   - base: The address of the backend, with or without a path and a slash at its end.
-    ///   - path: Below the base, with or without a slash in front; or an absolute address.
-    ///   - query: Parameters to append; encoded here.
-    ///   - headers: Header fields by name; an `Accept` or a `Content-Type` among them counts.
+    ///   - base: The address of the backend, with or without a path and a trailing slash.
+    ///   - path: The path below the base, with or without a leading slash; or an absolute address.
+    ///   - query: Parameters to append; they are encoded here.
+    ///   - headers: Header fields by name; an `Accept` or a `Content-Type` overrides the default.
     ///   - json: A body in JSON.
-    ///   - timeout: How long the exchange may take.
-    /// - Throws: ``SanguineError/notConfigured(_:)`` without a base; an invalid exchange if no
-    ///   address comes out.
+    ///   - timeout: The longest time that the exchange may take.
+    /// - Throws: ``SanguineError/notConfigured(_:)`` without a base; an invalid exchange if the
+    ///   result is not an address.
     init(
         method: String = "GET",
         base: URL?,
@@ -146,7 +147,7 @@ extension TransportRequest {
         if !query.isEmpty {
             var components = URLComponents()
             components.queryItems = query
-            // RFC 3986 lets a plus stand; servers that read forms take it for a space.
+            // RFC 3986 allows a plus, but servers that parse forms read it as a space.
             let encoded = (components.percentEncodedQuery ?? "")
                 .replacingOccurrences(of: "+", with: "%2B")
             text += (text.contains("?") ? "&" : "?") + encoded
@@ -162,15 +163,15 @@ extension TransportRequest {
 }
 
 extension Problem {
-    /// The problem in a response, or one made of its status if it carries none.
+    /// Creates the problem of a response, or one from its status if it contains none.
     ///
-    /// Of whatever type the body is: many backends send a problem as plain JSON.
+    /// The type of the body is ignored, because many backends send problems as plain JSON.
     ///
     /// - Parameters:
-    ///   - response: The answer.
-    ///   - request: What it answers.
-    ///   - now: The time of day, for a `Retry-After` with a date.
-    ///   - errorBody: What the app makes of it, which comes first.
+    ///   - response: The response.
+    ///   - request: The request that it answers.
+    ///   - now: The current time, for a `Retry-After` with a date.
+    ///   - errorBody: Reads the app's error from the response, which takes precedence.
     init(
         _ response: TransportResponse,
         to request: TransportRequest,
@@ -209,7 +210,7 @@ extension Problem {
         )
     }
 
-    /// What to do about a new address; without the query, which may be personal.
+    /// Describes how to react to a new address; without its query, which may be personal.
     private static func moved(_ request: TransportRequest, to address: URL) -> String {
         var parts = URLComponents(url: address, resolvingAgainstBaseURL: true)
         parts?.query = nil
@@ -222,7 +223,7 @@ extension Problem {
 }
 
 extension TransportResponse {
-    /// The answer with the beginning of its body: what an error keeps.
+    /// The response with the beginning of its body, as an error keeps it.
     var short: TransportResponse {
         guard body.count > ClientLimits.errorBodyBytes else { return self }
         var short = self
@@ -230,8 +231,7 @@ extension TransportResponse {
         return short
     }
 
-    /// What is to be said of an answer without a problem; nothing of the body, which may be
-    /// personal.
+    /// Describes a response without a problem; without its body, which may be personal.
     fileprivate var wordlessness: String {
         guard !body.isEmpty else {
             return "The backend answered with status \(status) and an empty body."

@@ -5,15 +5,15 @@ import Synchronization
 import FoundationNetworking
 #endif
 
-/// Collects what arrives for each task of a session, and ends each exchange exactly once.
+/// Collects the data of each task of a session, and ends each exchange exactly once.
 ///
 /// Invariants:
 ///
 /// 1. An exchange that has begun ends once: by its completion, its timeout, its cancellation or the
-///    closing of the session, whichever comes first. The others find nothing to end.
-/// 2. No body in memory is larger than the limit, and what comes behind it is not received: the
-///    task is cancelled. On Linux the session heeds no disposition of a response. A success is then
-///    too large; of any other status the body up to the limit is the answer, so that its status is
+///    closing of the session, whichever comes first. The others have no effect.
+/// 2. No body in memory is larger than the limit, and the rest is not received: the task is
+///    cancelled. On Linux, the session ignores the disposition of a response. A success is then too
+///    large; for any other status, the response has the body up to the limit, so that its status is
 ///    known.
 ///
 /// Mutable state: `exchanges`, by task identifier, guarded by its mutex. Continuations are resumed
@@ -21,21 +21,21 @@ import FoundationNetworking
 final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     typealias Ending = Result<TransportResponse, TransportError>
 
-    /// A body on its way out.
+    /// A body that is being sent.
     struct Upload: Sendable {
-        /// Its bytes.
+        /// The body's bytes.
         let size: Int64
-        /// Is told how much has been sent; `nil` if nobody wants to know.
+        /// Called with the progress; `nil` if it is not needed.
         let progress: (@Sendable (UploadProgress) -> Void)?
     }
 
     private struct Exchange {
         let continuation: CheckedContinuation<Ending, Never>
         let upload: Upload
-        /// How often something was sent or received.
+        /// The number of times that bytes were sent or received.
         var beats: UInt64 = 0
         var response: HTTPURLResponse?
-        /// The largest body.
+        /// The maximum size of the body.
         var limitBytes: Int
         var body = Data()
     }
@@ -44,14 +44,14 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     private let limitBytes: Int
     private let fileLimitBytes: Int
 
-    /// The tasks whose bodies are read while they arrive.
+    /// The tasks whose bodies are read as they arrive.
     let streams = StreamReceiver()
 
     /// Creates a receiver.
     ///
     /// - Parameters:
-    ///   - limitBytes: The largest body.
-    ///   - fileLimitBytes: The largest body of a type that is neither JSON nor text.
+    ///   - limitBytes: The maximum size of a body.
+    ///   - fileLimitBytes: The maximum size of a body whose type is neither JSON nor text.
     init(limitBytes: Int, fileLimitBytes: Int) {
         (self.limitBytes, self.fileLimitBytes) = (limitBytes, fileLimitBytes)
     }
@@ -74,10 +74,10 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
     ///
     /// - Parameters:
     ///   - task: The exchange.
-    ///   - silence: How long.
-    ///   - longest: After how long the exchange counts as silent though it is not.
-    ///   - clock: What measures that.
-    /// - Returns: Whether it is silent; `false` if the wait was cancelled.
+    ///   - silence: The time without activity.
+    ///   - longest: The time after which the exchange counts as silent even if it is not.
+    ///   - clock: Measures the times.
+    /// - Returns: `true` after that, or `false` if the wait was cancelled.
     func isSilent(
         _ task: URLSessionTask,
         for silence: Duration,
@@ -142,7 +142,8 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         if streams.received(dataTask, data) { return }
         let passed = exchanges.withLock { exchanges -> (limit: Int, short: TransportResponse?)? in
             let number = dataTask.taskIdentifier
-            // Not taken out: a second reference would copy the body with each part.
+            // Not moved out of the dictionary: a second reference would copy the body with each
+            // part.
             guard let size = exchanges[number]?.body.count,
                 let limit = exchanges[number]?.limitBytes
             else { return nil }
@@ -202,7 +203,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         newRequest request: URLRequest,
         completionHandler: @escaping @Sendable (URLRequest?) -> Void
     ) {
-        // The transport follows by itself.
+        // The transport follows redirects itself.
         completionHandler(nil)
     }
 }
@@ -220,7 +221,7 @@ extension TransportResponse {
 extension TransportResponse {
     fileprivate var isSuccess: Bool { (200...299).contains(status) }
 
-    /// Whether the body is of a type that is neither JSON nor text: a picture, say.
+    /// Whether the type of the body is neither JSON nor text, such as a picture.
     fileprivate var isFile: Bool {
         guard let mediaType else { return false }
         return !mediaType.hasPrefix("text/") && !mediaType.hasSuffix("json")
@@ -229,7 +230,7 @@ extension TransportResponse {
 }
 
 extension URL {
-    /// Scheme, host and port: who gets what is sent to this address.
+    /// Scheme, host and port, which identify the receiver of requests to this address.
     var origin: [String]? {
         guard let scheme = scheme?.lowercased(), let host = host()?.lowercased() else { return nil }
         return [scheme, host, String(port ?? (scheme == "https" ? 443 : 80))]

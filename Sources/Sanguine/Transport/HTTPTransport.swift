@@ -1,13 +1,12 @@
 public import Foundation
 
-/// Carries one HTTP exchange: a request out, the whole response back.
+/// Performs one HTTP exchange: sends a request, and receives the whole response.
 ///
-/// The client's default is ``URLSessionTransport``. Tests pass a scripted one, apps with a network
-/// stack of their own wrap it.
+/// The client's default is ``URLSessionTransport``. Tests pass a scripted transport, and apps with
+/// their own network stack wrap it.
 ///
-/// A transport never retries, keeps no cookies and caches nothing: those decisions are made above
-/// it. If the calling task is cancelled it gives up the exchange and throws
-/// ``TransportError/cancelled``.
+/// A transport never retries, keeps no cookies and caches nothing: the layers above it do. If the
+/// calling task is cancelled, it stops the exchange and throws ``TransportError/cancelled``.
 public protocol HTTPTransport: Sendable {
     /// Sends a request and returns the response, whatever its status.
     ///
@@ -15,24 +14,24 @@ public protocol HTTPTransport: Sendable {
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse
 }
 
-/// A request as it goes out.
+/// A request to be sent.
 public struct TransportRequest: Sendable, Hashable {
     /// The HTTP method, in upper case.
     public var method: String
-    /// Where to; absolute.
+    /// The absolute address.
     public var url: URL
     /// Header fields by name.
     public var headers: [String: String]
-    /// The body, if there is one, and it is in memory.
+    /// The body, if there is one and it is in memory.
     public var body: Data?
     /// The file whose content is the body, if it is not in memory.
     ///
-    /// It is what a ``RequestBody`` with files becomes; ``body`` is `nil` then. An ``Interceptor``
-    /// may read it, to sign it, say. Only an ``UploadingTransport`` is given such a request.
+    /// A ``RequestBody`` with files becomes one; ``body`` is `nil` then. An ``Interceptor`` may
+    /// read it, for example to sign it. Only an ``UploadingTransport`` receives such a request.
     /// Default: none.
     public var bodyFile: URL?
-    /// How long the whole exchange may take, from sending to the last byte; for a ``RequestBody``,
-    /// how long nothing may be sent or received.
+    /// The longest time for the whole exchange, from sending to the last byte; for a
+    /// ``RequestBody``, the longest time without a byte sent or received.
     public var timeout: Duration
 
     /// Creates a request.
@@ -53,7 +52,7 @@ public struct TransportRequest: Sendable, Hashable {
     }
 }
 
-/// A response as it came in, whole.
+/// A complete response.
 public struct TransportResponse: Sendable, Hashable {
     /// The HTTP status.
     public var status: Int
@@ -62,7 +61,7 @@ public struct TransportResponse: Sendable, Hashable {
     /// The body; empty if there was none.
     public var body: Data
 
-    /// Creates a response; names of headers are lower-cased.
+    /// Creates a response; names of header fields are lowercased.
     public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
         self.status = status
         self.headers = Dictionary(
@@ -72,40 +71,39 @@ public struct TransportResponse: Sendable, Hashable {
         self.body = body
     }
 
-    /// The header field of that name, in any case, or `nil`.
+    /// Returns the header field with this name, in any case, or `nil`.
     public func header(_ name: String) -> String? { headers[name.lowercased()] }
 }
 
-/// Why there is no response.
+/// The reason why there is no response.
 ///
-/// The cases differ in the one thing that matters for a write: whether the server may have seen the
-/// request.
+/// The cases differ in what matters for a write: whether the server may have received the request.
 public enum TransportError: Error, Hashable, Sendable {
-    /// The exchange took longer than ``TransportRequest/timeout``. The server may have seen it.
+    /// The exchange took longer than ``TransportRequest/timeout``. The server may have received it.
     case timedOut
-    /// The calling task was cancelled. The server may have seen the request.
+    /// The calling task was cancelled. The server may have received the request.
     case cancelled
-    /// The request never reached the server: refused, no route, no such name.
+    /// The request did not reach the server: connection refused, no route, or unknown name.
     case offline(String)
-    /// The connection broke. The server may have seen the request.
+    /// The connection broke. The server may have received the request.
     case interrupted(String)
-    /// The response is a success, and larger than the transport accepts. The server has done what
-    /// was asked.
+    /// The response is a success but larger than the transport accepts. The server has performed
+    /// the request.
     ///
-    /// Of any other status, a transport gives the beginning of the body.
+    /// For any other status, a transport returns the beginning of the body.
     case bodyTooLarge(limitBytes: Int)
-    /// The request cannot be sent as it is, or the response is no HTTP.
+    /// The request cannot be sent as it is, or the response is not HTTP.
     case invalid(String)
-    /// The response is a success, and it is not the backend's: a proxy or the login page of a
-    /// network has answered in its place. The server may have seen the request.
+    /// The response is a success but not the backend's: a proxy or the login page of a network has
+    /// sent it. The server may have received the request.
     ///
-    /// A transport never throws it: ``SanguineClient/Configuration/isAnswer`` decides, and, for the
-    /// answer to a write, whether it has anything of the declared type.
+    /// A transport never throws it: ``SanguineClient/Configuration/isAnswer`` decides, and for a
+    /// write also whether the response contains anything of the declared type.
     case intercepted(String)
 }
 
 extension TransportError: CustomStringConvertible {
-    /// What happened, and what the developer can do about it.
+    /// The failure, and what the developer can do about it.
     public var description: String {
         switch self {
         case .timedOut:

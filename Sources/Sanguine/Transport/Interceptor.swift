@@ -1,4 +1,4 @@
-/// Sees a request before it goes out, and its answer before the client does.
+/// Intercepts a request before it is sent, and its response before the client receives it.
 ///
 /// ```swift
 /// let logging: Interceptor = { request, next in
@@ -8,10 +8,10 @@
 /// }
 /// ```
 ///
-/// It may change the request, and the answer, or answer by itself. `next` is the next one, or the
-/// transport, and throws ``TransportError``; what is thrown from here is to the client what a
-/// query's or a mutation's closure throws. Called on any thread, within the time that the read or
-/// the mutation has.
+/// An interceptor may change the request and the response, or return its own response. `next` is
+/// the next interceptor, or the transport, and throws ``TransportError``. The client treats an
+/// error thrown here like one from a query's or mutation's closure. Called on any thread, within
+/// the time limit of the read or mutation.
 public typealias Interceptor =
     @Sendable (
         _ request: TransportRequest,

@@ -1,12 +1,13 @@
 import Foundation
 
 extension TransportRequest {
-    /// The request that a redirect asks for; `nil` if the response is none, or is not followed.
+    /// Returns the request that a redirect asks for; `nil` if the response is not one, or is not
+    /// followed.
     ///
-    /// A redirect is followed within the origin, and only if the request stays what it is: 307 and
-    /// 308 keep its method and its body (RFC 9110, sections 15.4.8 and 15.4.9), and 301, 302 and
-    /// 303 do for what only reads. To follow one of these with a `POST` would be to read something
-    /// else and take that for the answer. All header fields go along, `Authorization` among them.
+    /// A redirect is followed within the origin, and only if the request stays the same: 307 and
+    /// 308 keep its method and body (RFC 9110, sections 15.4.8 and 15.4.9), and 301, 302 and 303
+    /// are followed for reads. Following these for a `POST` would read something else and take it
+    /// for the response. All header fields are kept, including `Authorization`.
     func redirected(by response: TransportResponse) -> TransportRequest? {
         let keepsMethod =
             switch response.status {

@@ -5,21 +5,22 @@ import Synchronization
 import FoundationNetworking
 #endif
 
-/// Hands what arrives for streamed tasks of a session to their readers.
+/// Passes the data of a session's streaming tasks to their readers.
 ///
 /// Invariants:
 ///
-/// 1. Who waits for the head of a response is answered once.
-/// 2. A task is known from its beginning until its head was waited for in vain, or its body ended.
+/// 1. A caller that waits for the head of a response is resumed once.
+/// 2. A task is known from its beginning until the wait for its head has failed, or its body has
+///    ended.
 ///
 /// Mutable state: `streams`, by task identifier, guarded by its mutex. Continuations are resumed,
-/// and streams told, outside of the lock.
+/// and streams called, outside of the lock.
 final class StreamReceiver: Sendable {
     typealias Beginning = Result<TransportStream, TransportError>
 
     private enum Stream {
         case waiting(CheckedContinuation<Beginning, Never>)
-        // Weak: whoever releases the stream gives the exchange up.
+        // Weak: releasing the stream ends the exchange.
         case open(WeakStream)
     }
 
@@ -33,7 +34,7 @@ final class StreamReceiver: Sendable {
         streams.withLock { $0[task.taskIdentifier] = .waiting(continuation) }
     }
 
-    /// The head of a response is there; returns whether the task is a stream.
+    /// Handles the head of a response; returns whether the task is a stream.
     func opened(_ task: URLSessionTask, _ response: TransportResponse) -> Bool {
         let stream = TransportStream(response: response) { task.cancel() }
         let (isStream, waiting) = streams.withLock {
@@ -50,7 +51,7 @@ final class StreamReceiver: Sendable {
         return isStream
     }
 
-    /// Bytes are there; returns whether the task is a stream.
+    /// Handles received bytes; returns whether the task is a stream.
     func received(_ task: URLSessionTask, _ bytes: Data) -> Bool {
         let (isStream, stream) = streams.withLock { streams -> (Bool, TransportStream?) in
             guard case .open(let weak) = streams[task.taskIdentifier] else { return (false, nil) }
@@ -60,7 +61,7 @@ final class StreamReceiver: Sendable {
         return isStream
     }
 
-    /// The exchange is over; returns whether the task was a stream.
+    /// Handles the end of an exchange; returns whether the task was a stream.
     @discardableResult
     func ended(_ task: URLSessionTask, _ error: TransportError?) -> Bool {
         guard let stream = streams.withLock({ $0.removeValue(forKey: task.taskIdentifier) }) else {
@@ -70,7 +71,7 @@ final class StreamReceiver: Sendable {
         return true
     }
 
-    /// Ends the wait for the head of a response, if it still goes on.
+    /// Ends the wait for the head of a response, if it is still running.
     func giveUp(_ task: URLSessionTask, _ error: TransportError) {
         let waiting = streams.withLock { streams -> CheckedContinuation<Beginning, Never>? in
             guard case .waiting(let continuation) = streams[task.taskIdentifier] else { return nil }

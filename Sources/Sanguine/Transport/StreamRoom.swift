@@ -1,8 +1,9 @@
 import Synchronization
 
-/// Whether the reader of a stream has taken what arrived, for whoever brings more.
+/// Signals whether the reader of a stream has read all data, so that the producer can wait.
 ///
-/// It outlives the stream, so that to wait for room keeps no stream alive that its reader let go.
+/// It outlives the stream, so that waiting for room does not keep a stream alive that its reader
+/// has released.
 package final class StreamRoom: Sendable {
     private struct State {
         var isFull = false
@@ -14,7 +15,7 @@ package final class StreamRoom: Sendable {
     // The only mutable state, guarded by the mutex. Continuations are resumed outside of it.
     private let state = Mutex(State())
 
-    /// Returns when the reader has taken all, or is gone, or the task is cancelled.
+    /// Returns when the reader has read all data, or is gone, or the task is cancelled.
     package func wait() async {
         let ticket = state.withLock { state in
             state.next += 1
@@ -32,13 +33,13 @@ package final class StreamRoom: Sendable {
         }
     }
 
-    /// Something waits for the reader.
+    /// Marks that data waits for the reader.
     func fill() { state.withLock { $0.isFull = true } }
 
-    /// The reader has taken all.
+    /// Marks that the reader has read all data.
     func empty() { release { $0.isFull = false } }
 
-    /// There is no reader any more.
+    /// Marks that there is no reader any more.
     func end() { release { $0.isOver = true } }
 
     private func release(_ change: (inout State) -> Void) {

@@ -5,18 +5,19 @@ import FoundationNetworking
 #endif
 
 extension TransportError {
-    /// How deep an error may lie in others.
+    /// The maximum nesting of underlying errors.
     private static let deepest = 4
 
-    /// Sorts an error of a `URLSession`'s task by whether the server may have seen the request.
+    /// Classifies an error of a `URLSession`'s task by whether the server may have received the
+    /// request.
     init(ofTask error: any Error) {
         self = TransportError(ofNetwork: error) ?? .interrupted("\(error)")
     }
 
-    /// What an error of the network means, in the forms in which Foundation and the system know
-    /// it; `nil` if it is none of the network.
+    /// Classifies a network error in the forms of Foundation and the system; `nil` if it is not
+    /// one.
     ///
-    /// An error that names one of these as its underlying error is one of the network, too.
+    /// An error whose underlying error is a network error is one too.
     init?(ofNetwork error: any Error, depth: Int = 0) {
         switch error {
         case let error as TransportError: self = error
@@ -24,7 +25,7 @@ extension TransportError {
         case let error as POSIXError: self.init(error.code)
         case is CancellationError: self = .cancelled
         default:
-            // Not cast from an error, which Apple's systems would bridge without being asked.
+            // Not cast from `Error`, which Apple's systems would bridge implicitly.
             let object: Any = error
             guard depth < Self.deepest, let error = object as? NSError else { return nil }
             self.init(error, depth)
@@ -34,7 +35,7 @@ extension TransportError {
     private init?(_ error: NSError, _ depth: Int) {
         switch error.domain {
         case NSURLErrorDomain:
-            // Every number is a code on Apple's systems, and some are on others.
+            // Every number is a valid code on Apple's systems, but not on others.
             let code: URLError.Code? = URLError.Code(rawValue: error.code)
             self.init(code ?? .unknown, error.localizedDescription)
         case NSPOSIXErrorDomain:
@@ -66,7 +67,7 @@ extension TransportError {
         }
     }
 
-    /// `nil` for errors of files and the like.
+    /// Returns `nil` for errors of files and similar ones.
     private init?(_ code: POSIXErrorCode) {
         switch code {
         case .ECONNREFUSED: self = .offline("the connection was refused")

@@ -1,11 +1,12 @@
 public import Foundation
 import Synchronization
 
-/// Carries an exchange whose response has no end in sight: a stream of events.
+/// Performs an exchange whose response has no foreseeable end: a stream of events.
 ///
-/// ``URLSessionTransport`` is one. With a transport that is none, what is live is polled instead.
+/// ``URLSessionTransport`` conforms to it. With a transport that does not, live data is polled
+/// instead.
 public protocol StreamingTransport: HTTPTransport {
-    /// Sends a request and returns as soon as the head of the response is there, whatever its
+    /// Sends a request and returns as soon as the head of the response has arrived, whatever its
     /// status.
     ///
     /// ``TransportRequest/timeout`` bounds the time until then. The exchange ends when the stream
@@ -17,34 +18,34 @@ public protocol StreamingTransport: HTTPTransport {
 
 /// The body of a response while it arrives.
 ///
-/// One reader takes what has arrived; what it has not taken yet is bounded: past the limit the
-/// exchange ends with ``TransportError/bodyTooLarge(limitBytes:)``.
+/// There is one reader. Data that it has not read yet is bounded: beyond the limit, the exchange
+/// ends with ``TransportError/bodyTooLarge(limitBytes:)``.
 ///
 /// Mutable state: `guarded`, by its mutex. The reader is resumed outside of it.
 public final class TransportStream: Sendable {
     private struct Guarded {
         var waiting: CheckedContinuation<Data?, Never>?
         var arrived = Data()
-        /// Set once there is no more to come; the error if it broke.
+        /// Set at the end of the body; contains the error if the exchange broke.
         var ending: Result<Void, TransportError>?
     }
 
-    /// Status and headers; the body is empty.
+    /// The status and headers; the body is empty.
     public let response: TransportResponse
 
-    /// Whether there is room for more.
+    /// Signals whether there is room for more data.
     package let room = StreamRoom()
 
     private let guarded = Mutex(Guarded())
     private let limitBytes: Int
     private let onCancel: @Sendable () -> Void
 
-    /// Creates a stream that nothing has arrived on.
+    /// Creates a stream without data.
     ///
     /// - Parameters:
-    ///   - response: Status and headers.
-    ///   - limitBytes: How much may wait for the reader. Default: 8 MiB.
-    ///   - onCancel: Gives the exchange up; is called at most once.
+    ///   - response: The status and headers.
+    ///   - limitBytes: The maximum number of unread bytes. Default: 8 MiB.
+    ///   - onCancel: Stops the exchange; called at most once.
     public init(
         response: TransportResponse,
         limitBytes: Int = ClientLimits.responseBytes,
@@ -62,9 +63,9 @@ public final class TransportStream: Sendable {
 
     /// Waits for the next bytes.
     ///
-    /// A cancelled task gives the exchange up.
+    /// Cancelling the task stops the exchange.
     ///
-    /// - Returns: All that has arrived; `nil` at the end of the body.
+    /// - Returns: All bytes that have arrived; `nil` at the end of the body.
     /// - Throws: ``TransportError`` if the exchange broke or was cancelled.
     public func next() async throws(TransportError) -> Data? {
         let bytes = await withTaskCancellationHandler {
@@ -89,14 +90,14 @@ public final class TransportStream: Sendable {
         return nil
     }
 
-    /// Gives the exchange up: the reader gets the error.
+    /// Stops the exchange: the reader gets the error.
     ///
-    /// - Parameter error: Default: ``TransportError/cancelled``.
+    /// - Parameter error: The error. Default: ``TransportError/cancelled``.
     public func cancel(_ error: TransportError = .cancelled) {
         if end(.failure(error)) { onCancel() }
     }
 
-    /// Hands bytes to the reader: called by the transport, as they arrive.
+    /// Passes bytes to the reader; called by the transport as they arrive.
     public func receive(_ bytes: Data) {
         guard !bytes.isEmpty else { return }
         let (waiting, isTooMuch) = guarded.withLock {
@@ -114,9 +115,9 @@ public final class TransportStream: Sendable {
         if isTooMuch { cancel(.bodyTooLarge(limitBytes: limitBytes)) }
     }
 
-    /// Ends the body: called by the transport.
+    /// Ends the body; called by the transport.
     ///
-    /// - Parameter error: Why it is not whole; `nil` if it is.
+    /// - Parameter error: The reason why the body is incomplete; `nil` if it is complete.
     public func finish(_ error: TransportError? = nil) {
         _ = end(error.map { .failure($0) } ?? .success(()))
     }
@@ -126,7 +127,7 @@ public final class TransportStream: Sendable {
             guarded -> (Bool, CheckedContinuation<Data?, Never>?) in
             guard guarded.ending == nil else { return (false, nil) }
             guarded.ending = ending
-            // What was not read of a broken body is not worth reading.
+            // The unread part of an incomplete body is useless.
             if case .failure = ending { guarded.arrived = Data() }
             defer { guarded.waiting = nil }
             return (true, guarded.waiting)

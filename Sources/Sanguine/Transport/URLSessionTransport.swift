@@ -5,13 +5,13 @@ import Synchronization
 import FoundationNetworking
 #endif
 
-/// The transport over `URLSession`: one session, no cookies, no cache.
+/// The transport that uses `URLSession`: one session, no cookies, no cache.
 ///
-/// It uses the session's delegate and nothing newer, because that is what works alike on Apple
-/// platforms and on Linux. A body larger than the limit is cut off while it arrives. A body that is
-/// in a file is read from there while it is sent. A redirect is followed within the origin and with
-/// the same method, header fields and body; any other redirect is itself the response, so that no
-/// header goes to a host that it is not meant for, and no write turns into a read.
+/// It uses the session's delegate and no newer interfaces, because only the delegate behaves the
+/// same on Apple platforms and Linux. A body beyond the limit is cut off while it arrives. A body
+/// in a file is read while it is sent. A redirect is followed within the origin and with the same
+/// method, header fields and body. Any other redirect is returned as the response, so that no
+/// header is sent to an unintended host, and no write turns into a read.
 ///
 /// ```swift
 /// let transport = URLSessionTransport()
@@ -23,17 +23,17 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     private let receiver: ExchangeReceiver
     private let clock: any Clock<Duration>
 
-    // Whether the session is invalidated: to make a task of it then is a crash, so tasks are made
+    // Whether the session is invalidated. Creating a task after that crashes, so tasks are created
     // under this lock.
     private let isClosed = Mutex(false)
 
-    /// Creates a transport with a session of its own.
+    /// Creates a transport with its own session.
     ///
     /// - Parameters:
-    ///   - bodyLimitBytes: The largest body of a response that is no file. Default: 8 MiB.
-    ///   - fileLimitBytes: The largest body of a response that is a file: of any type but JSON and
-    ///     text. Default: 25 MiB, what may be uploaded.
-    ///   - clock: What measures the timeout.
+    ///   - bodyLimitBytes: The maximum size of a response body that is not a file. Default: 8 MiB.
+    ///   - fileLimitBytes: The maximum size of a response body that is a file, of any type but JSON
+    ///     and text. Default: 25 MiB, as much as may be uploaded.
+    ///   - clock: Measures the timeout.
     public init(
         bodyLimitBytes: Int = ClientLimits.responseBytes,
         fileLimitBytes: Int = ClientLimits.fileBytes,
@@ -65,7 +65,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         try await follow(request, nil)
     }
 
-    /// Sends a request with a body, from memory or a file, and tells how much of it has been sent.
+    /// Sends a request with a body from memory or a file, and reports the progress.
     public func upload(
         _ request: TransportRequest,
         progress: @escaping @Sendable (UploadProgress) -> Void
@@ -73,9 +73,9 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         try await follow(request, progress)
     }
 
-    /// Sends a request, and again where a redirect wants it elsewhere.
+    /// Sends a request, and follows redirects.
     ///
-    /// The session follows none: on Linux it would send no body again, on Apple's systems no
+    /// The session follows none: on Linux, it would drop the body, and on Apple's systems
     /// `Authorization`.
     private func follow(
         _ request: TransportRequest,
@@ -106,7 +106,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         guard let size = request.bodySize else {
             throw .invalid("the file that is the request's body cannot be read")
         }
-        // Rules of the lock above: no callback comes out of making a task.
+        // The rules for the lock are kept: creating a task calls nothing back.
         let task = isClosed.withLock { [urlRequest] isClosed -> URLSessionTask? in
             guard !isClosed else { return nil }
             guard let file = request.bodyFile else { return session.dataTask(with: urlRequest) }
@@ -125,7 +125,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         return try await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 receiver.begin(task, upload, continuation)
-                // The handler below has run already if the task was cancelled before this point.
+                // If the task was cancelled before this point, the handler below has already run.
                 if Task.isCancelled {
                     receiver.end(task, .failure(.cancelled))
                     task.cancel()
@@ -140,7 +140,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         .get()
     }
 
-    /// Sends a request and returns as soon as the head of the response is there.
+    /// Sends a request and returns as soon as the head of the response has arrived.
     public func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
@@ -160,7 +160,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
         var urlRequest = URLRequest(request)
-        // How long a stream may be silent is its reader's to say.
+        // The reader decides how long a stream may be silent.
         urlRequest.timeoutInterval = Self.longestSilence
         guard request.url.origin != nil else { throw .invalid("the address has no host") }
         let task = isClosed.withLock { isClosed in
@@ -190,7 +190,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
 
     private static let longestSilence: TimeInterval = 3_600
 
-    /// Ends every exchange with ``TransportError/cancelled`` and gives the connections back.
+    /// Ends every exchange with ``TransportError/cancelled`` and closes the connections.
     ///
     /// Later requests fail the same way. May be called more than once.
     public func close() {
@@ -214,7 +214,7 @@ extension URLRequest {
         httpMethod = request.method
         httpBody = request.body
         httpShouldHandleCookies = false
-        // The transport's own timer ends the exchange; this one only has to come after it.
+        // The transport's own timer ends the exchange; this one must only fire later.
         timeoutInterval = request.timeout.seconds + 5
         for (name, value) in request.headers { setValue(value, forHTTPHeaderField: name) }
     }

@@ -1,13 +1,13 @@
 import Foundation
 
-/// How much of a request's body has been sent.
+/// The progress of sending a request's body.
 public struct UploadProgress: Hashable, Sendable {
-    /// The bytes that have been handed to the network.
+    /// The number of bytes that were passed to the network.
     public var sentBytes: Int64
-    /// All bytes of the body.
+    /// The number of bytes of the whole body.
     public var totalBytes: Int64
 
-    /// The part that has been sent, from 0 to 1.
+    /// The fraction that has been sent, from 0 to 1.
     ///
     /// 1 does not mean that the backend has answered.
     public var fraction: Double {
@@ -20,13 +20,13 @@ public struct UploadProgress: Hashable, Sendable {
     }
 }
 
-/// A transport that sends a body from a file without reading all of it into memory, and tells how
-/// much it has sent.
+/// A transport that sends a body from a file without reading all of it into memory, and reports its
+/// progress.
 ///
-/// ``URLSessionTransport`` is one. A transport that is none is given files in memory, as long as
-/// they are no larger than ``ClientLimits/requestBodyBytes``, and its progress is nothing or all.
+/// ``URLSessionTransport`` conforms to it. Other transports receive files in memory if they are not
+/// larger than ``ClientLimits/requestBodyBytes``, and their progress is either none or all.
 ///
-/// A transport that wraps another one passes an upload on:
+/// A transport that wraps another one forwards uploads:
 ///
 /// ```swift
 /// struct CountingTransport: UploadingTransport {
@@ -50,12 +50,12 @@ public protocol UploadingTransport: HTTPTransport {
     /// Sends a request with a body, and returns the response, whatever its status.
     ///
     /// The body is ``TransportRequest/body`` or the content of ``TransportRequest/bodyFile``. The
-    /// request's `timeout` is how long nothing may be sent or received; the whole exchange may take
-    /// ``ClientLimits/uploadTimeout``.
+    /// request's `timeout` is the longest time without a byte sent or received; the whole exchange
+    /// may take ``ClientLimits/uploadTimeout``.
     ///
     /// - Parameters:
-    ///   - request: What to send.
-    ///   - progress: Is called each time that a part was sent, on any thread, in order.
+    ///   - request: The request.
+    ///   - progress: Called each time that a part was sent, on any thread, in order.
     /// - Returns: The response.
     /// - Throws: ``TransportError`` if there is no complete response.
     func upload(
@@ -65,14 +65,14 @@ public protocol UploadingTransport: HTTPTransport {
 }
 
 extension HTTPTransport {
-    /// Sends a request by whatever this transport can do.
+    /// Sends a request with the means of this transport.
     ///
     /// - Parameters:
-    ///   - request: What to send, with a body in memory or in a file, or none.
-    ///   - progress: Is told how much of the body has been sent; `nil` if nobody wants to know.
+    ///   - request: The request, with a body in memory or in a file, or none.
+    ///   - progress: Called with the progress of the body; `nil` if it is not needed.
     /// - Returns: The response.
     /// - Throws: ``TransportError``; `invalid` if the transport cannot send files, and this one is
-    ///   too large for the memory, or cannot be read.
+    ///   too large for memory, or cannot be read.
     package func carry(
         _ request: TransportRequest,
         progress: (@Sendable (UploadProgress) -> Void)?
@@ -93,13 +93,13 @@ extension HTTPTransport {
 }
 
 extension TransportRequest {
-    /// The bytes of the body, in memory or in a file; `nil` if the file cannot be read.
+    /// The number of bytes of the body, in memory or in a file; `nil` if the file cannot be read.
     package var bodySize: Int64? {
         guard let bodyFile else { return Int64(body?.count ?? 0) }
         return bodyFile.readableFileSize
     }
 
-    /// The same request with the content of its file in memory; `nil` if the file is larger than
+    /// The same request with the file's content in memory; `nil` if the file is larger than
     /// ``ClientLimits/requestBodyBytes``, or cannot be read.
     package var withBodyInMemory: TransportRequest? {
         guard let bodyFile else { return self }
@@ -116,7 +116,7 @@ extension TransportRequest {
 }
 
 extension URL {
-    /// The bytes of a regular file that can be read; `nil` if it is none.
+    /// The size of a readable regular file; `nil` if it is not one.
     var readableFileSize: Int64? {
         let manager = FileManager.default
         guard manager.isReadableFile(atPath: path),

@@ -1,16 +1,16 @@
 import Foundation
 import SanguineModel
 
-/// JSON as it travels.
+/// The JSON of requests and responses.
 ///
 /// Dates are RFC 3339, written with milliseconds, and read with or without decimals, which the
-/// encoder's own strategy cannot do. What is kept on disk is encoded by ``StoredCoding``.
+/// encoder's own strategy cannot do. Stored values are encoded by ``StoredCoding``.
 enum WireCoding {
     static func encode(_ value: some Encodable) throws -> Data {
         try makeEncoder().encode(value)
     }
 
-    /// What a configuration begins with, too.
+    /// The encoder that is also a configuration's default.
     static func makeEncoder() -> JSONEncoder {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -28,7 +28,7 @@ enum WireCoding {
         try decode(type, from: data, with: makeDecoder())
     }
 
-    /// What a configuration begins with, too.
+    /// The decoder that is also a configuration's default.
     static func makeDecoder() -> JSONDecoder {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
@@ -37,7 +37,7 @@ enum WireCoding {
         return decoder
     }
 
-    /// Decodes a value that holds records: their numbers keep all digits, which Foundation's
+    /// Decodes a value that contains records: their numbers keep all digits, which Foundation's
     /// decoder rounds, and no member is dropped for another one.
     static func decodeRecords<Value: Decodable>(
         _ type: Value.Type,
@@ -52,7 +52,7 @@ enum WireCoding {
         }
     }
 
-    /// Decodes an answer, which a failure then has with it.
+    /// Decodes a response, which a failure then contains.
     static func decode<Value: Decodable>(
         _ type: Value.Type,
         from response: TransportResponse,
@@ -63,7 +63,7 @@ enum WireCoding {
         }
     }
 
-    /// Decodes an answer that holds records, see ``decodeRecords(_:from:)-(_,Data)``.
+    /// Decodes a response that contains records, see ``decodeRecords(_:from:)-(_,Data)``.
     static func decodeRecords<Value: Decodable>(
         _ type: Value.Type,
         from response: TransportResponse
@@ -85,7 +85,7 @@ enum WireCoding {
         }
     }
 
-    /// Decodes, and says of a failure where the data differs from the type.
+    /// Decodes a value; a failure describes where the data differs from the type.
     static func decode<Value: Decodable>(
         _ type: Value.Type,
         from data: Data,
@@ -102,9 +102,9 @@ enum WireCoding {
 }
 
 extension DecodingError {
-    /// Where the data differs from the type.
+    /// Describes where the data differs from the type.
     ///
-    /// Holds names of fields and never a value of the user's.
+    /// It contains names of fields but no values of the user's.
     fileprivate var place: String {
         switch self {
         case .keyNotFound(let key, let context):
