@@ -11,10 +11,8 @@ import Synchronization
 /// the last writes, and leaves the file intact.
 ///
 /// The file is never dropped or emptied. If it cannot be opened, each use throws, and the next one
-/// tries again.
-///
-/// Each user has a file in their folder. When the user leaves, the file stays if operations in it
-/// wait for their return; see ``leave(for:at:)``.
+/// tries again. Each user has a file in their folder. When the user leaves, the file stays if
+/// operations in it wait for their return; see ``leave(for:at:)``.
 ///
 /// The app and its companions (a widget, for example) write it at the same time, and SQLite up to
 /// 3.51.2 can damage a log that one connection checkpoints while another writes. So only the app
@@ -66,8 +64,7 @@ final class OutboxFile: Sendable {
     /// - Parameters:
     ///   - place: The user's folder; `nil` keeps it in memory.
     ///   - isCompanion: Whether this process is a companion of the app.
-    ///   - floor: In memory, every sequence number is larger than this one. A folder has its own
-    ///     floor.
+    ///   - floor: Every sequence number in memory is larger than this one. A folder has its own.
     ///   - fault: The fault that the simulation plants. Default: none.
     init(
         _ place: UserFolders.Place?,
@@ -106,8 +103,7 @@ final class OutboxFile: Sendable {
     ///
     /// - Parameters:
     ///   - kind: The kind of the operations. Default: both.
-    ///   - sequence: The number after which to start, because another process may add operations.
-    ///     Default: 0, which means all.
+    ///   - sequence: The number after which to start, to read new ones. Default: all.
     /// - Returns: The operations that can be decoded.
     /// - Throws: The database's error, or ``StoreError/closed``.
     func rows(_ kind: Kind? = nil, after sequence: Int64 = 0) throws -> [Row] {
