@@ -2,7 +2,7 @@ import SanguineModel
 
 /// The client's limits and defaults.
 ///
-/// One place, with units.
+/// Every limit is declared here, with its unit.
 public enum ClientLimits {
     /// The timeout of one request, from sending to the last byte of the response: 30 seconds.
     public static let requestTimeout: Duration = .seconds(30)

@@ -1,6 +1,6 @@
 /// The limits of values that are indexed by days or numbers.
 ///
-/// One place, with units.
+/// Every limit is declared here, with its unit.
 public enum RangeLimits {
     /// The number of indices that one query keeps: 4,000.
     ///

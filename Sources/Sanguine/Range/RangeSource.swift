@@ -177,7 +177,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         }
         let (watcher, notified) = (parts.newWaiter(), LastNotified<Values>())
         parts.look { $0.watch(positions, waiter: watcher) }
-        missing(of: RangeSet())  // The cache fetches an entry that is not fresh at once.
+        missing(of: RangeSet())  // If the entry is stale, the cache fetches it at once.
         let (entry, queries) = (entry, queries)
         let observer = TypedEntry<Contents>.Observer(
             tell: { [self] _ in

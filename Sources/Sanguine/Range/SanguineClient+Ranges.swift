@@ -39,7 +39,7 @@ extension SanguineClient {
 
     /// Fetches a whole range even if it is fresh; joins running requests.
     ///
-    /// - Throws: As ``value(of:in:)`` does.
+    /// - Throws: The errors of ``value(of:in:)``.
     @discardableResult
     public func refresh<Index, Value>(
         _ query: RangeQuery<Index, Value>,

@@ -1,6 +1,6 @@
 /// The limits and defaults of records, outbox and feed.
 ///
-/// One place, with units.
+/// Every limit is declared here, with its unit.
 public enum RecordLimits {
     /// The number of operations of both kinds that one user may have in the outbox, including
     /// refused ones: 10,000.
@@ -47,8 +47,8 @@ public enum RecordLimits {
     ///
     /// With the longest wait between them, that takes some three hours in the foreground.
     public static let foreignAnswers = 200
-    /// The number of consecutive fetches of a value that does not contain an applied mutation yet:
-    /// 8.
+    /// The number of consecutive fetches of a value that does not yet contain an applied
+    /// mutation: 8.
     ///
     /// After that, the value's next fetch for any other reason is awaited.
     public static let settlingFetches = 8

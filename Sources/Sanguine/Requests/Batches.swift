@@ -12,7 +12,7 @@ import Synchronization
 final class Batches: Sendable {
     fileprivate struct Key: Hashable {
         let name: String
-        /// The user of the lookup, or the one who was signed in when it was made.
+        /// The user of the lookup, or the user who was signed in when it was made.
         let user: ObjectIdentifier
         let base: URL?
         let policy: Policy

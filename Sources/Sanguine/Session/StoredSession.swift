@@ -35,7 +35,7 @@ struct StoredSession: Hashable, Codable, Sendable {
 
 /// The limits and defaults of sessions.
 ///
-/// One place, with units.
+/// Every limit is declared here, with its unit.
 enum SessionLimits {
     /// The time before its expiry at which an access token is refreshed.
     static let refreshAhead = Duration.seconds(30)

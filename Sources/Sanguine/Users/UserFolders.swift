@@ -46,7 +46,7 @@ struct UserFolders: Sendable {
 
     /// Returns the current user's folder.
     ///
-    /// - Throws: As ``presentUser()`` does.
+    /// - Throws: The errors of ``presentUser()``.
     func present() throws -> Place { try presentUser().place }
 
     /// Returns the current user's folder, and its owner if the app has named one.
