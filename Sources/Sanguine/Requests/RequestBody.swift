@@ -65,7 +65,7 @@ public struct FormPart: Sendable {
     let fileName: String?
     let body: RequestBody
 
-    /// Creates a field with a text.
+    /// Creates a field that contains text.
     public static func field(_ name: String, _ text: String) -> FormPart {
         let body = RequestBody.data(Data(text.utf8), type: "text/plain; charset=utf-8")
         return FormPart(name: name, fileName: nil, body: body)

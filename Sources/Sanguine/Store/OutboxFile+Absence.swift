@@ -5,7 +5,7 @@ import SanguineModel
 extension OutboxFile {
     /// Keeps the waiting operations for the user's return, and removes everything else.
     ///
-    /// Acknowledged operations are removed: their effect stands on the server, and the records that
+    /// Acknowledged operations are removed too: the authority has applied them, and the records that
     /// would settle them are removed as well. ``rewrite()`` erases the traces.
     ///
     /// - Parameters:
