@@ -5,8 +5,8 @@ import SanguineModel
 extension OutboxFile {
     /// Keeps the waiting operations for the user's return, and removes everything else.
     ///
-    /// Acknowledged operations are removed too: the authority has applied them, and the records that
-    /// would settle them are removed as well. ``rewrite()`` erases the traces.
+    /// Acknowledged operations are removed too: the authority has applied them, and the records
+    /// that would settle them are removed as well. ``rewrite()`` erases the traces.
     ///
     /// - Parameters:
     ///   - time: How long to keep waiting operations; if zero or less, nothing is kept.

@@ -5,8 +5,8 @@ import Foundation
 ///     <folder>/
 ///       sanguine-client.sqlite    data that outlives users
 ///       sanguine-users.lock       held while `present` or an outbox's log changes
-///       present                   the number of the current folder, 1 if there is no file; and in a
-///                                 second line its owner, if the app has named the user
+///       present                   the number of the current folder, 1 if there is no file; and on
+///                                 a second line its owner, if the app has named the user
 ///       users/1/, users/2/ …      one user's files
 ///       sanguine-uploads/         forms with files, while they are sent
 ///

@@ -172,7 +172,7 @@ final class UserScope: Sendable {
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
     func follow() { if feed.canBeLive, isSomebody { feed.activate() } }
 
-    /// Fetches what is observed, without signing anyone in for it.
+    /// Fetches observed values, without signing in a guest for it.
     private func resume(isActive: Bool) {
         let isLeft = outbox.file.isThere
         guard isSomebody || isLeft else { return }
