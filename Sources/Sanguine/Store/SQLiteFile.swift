@@ -191,8 +191,8 @@ struct SQLiteFile: Sendable {
 
     /// Makes SQLite overwrite deleted data.
     ///
-    /// Data that it has moved within a page, or to another page, stays behind nevertheless: deleted
-    /// data is certainly gone only after ``rewrite(_:)``.
+    /// Copies of data that it has moved within a page stay behind nevertheless, so deleted data is
+    /// certainly gone only after ``rewrite(_:)``.
     static let wiping = "PRAGMA secure_delete = ON"
 
     /// Rewrites the file, so that no deleted data is left in it or in its log.
