@@ -1,42 +1,43 @@
 public import Foundation
 
-/// A day of the Gregorian calendar, without a zone: `2026-11-21`.
+/// A day of the Gregorian calendar without a time zone: `2026-11-21`.
 ///
-/// Which day it is depends on where the user is, so a day is made from a moment *and* a zone:
+/// The current day depends on the user's location, so a day is derived from a moment *and* a zone:
 ///
 /// ```swift
 /// let today = CalendarDay(containing: clock.now(), in: zone)
 /// let reset = today.next.start(in: zone)  // The user's next midnight.
 /// ```
 ///
-/// Days of 23 and 25 hours come out right, because the zone's own rules place their ends.
+/// Days of 23 and 25 hours are handled correctly, because the zone's own rules determine their
+/// ends.
 public struct CalendarDay: Hashable, Comparable, Sendable {
-    // Counting days makes order and arithmetic trivial; the text form is derived.
-    /// Days since January 1, 1970.
+    // A count of days makes order and arithmetic trivial; the text form is derived from it.
+    /// The number of days since January 1, 1970.
     public let daysSince1970: Int
 
-    /// The day so many days after January 1, 1970.
+    /// Creates the day that is the given number of days after January 1, 1970.
     public init(daysSince1970: Int) { self.daysSince1970 = daysSince1970 }
 
-    /// The day that the zone's clocks show at the moment.
+    /// Creates the day that the zone's clocks show at the moment.
     public init(containing moment: Timestamp, in zone: TimeZone) {
         let offset = zone.secondsFromGMT(for: moment.date)
         let local = moment.millisecondsSince1970 + Int64(offset) * 1_000
         daysSince1970 = Int(local.quotientAndRemainder(flooringBy: 86_400_000).0)
     }
 
-    /// The day after.
+    /// The following day.
     public var next: CalendarDay { CalendarDay(daysSince1970: daysSince1970 + 1) }
 
     /// The first moment of the day in the zone.
     ///
-    /// Midnight, or the first moment after it where a clock change skips midnight.
+    /// This is midnight, or the first moment after it where a clock change skips midnight.
     public func start(in zone: TimeZone) -> Timestamp {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = zone
         let (year, month, day) = Self.civil(fromDaysSince1970: daysSince1970)
-        // Noon exists on every day but those that a zone skipped when it crossed the date line; the
-        // start of such a day is that of the next.
+        // Noon exists on every day except those that a zone skipped when it crossed the date line.
+        // Such a day starts when the next one does.
         let noon = DateComponents(year: year, month: month, day: day, hour: 12)
         guard let date = calendar.date(from: noon) else {
             preconditionFailure("The Gregorian calendar has a noon on every day.")
@@ -44,22 +45,22 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
         return Timestamp(calendar.startOfDay(for: date))
     }
 
-    /// The first moment after the given one at which the zone's clocks show a later day.
+    /// Returns the first moment after the given one at which the zone's clocks show a later day.
     ///
-    /// Always later than the given moment, by about 26 hours at most. In zones that set their
-    /// clocks back across midnight, as St. John's did at 00:01 until 2011, a day's end comes twice,
-    /// and the next one counts.
+    /// The result is always later than the given moment, by about 26 hours at most. In zones that
+    /// set their clocks back across midnight, as St. John's did at 00:01 until 2011, a day ends
+    /// twice, and the second end counts.
     public static func nextMidnight(after moment: Timestamp, in zone: TimeZone) -> Timestamp {
         let today = CalendarDay(containing: moment, in: zone)
         let start = today.next.start(in: zone)
         guard start <= moment else { return start }
-        // The first of two: what is left of the repeated hour ends by the present offset.
+        // The day has ended once. The rest of the repeated hour ends by the current offset.
         let offset = zone.secondsFromGMT(for: moment.date)
         let end = Int64(today.daysSince1970 + 1) * 86_400_000 - Int64(offset) * 1_000
         return Timestamp(millisecondsSince1970: end)
     }
 
-    /// Orders days from the earlier to the later.
+    /// Orders days from earlier to later.
     public static func < (lhs: CalendarDay, rhs: CalendarDay) -> Bool {
         lhs.daysSince1970 < rhs.daysSince1970
     }
@@ -102,9 +103,10 @@ extension CalendarDay: CustomStringConvertible {
         return text
     }
 
-    /// Creates a day from `YYYY-MM-DD`, or returns `nil` if the text is no day that exists.
+    /// Creates a day from `YYYY-MM-DD`, or returns `nil` if the text is not an existing day.
     public init?(_ text: String) {
-        // Before it is split: any text may come here, and a character may be of any length.
+        // Check the length before splitting: the text is untrusted, and a character can have any
+        // length.
         guard text.utf8.count == 10 else { return nil }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == [4, 2, 2],
@@ -112,13 +114,13 @@ extension CalendarDay: CustomStringConvertible {
             let year = Int(parts[0]), let month = Int(parts[1]), let day = Int(parts[2])
         else { return nil }
         daysSince1970 = Self.days(year: year, month: month, day: day)
-        // A day that does not exist, such as February 30, comes back as another one.
+        // A day that does not exist, such as February 30, converts back to a different day.
         guard Self.civil(fromDaysSince1970: daysSince1970) == (year, month, day) else { return nil }
     }
 }
 
 extension CalendarDay: Codable {
-    /// Reads `YYYY-MM-DD`.
+    /// Decodes `YYYY-MM-DD`.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let day = CalendarDay(try container.decode(String.self)) else {
@@ -130,7 +132,7 @@ extension CalendarDay: Codable {
         self = day
     }
 
-    /// Writes `YYYY-MM-DD`.
+    /// Encodes `YYYY-MM-DD`.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

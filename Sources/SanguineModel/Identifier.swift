@@ -1,8 +1,8 @@
 /// A UUID of version 7 (RFC 9562, section 5.7): 48 bits of Unix milliseconds, then 74 random bits.
 ///
-/// It is the id of accounts, holds, sessions and operations. Written in lower case; read in either.
-/// Ids made later sort later, to the millisecond, which keeps database indexes dense. Nothing else
-/// may be concluded from the order: clocks of devices differ.
+/// Accounts, holds, sessions and operations are identified by it. It is written in lower case and
+/// read in either case. Later ids sort later, to the millisecond, which keeps database indexes
+/// dense. Nothing else follows from the order, because the clocks of devices differ.
 ///
 /// ```swift
 /// let id = Identifier(at: clock.now())
@@ -16,7 +16,7 @@ public struct Identifier: Hashable, Sendable {
     /// Creates a new id.
     ///
     /// - Parameters:
-    ///   - timestamp: The moment that the id carries. Times before 1970 count as 1970.
+    ///   - timestamp: The moment that the id contains. Times before 1970 count as 1970.
     ///   - random: The source of the 74 random bits.
     public init(at timestamp: Timestamp, using random: inout some RandomNumberGenerator) {
         let milliseconds = UInt64(max(0, timestamp.millisecondsSince1970)) & 0xFFFF_FFFF_FFFF
@@ -24,15 +24,16 @@ public struct Identifier: Hashable, Sendable {
         low = 0x8000_0000_0000_0000 | random.next() >> 2
     }
 
-    /// Creates a new id with the system's random numbers.
+    /// Creates a new id with the system's random number generator.
     public init(at timestamp: Timestamp) {
         var random = SystemRandomNumberGenerator()
         self.init(at: timestamp, using: &random)
     }
 
-    /// Creates an id from its text form, or returns `nil` unless it is 36 characters of a UUID.
+    /// Creates an id from its text form, or returns `nil` unless the text is a UUID of 36
+    /// characters.
     ///
-    /// The version is not checked: an id is compared, never interpreted.
+    /// The version is not checked: ids are only compared.
     public init?(_ text: some StringProtocol) {
         var halves: (UInt64, UInt64) = (0, 0)
         var digits = 0
@@ -69,14 +70,14 @@ public struct Identifier: Hashable, Sendable {
         (high, low) = halves
     }
 
-    /// Creates an id from its 16 bytes where they are, or returns `nil` if there are more or fewer.
+    /// Creates an id from 16 raw bytes, or returns `nil` if there are more or fewer.
     package init?(copying bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 16 else { return nil }
         high = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
         low = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
     }
 
-    /// Gives the 16 bytes, most significant first, for as long as the closure runs.
+    /// Calls the closure with the 16 bytes, most significant first.
     package func withBytes<Value>(_ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         withUnsafeBytes(of: (high.bigEndian, low.bigEndian), body)
     }
@@ -92,9 +93,9 @@ public struct Identifier: Hashable, Sendable {
         }
     }
 
-    /// The moment that the id carries, by the clock of whoever made it.
+    /// The moment that the id contains, by the clock of the device that created it.
     ///
-    /// Means nothing unless the id is of version 7.
+    /// It is meaningless unless the id has version 7.
     public var moment: Timestamp { Timestamp(millisecondsSince1970: Int64(high >> 16)) }
 
     private static let hyphens: Set<Int> = [8, 13, 18, 23]
@@ -131,14 +132,14 @@ extension Identifier: CustomStringConvertible {
 }
 
 extension Identifier: Comparable {
-    /// Orders ids by their bytes, so by the moment at which they were made.
+    /// Orders ids by their bytes, and so by their moments.
     public static func < (lhs: Identifier, rhs: Identifier) -> Bool {
         (lhs.high, lhs.low) < (rhs.high, rhs.low)
     }
 }
 
 extension Identifier: Codable {
-    /// Reads the text form.
+    /// Decodes the text form.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
@@ -151,7 +152,7 @@ extension Identifier: Codable {
         self = id
     }
 
-    /// Writes the text form.
+    /// Encodes the text form.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -1,12 +1,11 @@
-/// Reads a moment in the form of RFC 3339, section 5.6, and in no other.
+/// Parses a moment in the format of RFC 3339, section 5.6, and in no other.
 ///
-/// By hand, because Foundation's parser takes days that do not exist, minutes past 59 and text
-/// after the end, counts days before 1582 by another calendar, and rounds where digits are to be
-/// dropped.
+/// Foundation's parser is not used because it accepts days that do not exist, minutes past 59 and
+/// trailing text, uses another calendar for days before 1582, and rounds excess digits.
 struct MomentReader {
     private var rest: Substring.UTF8View
 
-    /// Returns the milliseconds since 1970, or `nil` if the text is no moment of the years 0 to
+    /// Returns the milliseconds since 1970, or `nil` if the text is not a moment of the years 0 to
     /// 9999.
     static func milliseconds(of text: String) -> Int64? {
         var reader = MomentReader(rest: text[...].utf8)
@@ -17,7 +16,7 @@ struct MomentReader {
         guard let day = day(), take(anyOf: "Tt") != nil,
             let hour = number(upTo: 23), take(anyOf: ":") != nil,
             let minute = number(upTo: 59), take(anyOf: ":") != nil,
-            // A leap second counts as the first of the next minute.
+            // A leap second counts as the first second of the next minute.
             let second = number(upTo: 60),
             let fraction = fraction(), let offset = offset(), rest.isEmpty
         else { return nil }
@@ -32,7 +31,7 @@ struct MomentReader {
         return CalendarDay(String(Substring(rest.prefix(10))))
     }
 
-    /// Two digits.
+    /// Parses two digits.
     private mutating func number(upTo most: Int) -> Int? {
         let digits = rest.prefix(2)
         guard digits.count == 2, digits.allSatisfy(Self.isDigit),
@@ -42,7 +41,7 @@ struct MomentReader {
         return number
     }
 
-    /// The milliseconds of the decimals, or zero if there are none.
+    /// Parses a fraction of a second as milliseconds, zero if there is none.
     private mutating func fraction() -> Int? {
         guard take(anyOf: ".") != nil else { return 0 }
         let digits = rest.prefix(while: Self.isDigit)
@@ -53,7 +52,7 @@ struct MomentReader {
         }
     }
 
-    /// Minutes that the text's clock is ahead of UTC.
+    /// Parses the minutes that the time is ahead of UTC.
     private mutating func offset() -> Int? {
         switch take(anyOf: "Zz+-") {
         case UInt8(ascii: "Z"), UInt8(ascii: "z"):

@@ -3,21 +3,21 @@ public import Foundation
 /// A moment, in whole milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
 ///
 /// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
-/// any number of decimals is read; digits past the third are dropped.
+/// any number of decimals is accepted; digits after the third are dropped.
 ///
-/// RFC 3339 writes the years 0 to 9999. A moment beyond is the first or the last of them: what is
-/// that far away is an end that is never meant to come, and every moment can be written and read.
+/// RFC 3339 covers the years 0 to 9999. A moment outside of them is replaced by the closest one
+/// inside, so that every moment can be written and read. Moments that distant only mean "never".
 ///
-/// Whoever needs the present takes a ``WallClock``: nothing in Sanguine asks the system for the
-/// time behind a test's back.
+/// The current moment comes from a ``WallClock``, so that tests can control it: no code of Sanguine
+/// asks the system for the time directly.
 public struct Timestamp: Hashable, Comparable, Sendable {
-    /// Milliseconds since 1970-01-01T00:00:00Z; negative before.
+    /// The milliseconds since 1970-01-01T00:00:00Z; negative for earlier moments.
     public let millisecondsSince1970: Int64
 
-    /// From the start of the year 0 to the end of the year 9999: what four digits can write.
+    /// From the start of the year 0 to the end of the year 9999, the years with four digits.
     static let years: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
 
-    /// Creates a moment from milliseconds since 1970; of the years 0 to 9999 the nearest one.
+    /// Creates a moment from milliseconds since 1970, limited to the years 0 to 9999.
     public init(millisecondsSince1970: Int64) {
         self.millisecondsSince1970 = min(
             max(millisecondsSince1970, Self.years.lowerBound),
@@ -25,14 +25,14 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         )
     }
 
-    /// Creates a moment from a date, rounded down to the millisecond; of the years 0 to 9999 the
-    /// nearest one.
+    /// Creates a moment from a date, rounded down to the millisecond and limited to the years 0 to
+    /// 9999.
     public init(_ date: Date) {
-        // A date is a floating point number, which in the year 9999 is good to 0.05 ms: without a
-        // tenth on top 0.250 would read as 0.249.
+        // A date is a floating point number with a precision of 0.05 ms in the year 9999. Without
+        // the added tenth, 0.250 would become 0.249.
         let milliseconds = (date.timeIntervalSince1970 * 1_000 + 0.1).rounded(.down)
         let years = Double(Self.years.lowerBound)...Double(Self.years.upperBound)
-        // One that is no number is as far away as can be.
+        // A value that is not a number becomes the latest moment.
         let nearest =
             milliseconds.isNaN
             ? years.upperBound : min(max(milliseconds, years.lowerBound), years.upperBound)
@@ -44,19 +44,19 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1_000)
     }
 
-    /// Orders moments from the earlier to the later.
+    /// Orders moments from earlier to later.
     public static func < (lhs: Timestamp, rhs: Timestamp) -> Bool {
         lhs.millisecondsSince1970 < rhs.millisecondsSince1970
     }
 
-    /// The moment that lies the duration later, to the millisecond.
+    /// Returns the moment that is later by the duration, to the millisecond.
     public static func + (lhs: Timestamp, rhs: Duration) -> Timestamp {
         let (sum, isPast) = lhs.millisecondsSince1970
             .addingReportingOverflow(rhs.wholeMilliseconds)
         return Timestamp(millisecondsSince1970: isPast ? (rhs < .zero ? .min : .max) : sum)
     }
 
-    /// The moment that lies the duration earlier, to the millisecond.
+    /// Returns the moment that is earlier by the duration, to the millisecond.
     public static func - (lhs: Timestamp, rhs: Duration) -> Timestamp {
         let (difference, isPast) = lhs.millisecondsSince1970
             .subtractingReportingOverflow(rhs.wholeMilliseconds)
@@ -65,38 +65,38 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         )
     }
 
-    /// The time from the right moment to the left one; negative if the right one is later.
+    /// Returns the time from the right moment to the left one, negative if the right one is later.
     public static func - (lhs: Timestamp, rhs: Timestamp) -> Duration {
         .milliseconds(lhs.millisecondsSince1970 - rhs.millisecondsSince1970)
     }
 }
 
-/// A source of the present.
+/// A source of the current moment.
 ///
-/// Tests pass one that they set.
+/// Tests pass one that they control.
 public protocol WallClock: Sendable {
-    /// The present moment.
+    /// Returns the current moment.
     func now() -> Timestamp
 }
 
-/// The clock of the system.
+/// The system's clock.
 public struct SystemWallClock: WallClock {
     /// Creates the clock.
     public init() {}
 
-    /// The system's present moment.
+    /// Returns the system's current moment.
     public func now() -> Timestamp {
         Timestamp(Date())  // tidy: allow hidden-clock: the one place that reads the system's clock.
     }
 }
 
 extension Duration {
-    /// The duration in milliseconds, the rest dropped.
+    /// The duration in milliseconds, with the rest dropped.
     public var wholeMilliseconds: Int64 {
         components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
     }
 
-    /// The duration in seconds, rounded up: what `Retry-After` and `expiresIn` carry.
+    /// The duration in seconds, rounded up, for `Retry-After` and `expiresIn`.
     public var secondsRoundedUp: Int {
         let milliseconds = wholeMilliseconds
         return Int(milliseconds / 1_000) + (milliseconds % 1_000 > 0 ? 1 : 0)
@@ -106,8 +106,8 @@ extension Duration {
 extension Timestamp: CustomStringConvertible {
     /// The RFC 3339 form, in UTC with milliseconds.
     ///
-    /// Days become dates by Howard Hinnant's `civil_from_days`, because a formatter costs more than
-    /// the rest of an answer.
+    /// Dates are computed by Howard Hinnant's `civil_from_days`, because a formatter would take
+    /// longer than the rest of a response.
     public var description: String {
         let (days, rest) = millisecondsSince1970.quotientAndRemainder(flooringBy: 86_400_000)
         let (year, month, day) = CalendarDay.civil(fromDaysSince1970: Int(days))
@@ -124,7 +124,7 @@ extension Timestamp: CustomStringConvertible {
         }
     }
 
-    /// Creates a moment from RFC 3339 text, or returns `nil` if it is none.
+    /// Creates a moment from RFC 3339 text, or returns `nil` if the text is not a moment.
     public init?(_ text: String) {
         guard let milliseconds = MomentReader.milliseconds(of: text) else { return nil }
         self.init(millisecondsSince1970: milliseconds)
@@ -132,7 +132,7 @@ extension Timestamp: CustomStringConvertible {
 }
 
 extension Timestamp: Codable {
-    /// Reads RFC 3339 text.
+    /// Decodes RFC 3339 text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let moment = Timestamp(try container.decode(String.self)) else {
@@ -144,14 +144,14 @@ extension Timestamp: Codable {
         self = moment
     }
 
-    /// Writes RFC 3339 text.
+    /// Encodes RFC 3339 text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)
     }
 }
 
-// Of 64 bits everywhere: an `Int` has 32 on some watches, and no room for today in milliseconds.
+// 64 bits on all platforms: `Int` has 32 on some watches, too few for milliseconds since 1970.
 extension Int64 {
     func quotientAndRemainder(flooringBy divisor: Int64) -> (Int64, Int64) {
         let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
@@ -168,7 +168,7 @@ extension String {
 }
 
 extension UnsafeMutableBufferPointer<UInt8> {
-    /// Writes a number that has at most as many digits as there are places, and what follows it.
+    /// Writes a number with leading zeros into the range, and a character after it.
     fileprivate func writeDigits(of number: Int, in places: Range<Int>, then next: Unicode.Scalar) {
         var rest = number
         for place in places.reversed() {

@@ -1,18 +1,16 @@
-/// The limits of the wire, which both ends know.
+/// The limits of the wire, which client and server share.
 ///
-/// One place, with units.
-///
-/// What only one end needs stands in `ClientLimits` and `ServerSettings`.
+/// Limits of only one side are in `ClientLimits` and `ServerSettings`.
 public enum WireLimits {
-    /// Bytes of a value that records are looked for by, as JSON.
+    /// The largest lookup value for records, in bytes of JSON.
     ///
-    /// More than an indexed text may have.
+    /// It is larger than the limit of an indexed text.
     public static let conditionBytes = 4_096
     /// Bytes of a JSON body: 1 MiB.
     public static let bodyBytes = 1 << 20
-    /// Bytes of a file that is uploaded: 25 MiB.
+    /// The largest size of an uploaded file, in bytes: 25 MiB.
     public static let blobBytes = 25 << 20
-    /// Pixels of an image that is uploaded: 50 million.
+    /// The largest number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
     /// Characters of a device id.
     public static let deviceIdCharacters = 16...128
@@ -24,19 +22,19 @@ public enum WireLimits {
     public static let reasonCharacters = 1...200
     /// The largest amount of one operation, in the balance's unit: 10¹².
     ///
-    /// Nine million of them fit in 64 bits, so sums of a ledger do not overflow.
+    /// Nine million such amounts fit in 64 bits, so the sums of a ledger do not overflow.
     public static let amount: Int64 = 1_000_000_000_000
-    /// Seconds that a hold may last: up to a day.
+    /// The seconds that a hold may last, up to a day.
     public static let holdSeconds = 1...86_400
     /// Bytes of an account's settings, as JSON.
     public static let settingsBytes = 4_096
     /// Characters of a display name.
     public static let displayNameCharacters = 1...100
-    /// Items of a page when none is asked for.
+    /// The default number of items in a page.
     public static let defaultPage = 20
-    /// Items of a page at most; more is clamped.
+    /// The largest number of items in a page; larger requests are clamped.
     public static let largestPage = 100
-    /// Operations that one balance request may ask about.
+    /// The largest number of operations that a balance request may ask about.
     public static let operationsAsked = 100
     /// Characters of a record's id.
     public static let recordIdCharacters = 1...128
@@ -44,33 +42,33 @@ public enum WireLimits {
     public static let collectionNameCharacters = 64
     /// Characters of a record mutation's name, all visible ASCII.
     public static let mutatorNameCharacters = 1...64
-    /// Printable characters of a lane's name: a record's id, and what is put before it.
+    /// Printable characters of a lane's name: a record's id and a prefix.
     public static let laneCharacters = 1...256
-    /// Indexes of a collection.
+    /// The largest number of indexes of a collection.
     public static let indexesPerCollection = 8
-    /// Bytes of a record, as JSON: 64 KiB.
+    /// The largest size of a record, in bytes of JSON: 64 KiB.
     public static let recordBytes = 1 << 16
-    /// Records that one operation may read.
+    /// The largest number of records that an operation may read.
     public static let recordsReadPerOperation = 1_000
-    /// Records that one operation may change.
+    /// The largest number of records that an operation may change.
     public static let recordsChangedPerOperation = 100
-    /// Operations of one push.
+    /// The largest number of operations in a push.
     public static let pushedOperations = 100
-    /// Changes of one pull when no number is asked for.
+    /// The default number of changes in a pull.
     public static let defaultPull = 100
-    /// Changes of one pull at most; more is clamped.
+    /// The largest number of changes in a pull; larger requests are clamped.
     ///
-    /// A pull may carry the rest of the last operation beyond it.
+    /// A pull may exceed it to complete the last operation.
     public static let largestPull = 1_000
-    /// How deep the values of a body may nest; in a push those of one operation.
+    /// The largest depth of nested values in a body; in a push, in one operation.
     public static let jsonNesting = 32
-    /// Values, and names of members, of a body; in a push those of one operation.
+    /// The largest number of values and member names in a body; in a push, in one operation.
     public static let jsonValues = 2_000
-    /// Bytes of a member's name.
+    /// The largest number of bytes in a member's name.
     public static let memberNameBytes = 1_024
-    /// Combining marks in a row, in a member's name and in a header: those of a stream-safe text
-    /// (UAX #15).
+    /// The largest number of consecutive combining marks in a member's name and in a header: that
+    /// of a stream-safe text (UAX #15).
     public static let nameMarks = 30
-    /// Combining marks in a row, in any text of a body.
+    /// The largest number of consecutive combining marks in any text of a body.
     public static let textMarks = 256
 }

@@ -1,14 +1,14 @@
 import Foundation
 
-/// The names of time zones that both ends take: those of the IANA time zone database, with the old
-/// names that it still links (`Turkey`, `EST5EDT`).
+/// The time zone names that client and server accept: those of the IANA time zone database,
+/// including old names that it still links (`Turkey`, `EST5EDT`).
 public enum ZoneName {
-    /// Bytes of a name at most.
+    /// The largest number of bytes in a name.
     public static let bytes = 64
 
-    /// Whether the name is one that the database and this system know.
+    /// Returns whether the database and this system know the name.
     ///
-    /// `TimeZone` alone also takes abbreviations, offsets and a name with U+0000 after it.
+    /// `TimeZone` also accepts abbreviations, offsets and a name with U+0000 after it.
     public static func isKnown(_ name: String) -> Bool {
         guard name.utf8.count <= bytes, name.utf8.allSatisfy(isAllowed),
             withoutArea.contains(name) || name.contains("/")

@@ -1,4 +1,4 @@
-/// A call of a metered function: declared once, in code that both ends can see.
+/// A call of a metered function, declared once in code that both client and server can see.
 ///
 /// ```swift
 /// struct Translate: FunctionCall {
@@ -12,104 +12,109 @@
 /// let answer = try await client.call(Translate(input: .init(text: "Guten Tag", to: "en")))
 /// ```
 ///
-/// The server registers what computes it, by the same type; the client calls it.
+/// The server registers an implementation for this type; the client calls it.
 public protocol FunctionCall: Sendable {
-    /// What the function works on; the `input` of the body.
+    /// The function's input, sent as `input` in the request body.
     associatedtype Input: Codable & Sendable
-    /// What it makes; the `output` of the answer.
+    /// The function's result, returned as `output` in the response.
     associatedtype Output: Codable & Sendable
 
     /// The function's name in the path.
     static var name: String { get }
 
-    /// What a call costs, how long its answers are kept, and its limits.
+    /// The function's price, cache policy and limits.
     ///
-    /// A server that registers the function serves it by these rules. A client reads from them what
-    /// a call will cost. Default: one token for a call, nothing kept.
+    /// A server that registers the function applies these rules. A client uses them to predict the
+    /// cost of a call. Default: one token per call, no caching.
     static var rules: FunctionRules { get }
 
-    /// What a call is expected to cost, in the balance's unit, before any call has been made.
+    /// The expected cost of a call, in the balance's unit, before any call has been made.
     ///
-    /// The client shows this much as held until it has learned better from real charges. Default:
+    /// The client shows this amount as held until real charges give a better estimate. Default:
     /// ``Price/amount`` of the rules.
     static var expectedCost: Int64 { get }
 
-    /// What becomes of a call that is made without a network.
+    /// How a call is handled that is made without a network connection.
     ///
-    /// Default: it is refused at once.
+    /// Default: the call is refused at once.
     static var whenOffline: OfflineCall { get }
 
-    /// This call's input.
+    /// The input of this call.
     var input: Input { get }
 
-    /// The files that come with this call, by the ids that their upload has given.
+    /// The ids of the uploaded files that this call uses.
     ///
-    /// A function takes those that ``FunctionRules/attachments`` of its rules allow. Default: none.
+    /// The function accepts the files that ``FunctionRules/attachments`` of its rules allow.
+    /// Default: none.
     var attachments: [String] { get }
 }
 
 extension FunctionCall {
-    /// One token for a call, nothing kept.
+    /// One token per call, no caching.
     public static var rules: FunctionRules { FunctionRules() }
 
     /// The amount of the price.
     public static var expectedCost: Int64 { rules.price.amount }
 
-    /// None.
+    /// No attachments.
     public var attachments: [String] { [] }
 
     /// The call is refused.
     public static var whenOffline: OfflineCall { .refuse }
 }
 
-/// What becomes of a call that is made without a network.
+/// How a call is handled that is made without a network connection.
 public enum OfflineCall: String, Hashable, Codable, Sendable {
-    /// It is refused at once; nothing is held.
+    /// The call is refused at once, and nothing is held.
     case refuse
-    /// It waits in the outbox and is sent when there is a network; its hold is shown meanwhile.
+    /// The call waits in the outbox until the network is available. Its hold is shown meanwhile.
     case queue
 }
 
-/// Asks the configured language model a question; the `ask` of the default configuration.
+/// Asks the configured language model a question.
+///
+/// This is `ask` in the default configuration.
 public struct Ask: FunctionCall {
     /// The input of ``Ask``.
     public struct Input: Hashable, Codable, Sendable {
-        /// What to ask.
+        /// The question.
         public var question: String
 
         /// Creates the input.
         public init(question: String) { self.question = question }
     }
 
-    /// The answer's text.
+    /// The text of the answer.
     public typealias Output = String
 
     /// `ask`.
     public static let name = "ask"
-    /// By usage; the answer streams.
+    /// Priced by usage; the answer is streamed.
     public static let rules = FunctionRules(
         price: .usage(perMillionInput: 2_000, perMillionOutput: 8_000),
         streams: true
     )
-    /// Three tokens: a short question with an answer of a few hundred words.
+    /// Three tokens, enough for a short question and an answer of a few hundred words.
     public static let expectedCost: Int64 = 3
 
-    /// This call's input.
+    /// The input of this call.
     public let input: Input
 
     /// Creates the call.
     public init(question: String) { input = Input(question: question) }
 }
 
-/// Returns its text; the `echo` of the default configuration, for trying things out.
+/// Returns its input text.
+///
+/// This is `echo` in the default configuration, meant for experiments.
 public struct Echo: FunctionCall {
     /// The input of ``Echo``.
     public struct Input: Hashable, Codable, Sendable {
-        /// What comes back.
+        /// The text to return.
         public var text: String
-        /// Milliseconds to wait before it does.
+        /// The number of milliseconds to wait before the text is returned.
         ///
-        /// Default: none.
+        /// Default: no wait.
         public var delayMs: Int?
 
         /// Creates the input.
@@ -119,17 +124,17 @@ public struct Echo: FunctionCall {
         }
     }
 
-    /// The text.
+    /// The returned text.
     public typealias Output = String
 
     /// `echo`.
     public static let name = "echo"
-    /// One token for a call; the text streams.
+    /// One token per call; the text is streamed.
     public static let rules = FunctionRules(price: .fixed(1), streams: true)
     /// One token.
     public static let expectedCost: Int64 = 1
 
-    /// This call's input.
+    /// The input of this call.
     public let input: Input
 
     /// Creates the call.

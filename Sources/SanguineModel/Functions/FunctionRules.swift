@@ -1,76 +1,80 @@
-/// What a function costs, how long its answers are kept, and within which limits it runs.
+/// The price, the cache policy and the limits of a function.
 ///
 /// ```swift
 /// let rules = FunctionRules(price: .quota("readings"), cache: .untilMidnight, streams: true)
 /// ```
 public struct FunctionRules: Hashable, Sendable {
-    /// Who pays when several identical calls are under way and share one run.
+    /// The calls that pay when several identical calls share one run.
     public enum Payer: String, Hashable, Codable, Sendable, CaseIterable {
-        /// The first one pays the price; each other one pays for a cached answer.
+        /// The first call pays the price; the others pay the price of a cached answer.
         case first
-        /// Each pays the price.
+        /// Every call pays the price.
         case each
     }
 
-    /// What becomes of a streamed call when nobody reads it any more.
+    /// What happens to a streamed call after its client disconnects.
     public enum Disconnect: String, Hashable, Codable, Sendable, CaseIterable {
-        /// It goes on to its end, which is kept and charged.
+        /// The call runs to its end, and its answer is cached and charged.
         ///
-        /// At most ``FunctionLimits/drains`` calls of a function go on so; one more is stopped.
+        /// At most ``FunctionLimits/drains`` calls of a function continue this way; further calls
+        /// are stopped.
         case drain
-        /// The upstream is stopped, and what it has made so far is charged.
+        /// The upstream request is stopped, and the output so far is charged.
         case stop
     }
 
-    /// What distinguishes kept answers, in addition to the input.
+    /// What distinguishes cached answers, in addition to the input.
     public enum Sameness: String, Hashable, Codable, Sendable, CaseIterable {
-        /// The prompt that is made of the input: another prompt is another question.
+        /// The prompt that is built from the input: another prompt is another question.
         case prompt
-        /// Nothing: for a prompt that differs each time, such as one with the time of day.
+        /// Nothing else. For prompts that differ each time, such as one that contains the time of
+        /// day.
         ///
-        /// A changed prompt needs another ``FunctionRules/version`` then.
+        /// After the prompt is changed, ``FunctionRules/version`` must change too.
         case input
     }
 
-    /// What a call costs.
+    /// The price of a call.
     ///
     /// Default: one token.
     public var price: Price
-    /// How long answers are kept, and for whom.
+    /// The lifetime of cached answers, and the accounts that may receive them.
     ///
     /// Default: not at all.
     public var cache: ResultCache
-    /// Who pays when identical calls share one run; it matters for cached functions alone.
+    /// The calls that pay when identical calls share one run; this matters only with a cache.
     ///
     /// Default: the first.
     public var payer: Payer
-    /// Whether the answer comes in parts.
+    /// Whether the answer is streamed.
     ///
-    /// Default: no, it comes at once.
+    /// Default: no, it is sent as one response.
     public var streams: Bool
-    /// What becomes of a streamed call when nobody reads it any more.
+    /// What happens to a streamed call after its client disconnects.
     ///
-    /// Default: it goes on.
+    /// Default: the call runs to its end.
     public var onDisconnect: Disconnect
-    /// Which files a call may bring.
+    /// Which files a call may have attached.
     ///
     /// Default: none.
     public var attachments: AttachmentRules?
-    /// How much of anything a call may take.
+    /// The limits of a call.
     public var limits: FunctionLimits
-    /// Whether calls belong to threads, whose history is kept.
+    /// Whether calls belong to threads, whose history is stored.
     ///
-    /// No server keeps threads yet: one refuses to start with a function that needs them. Default:
-    /// no.
+    /// Threads are not implemented yet: a server refuses to start with a function that needs them.
+    /// Default: no.
     public var keepsHistory: Bool
-    /// What makes answers of an earlier version of the function count no more.
+    /// The function's version.
+    ///
+    /// A new version invalidates the cached answers of earlier ones.
     ///
     /// Default: `1`.
     public var version: String
-    /// What distinguishes kept answers, in addition to the input.
+    /// What distinguishes cached answers, in addition to the input.
     ///
-    /// It matters only for functions whose prompt is made in code. The model, the upstreams and the
-    /// longest answer are part of a kept answer's key in either case. Default: the prompt.
+    /// This matters only for functions that build their prompt in code. The model, the upstreams
+    /// and the longest answer are always part of a cached answer's key. Default: the prompt.
     public var sameness: Sameness
 
     /// Creates rules.
@@ -99,32 +103,34 @@ public struct FunctionRules: Hashable, Sendable {
     }
 }
 
-/// How much of anything a call of a function may take.
+/// The limits of a call of a function.
 public struct FunctionLimits: Hashable, Sendable {
-    /// Bytes of the input, as JSON.
+    /// The largest size of the input, in bytes of JSON.
     ///
     /// Default: 128 KiB.
     public var inputBytes: Int
-    /// Calls of the function that run at a time; more wait.
+    /// The number of calls of the function that run at a time; further calls wait.
     ///
-    /// Default: `nil`, as many as the server runs.
+    /// Default: `nil`, which leaves the limit to the server.
     public var running: Int?
-    /// Calls of the function that one account may have running at a time; more wait.
+    /// The number of calls of the function that one account may run at a time; further calls wait.
     ///
-    /// Default: `nil`, as many as the server lets an account have.
+    /// Default: `nil`, which leaves the limit to the server.
     public var runningPerAccount: Int?
-    /// How often an account may make the same call, by its input, within a minute.
+    /// How often an account may repeat a call with the same input within a minute.
     ///
-    /// More are refused with 429. Default: `nil`, as often as it likes.
+    /// Further calls are refused with status 429. Default: `nil`, no limit.
     public var repeatsPerMinute: Int?
-    /// Streamed calls of the function that go on although nobody reads them.
+    /// The number of streamed calls of the function that continue after their clients disconnect.
     ///
     /// Default: 100.
     public var drains: Int
-    /// How long a run may take whose answer comes in one piece, and how long one in parts may
-    /// pause; the server's `upstream.streamTimeout` bounds that in all.
+    /// The longest time that a run with an unstreamed answer may take, and the longest pause within
+    /// a streamed one.
     ///
-    /// Default: `nil`, what the server gives its upstreams.
+    /// The server's `upstream.streamTimeout` bounds a streamed answer as a whole.
+    ///
+    /// Default: `nil`, the server's timeout for upstreams.
     public var timeout: Duration?
 
     /// Creates limits.
@@ -145,25 +151,25 @@ public struct FunctionLimits: Hashable, Sendable {
     }
 }
 
-/// Which files a call may bring.
+/// Rules for the files that a call may have attached.
 public struct AttachmentRules: Hashable, Codable, Sendable {
-    /// How many at most.
+    /// The largest number of files.
     ///
     /// Default: 4.
     public var count: Int
-    /// How many at least.
+    /// The smallest number of files.
     ///
     /// Default: 0.
     public var minimum: Int
-    /// Bytes of all of them together.
+    /// The total size of the files, in bytes.
     ///
     /// Default: 25 MiB.
     public var bytes: Int
-    /// Which types, by their content: `image/jpeg`, `image/png`, `image/webp`, `video/mp4`, ….
+    /// The allowed content types: `image/jpeg`, `image/png`, `image/webp`, `video/mp4`, ….
     ///
     /// Default: JPEG, PNG and WebP.
     public var types: [String]
-    /// Tokens of the upstream that one of them counts as, at most; it bounds what is held.
+    /// The largest number of upstream tokens that one file counts as; it bounds the held amount.
     ///
     /// Default: 2,048.
     public var tokens: Int64
@@ -185,7 +191,9 @@ public struct AttachmentRules: Hashable, Codable, Sendable {
 }
 
 extension AttachmentRules {
-    /// Reads rules; a server of an earlier version says nothing of the minimum.
+    /// Decodes rules.
+    ///
+    /// Servers of earlier versions do not send the minimum.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

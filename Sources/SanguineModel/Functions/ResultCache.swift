@@ -1,4 +1,4 @@
-/// How long a function's answers are kept on the server, and for whom.
+/// The lifetime of a function's cached answers, and the accounts that may receive them.
 ///
 /// ```swift
 /// let cache = ResultCache.untilMidnight                    // of the account's own day
@@ -6,40 +6,41 @@
 /// let sky = ResultCache.forever.public(sharing: "year")    // one answer for everybody
 /// ```
 ///
-/// An answer is found again by the function with its ``FunctionRules/version``, the audience, and
-/// the input in its canonical form (RFC 8785): the same call written differently is the same.
+/// The cache key consists of the function with its ``FunctionRules/version``, the audience, and the
+/// input in canonical form (RFC 8785), so that differently written copies of a call share one
+/// entry.
 public struct ResultCache: Hashable, Sendable {
-    /// How long an answer is kept.
+    /// The lifetime of a cached answer.
     public enum Lifetime: Hashable, Sendable {
         /// Not at all.
         case none
-        /// For so long.
+        /// For the given duration.
         case duration(Duration)
         /// Until midnight in the account's time zone.
         case midnight
-        /// As long as the session with which it was asked.
+        /// As long as the session that made the call.
         case session
-        /// Until room is needed: the same input has the same answer.
+        /// Until the space is needed: the same input always has the same answer.
         case forever
-        /// Until one of these members of the account's `settings` is another.
+        /// Until one of these members of the account's `settings` changes.
         case facts([String])
     }
 
-    /// Who is given a kept answer.
+    /// The accounts that may receive a cached answer.
     public enum Audience: Hashable, Sendable {
-        /// The account that asked.
+        /// The account that made the call.
         case account
-        /// Everybody.
+        /// All accounts.
         ///
-        /// The function is then given these members of the input and nothing else of the account:
-        /// neither who asks, nor attachments. A call with other members is refused. So nothing can
-        /// reach others that was not declared to.
+        /// The function then receives only these members of the input and nothing else of the
+        /// account: neither its id nor attachments. A call with other members is refused. So only
+        /// declared members can reach other accounts.
         case everyone(sharing: Set<String>)
     }
 
-    /// How long an answer is kept.
+    /// The lifetime of a cached answer.
     public var lifetime: Lifetime
-    /// Who is given it.
+    /// The accounts that may receive it.
     public var audience: Audience
 
     /// Creates a policy.
@@ -48,31 +49,32 @@ public struct ResultCache: Hashable, Sendable {
         self.audience = audience
     }
 
-    /// Nothing is kept.
+    /// No caching.
     public static let none = Self(.none)
 
-    /// Kept for so long.
+    /// Caches answers for the given duration.
     public static func duration(_ duration: Duration) -> Self { Self(.duration(duration)) }
 
-    /// Kept until midnight in the account's time zone.
+    /// Caches answers until midnight in the account's time zone.
     public static let untilMidnight = Self(.midnight)
 
-    /// Kept as long as the session with which it was asked.
+    /// Caches answers as long as the session that made the call.
     public static let session = Self(.session)
 
-    /// Kept until room is needed.
+    /// Caches answers until the space is needed.
     public static let forever = Self(.forever)
 
-    /// Kept until one of these members of the account's `settings` is another.
+    /// Caches answers until one of these members of the account's `settings` changes.
     public static func untilChange(of facts: String...) -> Self { Self(.facts(facts)) }
 
-    /// The same policy for everybody, for calls that have these members of the input alone.
+    /// Returns the same policy for all accounts, for calls that have only these members in the
+    /// input.
     public func `public`(sharing members: String...) -> Self {
         Self(lifetime, for: .everyone(sharing: Set(members)))
     }
 
-    /// The kind of lifetime as `GET /v1/functions` names it: `none`, `duration`, `midnight`,
-    /// `session`, `forever` or `facts`.
+    /// The name of the lifetime in `GET /v1/functions`: `none`, `duration`, `midnight`, `session`,
+    /// `forever` or `facts`.
     public var name: String {
         switch lifetime {
         case .none: "none"

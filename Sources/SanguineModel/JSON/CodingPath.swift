@@ -1,5 +1,5 @@
 extension Sequence<any CodingKey> {
-    /// The way to a member, as in `operations.0.arguments`: an element of an array by its number.
+    /// The path to a member, such as `operations.0.arguments`, with array elements as indexes.
     package var memberPath: String {
         map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
     }

@@ -1,16 +1,16 @@
-/// A number by its decimal digits: `0.digits` times ten to the power of ``point``.
+/// A number as decimal digits: `0.digits` times ten to the power of ``point``.
 ///
-/// Two numbers are equal if they are the same number, however they were written: `1`, `1.0` and
+/// Two numbers are equal if they have the same value, however they were written: `1`, `1.0` and
 /// `10e-1` have the same digits.
 package struct DecimalDigits: Hashable, Sendable {
-    /// Whether the number has a minus sign; zero may have one, too.
+    /// Whether the number has a minus sign; zero may have one too.
     package let isNegative: Bool
     /// The digits in ASCII, without zeros at either end; empty for zero.
     package let digits: [UInt8]
-    /// The place of the decimal point, counted from the first digit; 0 for zero.
+    /// The position of the decimal point, counted from the first digit; 0 for zero.
     package let point: Int
 
-    /// The largest magnitude of an exponent that is read.
+    /// The largest magnitude of an exponent that is accepted.
     private static let largestExponent = 1_000_000_000
 
     private init(isNegative: Bool, digits: [UInt8], point: Int) {
@@ -19,9 +19,10 @@ package struct DecimalDigits: Hashable, Sendable {
         self.point = digits.isEmpty ? 0 : point
     }
 
-    /// Takes a number apart that is written as JSON has it.
+    /// Parses a number in JSON's notation.
     ///
-    /// Linear in the length of the text. Returns `nil` if the exponent is beyond any use.
+    /// Takes time linear in the length of the text. Returns `nil` if the exponent is unreasonably
+    /// large.
     package init?(_ text: some Sequence<UInt8>) {
         var isNegative = false
         var digits: [UInt8] = []
@@ -58,9 +59,9 @@ package struct DecimalDigits: Hashable, Sendable {
         self.init(isNegative: isNegative, digits: digits, point: point)
     }
 
-    /// The shortest digits that are this finite double again.
+    /// Creates the shortest digits that identify this finite double.
     package init(_ number: Double) {
-        // A description has no exponent of more than three digits.
+        // The description of a double has at most three digits in its exponent.
         self =
             Self(number.description.utf8)
             ?? Self(isNegative: false, digits: [], point: 0)
@@ -69,9 +70,9 @@ package struct DecimalDigits: Hashable, Sendable {
     /// Whether the number has no fraction.
     package var isWhole: Bool { point >= digits.count }
 
-    /// The number as an integer; `nil` if it has a fraction or does not fit.
+    /// The number as an integer, or `nil` if it has a fraction or does not fit.
     package func integer<Value: FixedWidthInteger>(as type: Value.Type = Value.self) -> Value? {
-        // No integer type of Swift has more than 39 digits.
+        // Integer types of Swift have at most 39 digits.
         guard isWhole, point <= 40 else { return nil }
         var value: Value = 0
         for index in 0..<point {
@@ -88,7 +89,7 @@ package struct DecimalDigits: Hashable, Sendable {
         return value
     }
 
-    /// The largest integer that is no larger than the number; `nil` if it does not fit in 64 bits.
+    /// The largest integer that does not exceed the number, or `nil` if it does not fit in 64 bits.
     package var floor: Int64? {
         if isWhole { return integer() }
         let whole = DecimalDigits(
@@ -101,7 +102,9 @@ package struct DecimalDigits: Hashable, Sendable {
         return overflow ? nil : floor
     }
 
-    /// The number as JSON, one text for all the ways to write it.
+    /// The number as JSON.
+    ///
+    /// Equal numbers have the same text.
     package var text: String {
         let sign = isNegative ? "-" : ""
         let all = String(decoding: digits, as: UTF8.self)
@@ -122,7 +125,7 @@ package struct DecimalDigits: Hashable, Sendable {
         }
     }
 
-    /// The exact sum with an integer; `nil` if it has more digits than 128 bits hold.
+    /// Returns the exact sum with an integer, or `nil` if 128 bits cannot hold its digits.
     package func adding(_ amount: Int64) -> DecimalDigits? {
         guard let (mantissa, exponent) = mantissa else { return nil }
         let scale = min(exponent, 0)
@@ -134,7 +137,7 @@ package struct DecimalDigits: Hashable, Sendable {
         return DecimalDigits("\(sum)e\(scale)".utf8)
     }
 
-    /// The digits as an integer, and the power of ten that it is multiplied with.
+    /// The digits as an integer, and the power of ten that multiplies it.
     private var mantissa: (Int128, exponent: Int)? {
         let whole = DecimalDigits(isNegative: isNegative, digits: digits, point: digits.count)
         return whole.integer(as: Int128.self).map { ($0, point - digits.count) }
@@ -154,7 +157,7 @@ package struct DecimalDigits: Hashable, Sendable {
 }
 
 extension DecimalDigits: Comparable {
-    /// Orders numbers by their size.
+    /// Orders numbers by value.
     package static func < (lhs: DecimalDigits, rhs: DecimalDigits) -> Bool {
         let (left, right) = (lhs.sign, rhs.sign)
         guard left == right else { return left < right }
@@ -170,29 +173,29 @@ extension DecimalDigits: Comparable {
     }
 }
 
-/// A number of JSON that is neither an integer of 64 bits nor the shortest digits of a double.
+/// A JSON number that is neither a 64-bit integer nor the shortest digits of a double.
 ///
-/// It keeps all of its digits, in one form for all the ways to write them.
+/// It keeps all digits. Equal numbers have the same form.
 public struct JSONDecimal: Hashable, Sendable, CustomStringConvertible {
-    /// The number as it stands in JSON.
+    /// The number in JSON's notation.
     public let description: String
 
     init(_ digits: DecimalDigits) { description = digits.text }
 
-    /// The number's digits.
+    /// The digits of the number.
     package var digits: DecimalDigits {
         DecimalDigits(description.utf8) ?? DecimalDigits(0)
     }
 }
 
 extension JSONValue {
-    /// Creates a number from its digits, all of which are kept.
+    /// Creates a number from its digits, and keeps all of them.
     ///
     /// ```swift
     /// let price = JSONValue(number: "19.990000000000000001")
     /// ```
     ///
-    /// Returns `nil` if the text is no number of JSON, or larger than a double can be.
+    /// Returns `nil` if the text is not a JSON number, or exceeds the range of a double.
     public init?(number text: String) {
         guard let value = try? JSONParser.parse(Array(text.utf8)).value, value.isNumber else {
             return nil
@@ -200,7 +203,7 @@ extension JSONValue {
         self = value
     }
 
-    /// The number with these digits; `nil` if it is larger than a double can be.
+    /// Creates the number with these digits, or returns `nil` if it exceeds the range of a double.
     package init?(_ digits: DecimalDigits) {
         if digits.digits.isEmpty {
             self = digits.isNegative ? .number(-0.0) : .integer(0)
@@ -209,7 +212,7 @@ extension JSONValue {
         } else {
             let text = digits.text
             guard let number = Double(text), number.isFinite else { return nil }
-            // Fifteen digits survive the way through any double that is not close to zero.
+            // Fifteen digits survive a conversion to any double that is not close to zero.
             let isShort = digits.digits.count <= 15 && digits.point > -300
             self =
                 isShort || DecimalDigits(number) == digits

@@ -1,10 +1,10 @@
-/// The members of a stored value that are left out when it is read, because their names are over
-/// their limit.
+/// The members of a stored value that are omitted when it is read, because their names exceed the
+/// limit.
 ///
-/// Versions before this one stored them. To hash such a name may take minutes, so it is never in a
-/// ``JSONValue``; what is stored over the value has them again, byte by byte.
+/// Earlier versions stored such members. Hashing one of their names can take minutes, so they never
+/// enter a ``JSONValue``; when the value is overwritten, they are stored again byte by byte.
 package struct HiddenMembers: Hashable, Sendable {
-    /// A member that is left out.
+    /// An omitted member.
     struct Member: Hashable, Sendable {
         let name: String
         /// The value as it is stored.
@@ -17,28 +17,28 @@ package struct HiddenMembers: Hashable, Sendable {
         func hash(into hasher: inout Hasher) { hasher.combine(json) }
     }
 
-    /// Those of the value itself.
+    /// The members of the value itself.
     var members: [Member] = []
-    /// Those inside of its members.
+    /// The members inside its members.
     var named: [String: HiddenMembers] = [:]
-    /// Those inside of its elements.
+    /// The members inside its elements.
     var elements: [Int: HiddenMembers] = [:]
 
     var isEmpty: Bool { members.isEmpty && named.isEmpty && elements.isEmpty }
 
-    /// The name of one of them.
+    /// The name of one of the members.
     var name: String? {
         members.first?.name ?? named.values.lazy.compactMap(\.name).first
             ?? elements.values.lazy.compactMap(\.name).first
     }
 
-    /// What stays hidden in a value that is stored over the one that has these.
+    /// Returns the members that stay hidden when a new value overwrites the one that has them.
     ///
-    /// Members stay in an object that is still one, and in an element that is the same. They go
-    /// with a value that is removed, or replaced by one of another type of JSON.
+    /// Members stay in an object that is still an object, and in an element that is equal. They are
+    /// removed with a value that is removed, or replaced by a value of another JSON type.
     ///
-    /// - Throws: ``Refusal`` if an element with hidden members differs, because no one can say
-    ///   which of the new ones it is.
+    /// - Throws: ``Refusal`` if an element with hidden members differs, because no new element can
+    ///   be matched to it.
     func kept(from old: JSONValue, to new: JSONValue) throws(Refusal) -> HiddenMembers? {
         var kept = HiddenMembers()
         switch (old, new) {
@@ -58,7 +58,9 @@ package struct HiddenMembers: Hashable, Sendable {
         return kept.isEmpty ? nil : kept
     }
 
-    /// These and those of another value, of which one's own count.
+    /// Returns the union of both values.
+    ///
+    /// Members of this one take precedence.
     func merging(_ other: HiddenMembers) -> HiddenMembers {
         var merged = self
         merged.members += other.members.filter { member in

@@ -1,14 +1,14 @@
-/// A member of an object, and where it stands in the text.
+/// A member of an object, and its position in the text.
 package struct JSONMember: Hashable, Sendable {
-    /// The name, without its escapes.
+    /// The name with its escapes resolved.
     package let name: String
-    /// Name and value.
+    /// The range of the name and the value.
     package let place: Range<Int>
-    /// The value.
+    /// The range of the value.
     package let value: Range<Int>
 }
 
-/// Changes some members of an object in its text, and keeps every other byte.
+/// Changes members of an object in its text, and keeps every other byte.
 ///
 /// ```swift
 /// var edit = JSONEdit(bytes)
@@ -16,16 +16,16 @@ package struct JSONMember: Hashable, Sendable {
 /// send(edit.bytes)
 /// ```
 ///
-/// A value that is parsed and written again has lost the order of its members, which changes what a
-/// language model answers to a schema, and all that ``JSONValue`` does not hold.
+/// Parsing and writing a value would lose the order of its members, which changes how a language
+/// model answers to a schema, and everything that ``JSONValue`` does not represent.
 package struct JSONEdit {
     private let original: [UInt8]
     private let members: [JSONMember]
-    /// The new texts of members, by their indexes; empty for those that are removed.
+    /// The new texts of members by index; empty for removed members.
     private var changes: [Int: [UInt8]] = [:]
     private var added: [[UInt8]] = []
 
-    /// Creates an edit of an object, or of an empty one if the text is none.
+    /// Creates an edit of an object, or of an empty object if the text is not one.
     package init(_ object: [UInt8]) {
         if let members = JSONParser.members(in: object) {
             (original, self.members) = (object, members)
@@ -34,7 +34,7 @@ package struct JSONEdit {
         }
     }
 
-    /// The value of the first member of that name that is left, as it was at first.
+    /// Returns the original value of the first unchanged member with the name.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         for (index, member) in members.enumerated()
         where changes[index] == nil && member.name.hasBytes(of: name) {
@@ -48,7 +48,7 @@ package struct JSONEdit {
     /// - Parameters:
     ///   - name: The name.
     ///   - value: The value, as JSON.
-    ///   - others: Other names that mean the same. The first member of any of the names is
+    ///   - others: Other names with the same meaning. The first member with any of the names is
     ///     replaced, and the rest are removed. Default: none.
     package mutating func set(
         _ name: String,
@@ -67,12 +67,12 @@ package struct JSONEdit {
         if !isSet { added.append(member) }
     }
 
-    /// Removes all members of these names.
+    /// Removes all members with these names.
     package mutating func remove(_ names: String...) {
         for index in indexes(of: names) { changes[index] = [] }
     }
 
-    /// The text with the changes.
+    /// The text with all changes applied.
     package var bytes: [UInt8] {
         guard !changes.isEmpty || !added.isEmpty else { return original }
         var start = original.firstIndex(of: UInt8(ascii: "{")).map { $0 + 1 } ?? 0
@@ -106,7 +106,7 @@ package struct JSONEdit {
         }
     }
 
-    /// Where the comma or the brace behind a member stands.
+    /// Returns the position of the comma or brace after a member.
     private func end(of member: JSONMember) -> Int {
         original[member.place.upperBound...].firstIndex {
             $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "}")

@@ -1,4 +1,4 @@
-/// The escapes of texts, with which RFC 8259 writes characters as UTF-16.
+/// Escapes in strings, which encode characters as UTF-16 (RFC 8259).
 extension JSONParser {
     mutating func unicodeEscape(to text: inout [UInt8]) throws(Fault) {
         var value = UInt32(try codeUnit())
@@ -9,7 +9,7 @@ extension JSONParser {
                 value = try replacement()
             }
         } else if value & 0xFC00 == 0xDC00 {
-            value = try replacement()  // The second half of a pair, without the first one.
+            value = try replacement()  // The second half of a pair without the first.
         }
         switch value {
         case 0..<0x80:
@@ -29,7 +29,7 @@ extension JSONParser {
         }
     }
 
-    /// The second half of a pair, or `nil` if something else follows, which is left where it is.
+    /// Parses the second half of a pair, or returns `nil` and stays in position if there is none.
     private mutating func lowSurrogate() throws(Fault) -> UInt32? {
         let start = index
         if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
@@ -40,7 +40,7 @@ extension JSONParser {
         return nil
     }
 
-    /// What stands for half of a pair.
+    /// Returns the replacement character for half of a pair.
     private mutating func replacement() throws(Fault) -> UInt32 {
         guard limits.isTolerant else { throw malformed }
         isApproximate = true

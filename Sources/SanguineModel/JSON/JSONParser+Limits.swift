@@ -1,65 +1,65 @@
 extension JSONParser {
-    /// How large JSON may be in structure, whatever its bytes.
+    /// Limits of the structure of JSON, regardless of its size in bytes.
     package struct Limits: Sendable {
-        /// How deep values may nest.
+        /// The largest depth of nested values.
         package var nesting: Int
-        /// Values, and names of members.
+        /// The largest number of values and member names.
         package var values: Int
-        /// The member of the outermost object whose elements are measured each for itself.
+        /// The member of the outermost object whose elements are measured separately.
         ///
         /// Default: none, the document is measured as a whole.
         package var unit: String?
-        /// How many elements of the unit are parsed; those behind are `null`.
+        /// The number of elements of the unit that are parsed; further ones become `null`.
         package var units: Int
-        /// How members are treated whose names are over their limit.
+        /// How members are treated whose names exceed the limit.
         ///
         /// Default: they break a limit.
         package var longNames = LongNames.refused
-        /// Whether texts may have any number of combining marks in a row.
+        /// Whether strings may have any number of consecutive combining marks.
         ///
-        /// Default: more than ``SanguineModel/WireLimits/textMarks`` break a limit.
+        /// Default: no, more than ``SanguineModel/WireLimits/textMarks`` break a limit.
         package var takesAnyText = false
-        /// Whether JSON is read that other programs write, although RFC 8259 advises against it: of
-        /// members with the same name the last one counts, half of a surrogate pair is U+FFFD, and
-        /// a number that no double holds is the largest that one does.
+        /// Whether to accept JSON that RFC 8259 permits but advises against: the last of several
+        /// members with the same name counts, half of a surrogate pair becomes U+FFFD, and a number
+        /// outside the range of a double becomes the closest double.
         ///
-        /// Default: no. A text that is read so is passed on as it came; ``Document/isApproximate``
-        /// says that the value differs from it.
+        /// Default: no. Such a text is forwarded unchanged; ``Document/isApproximate`` indicates
+        /// that the value differs from it.
         package var isTolerant = false
 
-        /// How members are treated whose names are over their limit; see
-        /// ``SanguineModel/WireLimits/memberNameBytes``.
+        /// How members are treated whose names exceed ``SanguineModel/WireLimits/memberNameBytes``.
         package enum LongNames: Sendable {
             /// They break a limit.
             case refused
-            /// They are left out of the value; ``Document/hasHidden`` says so.
+            /// They are omitted from the value, and ``Document/hasHidden`` is set.
             case hidden
-            /// They are taken, and hashed at any cost.
+            /// They are accepted, and hashed at any cost.
             case taken
         }
 
-        /// The limits of JSON that was stored before, or that an upstream has written: its bytes
-        /// are bounded.
+        /// The limits of JSON that was stored earlier or written by an upstream, and whose size in
+        /// bytes is bounded.
         ///
-        /// Versions before this one stored members with names of any length; a reader must not pay
-        /// for them. A value that is read so is shown, and not stored again: it lacks members; see
-        /// ``HiddenMembers``.
+        /// Earlier versions stored members with names of any length, which must not slow down a
+        /// reader. A value that is read this way is shown but not stored again, because it lacks
+        /// members; see ``HiddenMembers``.
         package static var stored: Limits {
             var limits = Limits(nesting: 256, values: .max)
             (limits.longNames, limits.takesAnyText) = (.hidden, true)
             return limits
         }
 
-        /// The limits of JSON that an upstream has written, and that is passed on as it came.
+        /// The limits of JSON that an upstream has written and that is forwarded unchanged.
         package static var tolerant: Limits {
             var limits = stored
             limits.isTolerant = true
             return limits
         }
 
-        /// The limits of JSON that this program has written, of values that it held.
+        /// The limits of JSON that this program wrote from values in memory.
         ///
-        /// Its names were hashed before, and its members may be stored again: none is left out.
+        /// Its names have been hashed before, and its members may be stored again, so none is
+        /// omitted.
         package static var written: Limits {
             var limits = Limits(nesting: 256, values: .max)
             (limits.longNames, limits.takesAnyText) = (.taken, true)
@@ -80,28 +80,30 @@ extension JSONParser {
         }
     }
 
-    /// What was parsed.
+    /// A parsed text.
     package struct Document: Sendable {
         /// The value.
         package var value: JSONValue
-        /// The elements of the unit that break a limit, or have a number larger than a double can
-        /// be, by their indexes; what is inside of them is incomplete.
+        /// The indexes of the unit's elements that break a limit, or contain a number outside the
+        /// range of a double.
+        ///
+        /// Their contents are incomplete.
         package var overLimit: Set<Int> = []
-        /// Whether members were left out, whose names are over their limit.
+        /// Whether members were omitted because their names exceed the limit.
         package var hasHidden = false
-        /// Whether the text says more than the value; see ``Limits/isTolerant``.
+        /// Whether the value differs from the text; see ``Limits/isTolerant``.
         package var isApproximate = false
     }
 
-    /// Why a text was not parsed.
+    /// The reason that a text could not be parsed.
     package enum Fault: Error, Hashable, Sendable {
-        /// It is no JSON; the offset is in bytes.
+        /// The text is not JSON; the offset is in bytes.
         case malformed(offset: Int)
         /// It breaks a limit.
         case overLimit
-        /// Two members of an object have the same name, or names that are canonically equal.
+        /// Two members of an object have names that are equal or canonically equivalent.
         case sameName(String)
-        /// A number is larger than a double can be.
+        /// A number exceeds the range of a double.
         case numberTooLarge(String)
     }
 }

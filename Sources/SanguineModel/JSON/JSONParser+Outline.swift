@@ -1,11 +1,11 @@
-/// Where the parts of a text stand.
+/// Finds the positions of values in a text.
 extension JSONParser {
     /// Finds the members of an object in its text.
     ///
     /// - Parameters:
     ///   - bytes: The text.
-    ///   - place: Where the object stands in it. Default: it is all of it.
-    /// - Returns: The members, in order; `nil` if there is no object.
+    ///   - place: The range of the object in the text. Default: the whole text.
+    /// - Returns: The members in order, or `nil` if the text is not an object.
     package static func members(
         in bytes: [UInt8],
         at place: Range<Int>? = nil
@@ -36,7 +36,7 @@ extension JSONParser {
         }
     }
 
-    /// The places of the elements of an array in its text; `nil` if it is none.
+    /// Returns the ranges of the elements of an array in its text, or `nil` if it is not an array.
     package static func elements(
         in bytes: [UInt8],
         at place: Range<Int>
@@ -70,7 +70,7 @@ extension JSONParser {
         }
     }
 
-    /// Passes over a value and the space around it, and returns where it stands.
+    /// Skips a value and the space around it, and returns the value's range.
     private mutating func place() throws(Fault) -> Range<Int> {
         skipSpace()
         let start = index

@@ -1,36 +1,35 @@
-/// Parses JSON that nobody is trusted with: strictly by RFC 8259, in one pass, in time that is
-/// linear in its length.
+/// Parses untrusted JSON strictly by RFC 8259, in one pass and in linear time.
 ///
 /// ```swift
 /// let document = try JSONParser.parse(bytes, limits: .init(unit: "operations"))
 /// ```
 ///
-/// Stricter than many parsers: no comma before the end, nothing after the value, no byte order
-/// mark, no lone surrogates, and no two members of one object whose names are canonically equal:
-/// Swift's dictionaries would keep one of them, and nobody could say which.
+/// It is stricter than many parsers: no trailing comma, nothing after the value, no byte order
+/// mark, no lone surrogates, and no two members of an object with canonically equivalent names, of
+/// which Swift's dictionaries would keep an unpredictable one.
 ///
-/// Names are bounded before they are hashed: that normalizes them, in time that grows with the
-/// square of a run of combining marks.
+/// Names are limited before they are hashed: hashing normalizes them, which takes time quadratic in
+/// the length of a run of combining marks.
 package struct JSONParser {
     let bytes: UnsafeBufferPointer<UInt8>
     let limits: Limits
     var index = 0
     private var depth = 0
     private var count = 0
-    /// The depth of the unit's element that is being parsed, and whether it has broken a limit.
+    /// The depth of the unit's element that is being parsed, and whether it has exceeded a limit.
     private var unit: (depth: Int, isOver: Bool)?
-    /// Whether a member was left out.
+    /// Whether a member was omitted.
     private var hasHidden = false
-    /// Whether the text says more than the value.
+    /// Whether the value differs from the text.
     var isApproximate = false
 
     /// Parses a text.
     ///
     /// - Parameters:
     ///   - bytes: The text, in UTF-8.
-    ///   - limits: How large it may be in structure.
-    /// - Returns: The one value that it is.
-    /// - Throws: A ``Fault`` with the place of the first byte that does not belong.
+    ///   - limits: The limits of its structure.
+    /// - Returns: The parsed value.
+    /// - Throws: A ``Fault`` with the offset of the first unexpected byte.
     package static func parse(
         _ bytes: [UInt8],
         limits: Limits = Limits()
@@ -42,12 +41,12 @@ package struct JSONParser {
         return try result.get()
     }
 
-    /// Where the value of a member of an object stands, which is passed over and not made.
+    /// Finds the range of a member's value without parsing the value.
     ///
     /// - Parameters:
     ///   - name: The member's name.
-    ///   - bytes: The object, which is read no further than to the member's end.
-    /// - Returns: The place, without space around it; `nil` if there is no such member, or no
+    ///   - bytes: The object, which is read up to the end of the member.
+    /// - Returns: The range without surrounding space, or `nil` if there is no such member, or no
     ///   object.
     package static func range(of name: String, in bytes: [UInt8]) -> Range<Int>? {
         bytes.withUnsafeBufferPointer { bytes in
@@ -58,9 +57,9 @@ package struct JSONParser {
         }
     }
 
-    /// The members that ``Limits/stored`` leaves out.
+    /// Finds the members that ``Limits/stored`` omits.
     ///
-    /// - Returns: `nil` if there are none.
+    /// - Returns: The members, or `nil` if there are none.
     /// - Throws: A ``Fault``, as ``parse(_:limits:)``.
     package static func hiddenMembers(in bytes: [UInt8]) throws(Fault) -> HiddenMembers? {
         let result = bytes.withUnsafeBufferPointer { bytes -> Result<HiddenMembers?, Fault> in
@@ -209,7 +208,7 @@ package struct JSONParser {
         isApproximate = true
     }
 
-    /// Whether a member of that name is taken; otherwise it is passed over.
+    /// Returns whether to accept a member with the name; other members are skipped.
     private mutating func mayName(_ name: String) throws(Fault) -> Bool {
         if name.isMemberName { return true }
         switch limits.longNames {
@@ -220,7 +219,7 @@ package struct JSONParser {
         return false
     }
 
-    /// Breaks a limit of the unit's element, or of the whole text.
+    /// Reports an exceeded limit for the unit's element, or for the whole text.
     private mutating func exceed() throws(Fault) {
         guard unit != nil else { throw .overLimit }
         unit?.isOver = true
@@ -232,14 +231,14 @@ package struct JSONParser {
         if count > limits.values { try exceed() }
     }
 
-    /// Enters an object or array, which may be too deep.
+    /// Enters an object or array, and throws if it is too deep.
     private mutating func begin() throws(Fault) {
         index += 1
         depth += 1
         if depth - (unit?.depth ?? 0) > limits.nesting { throw .overLimit }
     }
 
-    /// Enters an object or array, or passes over it where its unit is over its limit.
+    /// Enters an object or array, or skips it if its unit has exceeded a limit.
     private mutating func begins() throws(Fault) -> Bool {
         if let unit {
             let isInside = depth > unit.depth
@@ -253,7 +252,7 @@ package struct JSONParser {
         return true
     }
 
-    /// Passes over a value, of which containers are looked at as little as can be.
+    /// Skips a value, with as little parsing as possible.
     mutating func skip() throws(Fault) {
         switch peek() {
         case UInt8(ascii: "["), UInt8(ascii: "{"): try skipContainer()
@@ -261,7 +260,7 @@ package struct JSONParser {
         }
     }
 
-    /// Passes over an object or array of any depth, of which only the strings are looked at.
+    /// Skips an object or array of any depth; only its strings are parsed.
     private mutating func skipContainer() throws(Fault) {
         var open = 0
         repeat {
@@ -347,7 +346,7 @@ package struct JSONParser {
             if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
             try digits()
         }
-        // Eighteen characters fit in 64 bits.
+        // Integers of eighteen characters fit in 64 bits.
         if isWhole, index - start <= 18, let integer = smallInteger(bytes[start..<index]) {
             return .integer(integer)
         }
@@ -366,7 +365,7 @@ package struct JSONParser {
         return .null
     }
 
-    /// The integer that the digits are; `nil` for `-0`, which is none.
+    /// Returns the integer with the digits, or `nil` for `-0`, which is not an integer.
     private func smallInteger(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
         let isNegative = text.first == UInt8(ascii: "-")
         var value: Int64 = 0
@@ -406,7 +405,7 @@ package struct JSONParser {
 
     private mutating func escapedString(from start: Int) throws(Fault) -> String {
         var text: [UInt8] = []
-        // The text between two escapes is copied in one piece.
+        // The text between two escapes is copied at once.
         var run = start
         while let byte = peek() {
             switch byte {

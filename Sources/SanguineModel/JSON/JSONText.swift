@@ -1,30 +1,29 @@
 /// A JSON text that is written value by value.
 ///
-/// Foundation's encoder asks each value what it is made of, which costs a call of a function more
-/// than all else that is written for it.
+/// Foundation's encoder asks each value for its parts, which costs more than all other work.
 package struct JSONText {
-    /// What of a value is written in which way; both are the same for most values.
+    /// The format of numbers and the order of members; most values look the same in all forms.
     package enum Form {
         /// RFC 8785; see ``SanguineModel/JSONValue/canonical``.
         case canonical
-        /// As Foundation's encoder writes it, with its members in the order of their names' bytes
-        /// and slashes as they are.
+        /// The format of Foundation's encoder, with members in the order of their names' bytes and
+        /// unescaped slashes.
         case encoded
-        /// As `encoded`, with each number as the double or the 64-bit integer that is nearest.
+        /// The format of `encoded`, with each number as the closest double or 64-bit integer.
         ///
-        /// Fingerprints of calls are taken of it: bytes that change make another request of one
-        /// that is sent again after an upgrade.
+        /// Fingerprints of calls are computed from it. If its bytes changed, a call repeated after
+        /// an upgrade would count as a different one.
         case fingerprint
     }
 
     private let form: Form
-    /// What was written.
+    /// The text so far.
     package private(set) var bytes: [UInt8] = []
 
     /// Creates an empty text.
     package init(_ form: Form) { self.form = form }
 
-    /// Writes what stands between values, or a word.
+    /// Writes punctuation or a keyword.
     package mutating func append(raw text: StaticString) {
         bytes.append(
             contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
@@ -35,7 +34,7 @@ package struct JSONText {
     ///
     /// - Parameters:
     ///   - value: The value.
-    ///   - hidden: Members that were left out when it was read. Default: none.
+    ///   - hidden: The members that were omitted when the value was read. Default: none.
     package mutating func append(_ value: JSONValue, with hidden: HiddenMembers? = nil) {
         switch value {
         case .null: append(raw: "null")
@@ -73,7 +72,7 @@ package struct JSONText {
         bytes.append(UInt8(ascii: "]"))
     }
 
-    /// Writes a string: what must be escaped is, and nothing else.
+    /// Writes a string with only the necessary escapes.
     package mutating func append(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         var text = text
@@ -102,7 +101,7 @@ package struct JSONText {
         bytes.append(UInt8(ascii: "}"))
     }
 
-    /// Writes an object with members that were left out when it was read.
+    /// Writes an object, including members that were omitted when it was read.
     private mutating func append(_ members: [String: JSONValue], _ hidden: HiddenMembers) {
         var all: [(name: String, shown: JSONValue?, json: [UInt8])] = []
         all += members.map { ($0.key, $0.value, []) }
@@ -134,7 +133,8 @@ package struct JSONText {
     }
 
     private mutating func append(_ number: Double) {
-        // Values are checked before; a text that is no JSON would make all around it unreadable.
+        // Values are checked earlier. Without this, one invalid number would make the whole text
+        // unreadable.
         guard number.isFinite else { return append(raw: "null") }
         switch form {
         case .canonical: bytes.append(contentsOf: Self.ecmaScript(number).utf8)
@@ -145,8 +145,8 @@ package struct JSONText {
         }
     }
 
-    /// A number as ECMAScript writes it (ECMA-262, Number::toString): the shortest digits that are
-    /// the number again, with an exponent from 10²¹ on and below 10⁻⁶.
+    /// Returns a number in ECMAScript's notation (ECMA-262, Number::toString): the shortest digits
+    /// that identify it, with an exponent for values from 10²¹ and below 10⁻⁶.
     private static func ecmaScript(_ number: Double) -> String {
         guard number != 0 else { return "0" }
         let sign = number < 0 ? "-" : ""

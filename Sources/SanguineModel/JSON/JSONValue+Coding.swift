@@ -1,11 +1,11 @@
 import Foundation
 
 extension JSONValue {
-    /// Writes a value as JSON.
+    /// Creates the JSON value that represents an encodable value.
     ///
-    /// - Throws: `EncodingError` if it cannot be written: a number that is not finite, or a member
-    ///   with a name of more than 1,024 bytes or more than 30 combining marks in a row. The error
-    ///   names the member.
+    /// - Throws: `EncodingError` for a number that is not finite, and for a member whose name has
+    ///   more than 1,024 bytes or more than 30 consecutive combining marks. The error names the
+    ///   member.
     public init(encoding value: some Encodable) throws {
         if let value = value as? JSONValue {
             self = value
@@ -23,18 +23,18 @@ extension JSONValue {
         try check()
     }
 
-    /// Reads JSON that was stored before, to show it: with all digits of its numbers, which
-    /// Foundation's decoder rounds.
+    /// Reads stored JSON for display, with all digits of its numbers, which Foundation's decoder
+    /// would round.
     ///
-    /// A member whose name is over its limit is left out. What is stored again is read with
-    /// ``init(written:)``, or has its ``HiddenMembers``.
+    /// A member whose name exceeds the limit is omitted. To store the value again, read it with
+    /// ``init(written:)``, or supply its ``HiddenMembers``.
     ///
-    /// - Throws: `DecodingError` if it is no JSON, or nests too deep.
+    /// - Throws: `DecodingError` if the text is not JSON, or is nested too deeply.
     package init(stored bytes: [UInt8]) throws { try self.init(bytes, .stored) }
 
-    /// Reads JSON that this program has written, of a value that it held: with all of its members.
+    /// Reads JSON that this program wrote from a value in memory, including all of its members.
     ///
-    /// - Throws: as ``init(stored:)``.
+    /// - Throws: `DecodingError`, as ``init(stored:)``.
     package init(written bytes: [UInt8]) throws { try self.init(bytes, .written) }
 
     private init(_ bytes: [UInt8], _ limits: JSONParser.Limits) throws {
@@ -47,17 +47,17 @@ extension JSONValue {
         }
     }
 
-    /// Checks that the value is JSON that others take.
+    /// Checks that other parties accept the value as JSON.
     ///
-    /// - Throws: `EncodingError` for a number that is not finite, and for a member's name that is
-    ///   over its limit.
+    /// - Throws: `EncodingError` for a number that is not finite, and for a member name that
+    ///   exceeds the limit.
     package func check() throws(EncodingError) {
         guard let fault else { return }
         let path = fault.path.reversed().map { JSONKey($0) }
         throw .invalidValue(self, .init(codingPath: path, debugDescription: fault.text))
     }
 
-    /// The first fault, with the path to it from the inside out.
+    /// The first fault, with the path to it from the innermost step outwards.
     private var fault: (path: [JSONKey.Step], text: String)? {
         switch self {
         case .number(let number) where !number.isFinite:
@@ -84,16 +84,16 @@ extension JSONValue {
         """
     }
 
-    /// The JSON of the value, with its members in the order of their names' bytes.
+    /// The value as JSON, with members in the order of their names' bytes.
     package var encoded: [UInt8] {
         var text = JSONText(.encoded)
         text.append(self)
         return text.bytes
     }
 
-    /// Reads this JSON as a value of that type.
+    /// Decodes a value of the given type.
     ///
-    /// - Throws: `DecodingError` if it is none.
+    /// - Throws: `DecodingError` if the JSON does not represent one.
     public func decoded<Value: Decodable>(as type: Value.Type) throws -> Value {
         try JSONValueDecoder(value: self).decoded(type)
     }

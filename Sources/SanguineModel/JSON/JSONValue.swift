@@ -1,13 +1,13 @@
 import Foundation
 
-/// Any JSON value: what an app's own settings and a function's input are made of.
+/// A JSON value, such as an app's settings or the input of a function.
 ///
-/// Numbers keep all of their digits, so that ids and amounts survive. Two are equal if they are the
-/// same number: `1` and `1.0`, for example, or `0` and `-0`.
+/// Numbers keep all of their digits, so that ids and amounts survive. Two numbers are equal if they
+/// have the same value, such as `1` and `1.0`, or `0` and `-0`.
 ///
-/// Text is bytes: strings and names are equal if their UTF-8 is. Swift's own strings are equal,
-/// too, if they are canonically equivalent (`é` as one scalar or as two), and so they are as the
-/// names in an `object`: whoever adds a member by a name from outside looks at ``twin(of:)`` first.
+/// Strings and names are compared as bytes of UTF-8. Swift's own strings are also equal if they are
+/// canonically equivalent (`é` as one scalar or as two), and so are names in an `object`: before
+/// you add a member with an untrusted name, check ``twin(of:)``.
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null
@@ -23,22 +23,22 @@ public enum JSONValue: Hashable, Sendable {
     case string(String)
     /// An array.
     case array([JSONValue])
-    /// An object. The order of its members is not kept.
+    /// An object. The order of its members is not preserved.
     case object([String: JSONValue])
 
-    /// The member of that name, or `nil` if there is none or this is no object.
+    /// The member with the name, or `nil` if there is none or the value is not an object.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members[name]
     }
 
-    /// The text, or `nil` if this is no string.
+    /// The string, or `nil` if the value is not a string.
     public var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// The integer, or `nil` if this is none.
+    /// The integer, or `nil` if the value is not an integer.
     public var integer: Int64? {
         guard case .integer(let number) = self else { return nil }
         return number
@@ -46,9 +46,11 @@ public enum JSONValue: Hashable, Sendable {
 
     /// Returns this value with a merge patch applied (RFC 7396).
     ///
-    /// Members of the patch replace this value's; `null` removes; objects merge, deeply.
+    /// Members of the patch replace members of this value, `null` removes a member, and objects are
+    /// merged recursively.
     ///
-    /// - Throws: ``Refusal`` for a name whose twin is there, see ``twin(of:)``.
+    /// - Throws: ``Refusal`` for a name with a different, equivalent one in the value, see
+    ///   ``twin(of:)``.
     public func merging(_ patch: JSONValue) throws(Refusal) -> JSONValue {
         guard case .object(let changes) = patch else { return patch }
         var members: [String: JSONValue] = [:]
@@ -64,7 +66,7 @@ public enum JSONValue: Hashable, Sendable {
         return .object(members)
     }
 
-    /// Whether both are the same JSON: texts by their bytes.
+    /// Returns whether both values are the same JSON, with strings compared as bytes.
     public static func == (lhs: JSONValue, rhs: JSONValue) -> Bool {
         switch (lhs, rhs) {
         case (.null, .null): true
@@ -87,7 +89,7 @@ public enum JSONValue: Hashable, Sendable {
         }
     }
 
-    /// Adds the value to a hash, in linear time: texts by their bytes.
+    /// Hashes the value in linear time, with strings as bytes.
     public func hash(into hasher: inout Hasher) {
         switch self {
         case .null: hasher.combine(0)
@@ -112,7 +114,7 @@ public enum JSONValue: Hashable, Sendable {
             hasher.combine(7)
             hasher.combine(elements)
         case .object(let members):
-            // The order of members is none, and so their hashes are added.
+            // Members have no order, so their hashes are added.
             var sum = 0
             for (name, value) in members {
                 var member = hasher
@@ -125,7 +127,7 @@ public enum JSONValue: Hashable, Sendable {
         }
     }
 
-    /// The 64-bit integer that has the digits of a double, if there is one.
+    /// Returns the 64-bit integer with the value of a double, if there is one.
     private static func whole(_ number: Double) -> Int64? {
         guard number.rounded() == number, number.magnitude <= 0x1p63 else { return nil }
         return DecimalDigits(number).integer(as: Int64.self)
@@ -133,8 +135,10 @@ public enum JSONValue: Hashable, Sendable {
 }
 
 extension [String: JSONValue] {
-    /// The name of the member that a subscript takes for one of this name, and that is another: it
-    /// is canonically equivalent, in other bytes.
+    /// Returns the name of an existing member that is canonically equivalent to the given name but
+    /// differs in its bytes.
+    ///
+    /// A subscript would confuse the two.
     public func twin(of name: String) -> String? {
         guard let place = index(forKey: name), !self[place].key.hasBytes(of: name) else {
             return nil
@@ -142,7 +146,8 @@ extension [String: JSONValue] {
         return self[place].key
     }
 
-    /// A name, here or inside, that one of other members would be taken for; see ``twin(of:)``.
+    /// Returns a name, here or nested, that the dictionary would confuse with one of the other
+    /// members; see ``twin(of:)``.
     func twin(ofOneIn members: [String: JSONValue]) -> String? {
         for (name, value) in members {
             if let twin = twin(of: name) { return twin }
@@ -157,7 +162,7 @@ extension [String: JSONValue] {
 }
 
 extension Refusal {
-    /// What is said of a name beside its twin.
+    /// The refusal of a name that has an equivalent one in the object.
     static func twin(_ name: String) -> Refusal {
         Refusal(
             .invalidContent,
@@ -174,15 +179,17 @@ extension JSONValue: Codable {
             return
         }
         let container = try decoder.singleValueContainer()
-        // A wrong guess throws, which costs more than reading: the most frequent come first.
+        // A wrong guess throws, which costs more than decoding, so the most frequent types come
+        // first.
         if container.decodeNil() {
             self = .null
         } else if let text = try? container.decode(String.self) {
             self = .string(text)
         } else if let integer = try? container.decode(Int64.self) {
             self = .integer(integer)
-            // Foundation's decoder rounds what has a fraction too small for a double, and drops the
-            // sign of zero. Where it has no `Decimal`, as in a property list, the integer is exact.
+            // Foundation's decoder rounds fractions that are too small for a double, and drops the
+            // sign of zero. Where it does not support `Decimal`, as in a property list, the integer
+            // is exact.
             let exact = integer == 0 ? Self.exact(container) : Self.decimal(container)
             if let exact { self = exact }
         } else if let bool = try? container.decode(Bool.self) {
@@ -196,7 +203,7 @@ extension JSONValue: Codable {
         }
     }
 
-    /// The number with as many digits as a decoder of another kind can tell: those of a `Decimal`.
+    /// Returns the number with as many digits as another decoder provides, those of a `Decimal`.
     private static func exact(_ container: any SingleValueDecodingContainer) -> JSONValue? {
         guard let number = try? container.decode(Double.self), number.isFinite else { return nil }
         guard number != 0, let decimal = decimal(container) else {
@@ -205,7 +212,8 @@ extension JSONValue: Codable {
         return decimal
     }
 
-    /// The number with the digits of a `Decimal`; `nil` if the decoder has none.
+    /// Returns the number with the digits of a `Decimal`, or `nil` if the decoder does not support
+    /// it.
     private static func decimal(_ container: any SingleValueDecodingContainer) -> JSONValue? {
         guard let decimal = try? container.decode(Decimal.self),
             let digits = DecimalDigits(decimal.description.utf8)
@@ -213,10 +221,9 @@ extension JSONValue: Codable {
         return JSONValue(digits)
     }
 
-    /// Writes the value.
+    /// Encodes the value.
     ///
-    /// A number of more than 38 digits, which `Decimal` does not hold, is rounded to it by
-    /// Foundation's encoder.
+    /// Foundation's encoder rounds numbers of more than 38 digits, the precision of `Decimal`.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
@@ -233,7 +240,7 @@ extension JSONValue: Codable {
 }
 
 extension JSONDecimal {
-    /// Writes the number as the type that holds most of its digits.
+    /// Encodes the number as the type that preserves most of its digits.
     fileprivate func encode(in container: inout any SingleValueEncodingContainer) throws {
         if let decimal = Decimal(string: description, locale: nil), decimal.isFinite {
             try container.encode(decimal)
@@ -257,7 +264,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral,
 
     /// Creates an object.
     ///
-    /// Of members with the same name the last one stays.
+    /// The last of several members with the same name is used.
     public init(dictionaryLiteral members: (String, JSONValue)...) {
         self = .object(Dictionary(members) { _, last in last })
     }

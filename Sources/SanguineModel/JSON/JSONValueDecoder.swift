@@ -1,15 +1,15 @@
 import Foundation
 
-/// Decodes values of JSON that has been parsed already, as Foundation's decoder would from text.
+/// Decodes values of parsed JSON as Foundation's decoder would from text.
 ///
-/// Numbers have all of their digits here, so that each type of a number is made of them and not of
+/// Numbers keep all of their digits here, so that each numeric type is made from them and not from
 /// a double.
 struct JSONValueDecoder: Decoder {
     var value: JSONValue
     var codingPath: [any CodingKey] = []
-    /// How stored data is read; `nil` for data that is exactly of the type.
+    /// How stored data is read, or `nil` for data that matches the type exactly.
     var reading: StoredForm.Reading?
-    /// What declared defaults have in this place.
+    /// The declared default at this position.
     var defaults: StoredForm.Default?
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
@@ -27,7 +27,7 @@ struct JSONValueDecoder: Decoder {
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
-    /// The decoder of a value inside of this one.
+    /// Returns the decoder of a nested value.
     func nested(
         _ value: JSONValue,
         _ key: any CodingKey,
@@ -41,9 +41,9 @@ struct JSONValueDecoder: Decoder {
         )
     }
 
-    /// Decodes the value, with the forms that JSON gives to Foundation's types.
+    /// Decodes the value, including the representations that JSON uses for Foundation's types.
     ///
-    /// Where stored data lacks something, the default of the same place stands in for it.
+    /// Where stored data lacks something, the default at the same position replaces it.
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value {
         do {
             return try exact(type)
@@ -59,7 +59,7 @@ struct JSONValueDecoder: Decoder {
     }
 
     private func exact<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        // By the type itself: an optional that is cast takes `nil` for its value.
+        // Compare the type itself: a cast to an optional would accept `nil` for its value.
         let special: Any?
         switch ObjectIdentifier(type) {
         case ObjectIdentifier(JSONValue.self): special = value
@@ -85,7 +85,9 @@ struct JSONValueDecoder: Decoder {
         return try decoder.filled(type)
     }
 
-    /// Decodes the value with the type's defaults, of which those around it count first.
+    /// Decodes the value with the type's defaults.
+    ///
+    /// Those of enclosing types take precedence.
     func filled<Value: Decodable>(_ type: Value.Type) throws -> Value {
         guard let reading, case .object = value,
             var members = try reading.form.defaults(of: type)
@@ -125,7 +127,7 @@ struct JSONValueDecoder: Decoder {
         return decimal
     }
 
-    /// The digits of a number, in JSON.
+    /// The digits of a number in JSON's notation.
     private func text(of type: Any.Type) throws -> String {
         switch value {
         case .integer(let integer): return String(integer)
@@ -169,7 +171,7 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
         }
     }
 
-    // Not by a double: that would round twice.
+    // Not from a double, which would round twice.
     func decode(_ type: Float.Type) throws -> Float { try binary(type) }
 
     private func binary<Value: BinaryFloatingPoint & LosslessStringConvertible>(
@@ -206,7 +208,8 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
             return exact
         }
         guard let digits = value.digits else { throw mismatch(type) }
-        // Foundation drops a fraction that no double can tell; an amount is exact, or refused.
+        // Foundation drops a fraction that no double can represent; an integer is exact, or
+        // refused.
         guard let exact = digits.integer(as: Value.self) else {
             throw corrupted("It does not fit.")
         }
@@ -250,7 +253,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try optional(type, key)
     }
 
-    // Numbers have requirements of their own, with default implementations.
+    // The protocol has separate requirements for numbers, with default implementations.
     func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
         try optional(type, key)
     }
@@ -318,7 +321,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func superDecoder(forKey key: Key) throws -> any Decoder { superDecoder(key) }
 
-    /// As Foundation has it: a member that is missing is `null` to a superclass.
+    /// As in Foundation, a missing member is `null` to a superclass.
     private func superDecoder(_ key: any CodingKey) -> JSONValueDecoder {
         let standIn = parent.defaults?.member(key.stringValue)
         let value = members[key.stringValue] ?? self.value(of: standIn)

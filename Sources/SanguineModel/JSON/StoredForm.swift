@@ -1,31 +1,32 @@
 package import Foundation
 import Synchronization
 
-/// Decodes stored data as types that may have other members by now; see ``Defaulted`` and
+/// Decodes stored data as types that may have gained or lost members since; see ``Defaulted`` and
 /// ``Migrated``.
 ///
-/// Defaults and migrations are those of each type in the data: of the outermost, of its members, of
-/// elements and of values by names.
+/// Defaults and migrations of every type in the data apply: of the outermost type, and of its
+/// members, elements and dictionary values.
 ///
-/// Mutable state: the encoded defaults, guarded by a mutex; as many as the app has stored types.
+/// Mutable state: the encoded defaults, guarded by a mutex; at most one for each of the app's
+/// stored types.
 package final class StoredForm: Sendable {
-    /// Which faults of stored data the defaults of a type stand in for.
+    /// The faults of stored data for which a type's defaults are used.
     package enum StandIn: Sendable {
         /// Members that are missing, or `null` where the type needs a value.
         case missing
-        /// Also values that a member does not know, such as a later case of an enumeration.
+        /// Also values that a member does not recognize, such as a later case of an enumeration.
         case unknownValues
     }
 
-    /// Arguments of mutations, whose dates are numbers, and inputs of functions, whose dates are
-    /// RFC 3339.
+    /// Arguments of mutations, which encode dates as numbers, and inputs of functions, which encode
+    /// them in RFC 3339.
     package static let arguments = StoredForm(.missing, date: { try eitherDate(from: $0) })
     /// Records.
     static let records = StoredForm(.unknownValues)
 
     let standIn: StandIn
     let date: (@Sendable (any Decoder) throws -> Date)?
-    /// The numbers that are not finite, by the texts that stand for them.
+    /// Numbers that are not finite, by the strings that represent them.
     let notFinite: [String: Double]
     private let encoder: @Sendable () -> JSONEncoder
     private let encoded = Mutex<[ObjectIdentifier: [String: JSONValue]]>([:])
@@ -33,11 +34,11 @@ package final class StoredForm: Sendable {
     /// Creates a form.
     ///
     /// - Parameters:
-    ///   - standIn: What defaults stand in for.
+    ///   - standIn: The faults for which defaults are used.
     ///   - date: Decodes a date. Default: as Foundation's decoder does.
-    ///   - notFinite: The numbers that are not finite, by the texts that stand for them. Default:
+    ///   - notFinite: Numbers that are not finite, by the strings that represent them. Default:
     ///     none.
-    ///   - encoder: Encodes defaults in this form. Default: Foundation's encoder as it is.
+    ///   - encoder: Creates the encoder of defaults. Default: an unconfigured `JSONEncoder`.
     package init(
         _ standIn: StandIn,
         date: (@Sendable (any Decoder) throws -> Date)? = nil,
@@ -50,7 +51,7 @@ package final class StoredForm: Sendable {
         self.encoder = encoder
     }
 
-    /// Decodes a date that is RFC 3339, or the seconds since 2001.
+    /// Decodes a date from RFC 3339 text, or from the seconds since 2001.
     ///
     /// - Throws: `DecodingError`.
     package static func eitherDate(from decoder: any Decoder) throws -> Date {
@@ -61,13 +62,13 @@ package final class StoredForm: Sendable {
         return Date(timeIntervalSinceReferenceDate: try container.decode(Double.self))
     }
 
-    /// Decodes JSON text that this program has written.
+    /// Decodes JSON text that this program wrote.
     ///
     /// - Parameters:
-    ///   - type: The type as the app declares it now.
-    ///   - json: What an earlier or later version of the app may have written.
+    ///   - type: The type as the app currently declares it.
+    ///   - json: The text, possibly written by an earlier or later version of the app.
     /// - Returns: The value.
-    /// - Throws: `DecodingError`, or what ``Migrated/migrate(_:)`` threw.
+    /// - Throws: `DecodingError`, or the error that ``Migrated/migrate(_:)`` threw.
     package func decode<Value: Decodable>(
         _ type: Value.Type,
         from json: Data
@@ -87,8 +88,8 @@ package final class StoredForm: Sendable {
 
     /// Decodes a record.
     ///
-    /// - Returns: The record, and its members as all migrations leave them; `nil` if these change
-    ///   none.
+    /// - Returns: The record, and its members after all migrations, or `nil` if these changed
+    ///   nothing.
     /// - Throws: As ``decode(_:from:)-(_,Data)``.
     func decode<R: SyncedRecord>(
         _ type: R.Type,
@@ -104,7 +105,8 @@ package final class StoredForm: Sendable {
         return (record, after == fields ? nil : after)
     }
 
-    /// The members as ``Migrated/migrate(_:)`` of a type leaves them; `nil` if it has none.
+    /// Returns the members after the type's ``Migrated/migrate(_:)``, or `nil` if the type has
+    /// none.
     static func migrated(
         _ members: [String: JSONValue],
         for type: any Any.Type
@@ -115,12 +117,12 @@ package final class StoredForm: Sendable {
         return members
     }
 
-    /// The members that a type declares as defaults, in this form; `nil` if it declares none.
+    /// Returns the defaults of a type, encoded in this form, or `nil` if the type declares none.
     func defaults(of type: any Any.Type) throws -> [String: JSONValue]? {
         guard let type = type as? any Defaulted.Type else { return nil }
         let key = ObjectIdentifier(type)
         if let known = encoded.withLock({ $0[key] }) { return known }
-        // Outside of the lock: encoding is the app's code.
+        // Outside of the lock, because encoding runs the app's code.
         let value = try JSONValue(written: Array(encoder().encode(type.defaults)))
         guard case .object(let members) = value else { return nil }
         encoded.withLock { $0[key] = members }
@@ -129,7 +131,7 @@ package final class StoredForm: Sendable {
 }
 
 extension StoredForm {
-    /// A place in a type that declares defaults, and what these have there.
+    /// A position in a type that declares defaults, and the default there.
     struct Default {
         struct Place: Hashable {
             let type: ObjectIdentifier
@@ -137,7 +139,7 @@ extension StoredForm {
         }
 
         private(set) var place: Place
-        /// The value; `nil` where the defaults have `nil`, which is not encoded.
+        /// The value, or `nil` if the default is `nil`, which is not encoded.
         private(set) var value: JSONValue?
 
         init(of type: any Any.Type, _ members: [String: JSONValue]) {
@@ -145,7 +147,7 @@ extension StoredForm {
             value = .object(members)
         }
 
-        /// The default of a member; `nil` if this is no object.
+        /// Returns the default of a member, or `nil` if the value is not an object.
         func member(_ name: String) -> Default? {
             guard case .object(let members)? = value else { return nil }
             var member = self
@@ -155,27 +157,27 @@ extension StoredForm {
         }
     }
 
-    /// One call that decodes: which defaults it needs, and what migrations have made.
+    /// Tracks one decoding: the defaults that it needs, and the results of migrations.
     ///
-    /// A default stands in for a member only after decoding without it has failed. So a type that
-    /// tries one member after another finds what is stored. A place is the same in all elements of
-    /// an array, and so the number of tries does not depend on how many there are.
+    /// A default replaces a member only after decoding without it has failed, so that a type that
+    /// tries one member after another finds the stored ones. A position is the same in all elements
+    /// of an array, so the number of attempts does not depend on the number of elements.
     ///
-    /// It belongs to one call.
+    /// An instance is used by one call only.
     final class Reading {
         let form: StoredForm
         private var needed: Set<Default.Place> = []
         private var made: [(path: [any CodingKey], members: [String: JSONValue])] = []
 
-        /// How many places of one value defaults may stand in for.
+        /// The largest number of positions in one value that may use defaults.
         private static let mostPlaces = 256
 
         init(_ form: StoredForm) { self.form = form }
 
-        /// Whether a default stands in for a member that cannot be read.
+        /// Returns whether decoding needs the default for an unreadable member.
         func needs(_ standIn: Default) -> Bool { needed.contains(standIn.place) }
 
-        /// Notes that a default is needed to decode a value; returns whether that is of any use.
+        /// Records that a value needs a default; returns whether another attempt can succeed.
         func note(_ error: DecodingError, under decoder: JSONValueDecoder) -> Bool {
             guard let fault = error.place(form.standIn), needed.count < Self.mostPlaces,
                 fault.path.count > decoder.codingPath.count
@@ -188,12 +190,12 @@ extension StoredForm {
             return needed.insert(standIn.place).inserted
         }
 
-        /// Notes what a migration has made, after those around it.
+        /// Records the result of a migration, after those of enclosing values.
         func note(_ members: [String: JSONValue], at path: [any CodingKey]) {
             made.append((path, members))
         }
 
-        /// The members with what the migrations have made.
+        /// Returns the members with the results of all migrations.
         func migrated(_ members: RecordFields) -> RecordFields {
             guard !made.isEmpty else { return members }
             var value = JSONValue.object(members)
@@ -205,7 +207,7 @@ extension StoredForm {
 }
 
 extension JSONValue {
-    /// Sets the value at a path of members and elements, if it is there.
+    /// Sets the value at a path of members and elements, if the path exists.
     fileprivate mutating func set(_ value: JSONValue, at path: ArraySlice<any CodingKey>) {
         guard let first = path.first else {
             self = value
@@ -225,7 +227,7 @@ extension JSONValue {
 }
 
 extension DecodingError {
-    /// The member that a default may stand in for, and whether it has a value other than `null`.
+    /// The member that a default may replace, and whether it has a value other than `null`.
     fileprivate func place(
         _ standIn: StoredForm.StandIn
     ) -> (path: [any CodingKey], isPresent: Bool)? {
@@ -238,7 +240,7 @@ extension DecodingError {
         }
     }
 
-    /// Whether the fault is that of the value at a path itself.
+    /// Returns whether the error concerns the value at the path itself.
     func isUnreadable(at path: [any CodingKey], _ standIn: StoredForm.StandIn) -> Bool {
         if case .keyNotFound = self { return false }
         return place(standIn)?.path.count == path.count
@@ -246,7 +248,7 @@ extension DecodingError {
 }
 
 extension Error {
-    /// What stored data lacks to be of a type: names of members, and never a value of the user's.
+    /// Why stored data does not match a type: the names of members, and never the user's values.
     package var memberFault: String {
         func name(_ path: [any CodingKey]) -> String {
             path.isEmpty ? "the value" : "the member '\(path.memberPath)'"

@@ -1,10 +1,10 @@
-// Swift's strings are equal if they are canonically equivalent. To find out, and to hash one, it
-// sorts every run of combining marks, in time that grows with the square of the run's length: a
-// megabyte of marks takes minutes. Text from outside is therefore compared and hashed as bytes, or
-// its bytes and runs are bounded first.
+// Swift's strings are equal if they are canonically equivalent. Comparing or hashing one sorts
+// every run of combining marks, in time quadratic in the length of the run: a megabyte of marks
+// takes minutes. Untrusted text is therefore compared and hashed as bytes, or its length and runs
+// are checked first.
 
 extension StringProtocol {
-    /// Whether both texts have the same UTF-8.
+    /// Returns whether both texts have the same UTF-8 bytes.
     ///
     /// Linear, unlike `==`, which normalizes both texts.
     package func hasBytes(of other: some StringProtocol) -> Bool {
@@ -13,22 +13,22 @@ extension StringProtocol {
 }
 
 extension String {
-    /// Adds the text's UTF-8 to a hash, in linear time.
+    /// Hashes the string's UTF-8 bytes, in linear time.
     func hashBytes(into hasher: inout Hasher) {
         var text = self
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         hasher.combine(0xFF as UInt8)
     }
 
-    /// Whether the text may name a member: normalizing it costs no more than its length.
+    /// Whether the string may be the name of a member, so that normalizing it takes linear time.
     ///
-    /// At most ``WireLimits/memberNameBytes``, and at most ``WireLimits/nameMarks`` combining marks
-    /// in a row.
+    /// It has at most ``WireLimits/memberNameBytes``, and at most ``WireLimits/nameMarks``
+    /// consecutive combining marks.
     package var isMemberName: Bool {
         utf8.count <= WireLimits.memberNameBytes && hasMarks(inRow: WireLimits.nameMarks)
     }
 
-    /// Whether no run of combining marks is longer than so many; linear.
+    /// Returns whether no run of combining marks exceeds the given length, in linear time.
     package func hasMarks(inRow most: Int) -> Bool {
         // The first combining mark is U+0300, in UTF-8 CC 80.
         guard utf8.count > most, utf8.contains(where: { $0 >= 0xCC }) else { return true }
@@ -42,7 +42,7 @@ extension String {
 }
 
 extension Unicode.Scalar {
-    /// Whether normalizing may move the scalar, or a part of it.
+    /// Whether normalization may move the scalar, or a part of it.
     fileprivate var isMark: Bool {
         guard value >= 0x300 else { return false }
         switch properties.generalCategory {

@@ -1,7 +1,7 @@
-/// A stored type that declares which values stand in for members that stored data lacks.
+/// A stored type that declares defaults for members that stored data lacks.
 ///
-/// Adopt it when a type that is already in use gets a member: Swift's synthesized decoding ignores
-/// the default of a property, so data of an earlier version cannot be decoded without it.
+/// Adopt it when a type that is already in use gets a new member: Swift's synthesized decoding
+/// ignores the default of a property, so data of an earlier version could not be decoded.
 ///
 /// ```swift
 /// struct Habit: SyncedRecord, Defaulted {
@@ -13,25 +13,26 @@
 /// }
 /// ```
 ///
-/// It works for records, for the arguments of mutations of both kinds, for the inputs of functions,
-/// and for values that queries keep on disk; on the client and on the server; for the type itself,
-/// and for members, elements and values by names that are of the type.
+/// Defaults apply to records, to the arguments of mutations of both kinds, to the inputs of
+/// functions, and to query values on disk, both on the client and on the server. They apply to the
+/// type itself, and to members, elements and dictionary values of the type.
 ///
 /// A member that is missing, or `null` where the type needs a value, takes the value that
-/// ``defaults`` has in the same place, also inside of nested objects. An optional member that is
-/// missing is `nil`. Where a type with defaults is inside of another one with defaults, those of
-/// the outer one count first. In a record, the default also stands in for a value that a member
-/// does not know, such as a later case of an enumeration; for an optional member without a default
-/// that is `nil`. What is stored stays as it is until a mutation changes that member. Elements of
+/// ``defaults`` has at the same position, also inside nested objects. An optional member that is
+/// missing is `nil`. If a type with defaults contains another one, the outer type's defaults take
+/// precedence. In a record, the default also replaces a value that a member does not recognize,
+/// such as a later case of an enumeration; an optional member without a default becomes `nil`. The
+/// stored value does not change until a mutation sets that member. Elements of arrays use only the
+/// defaults of their own type.
 /// arrays take defaults of their own type only.
 public protocol Defaulted: Codable, Sendable {
     /// An instance whose members are the defaults.
     ///
-    /// It is encoded once. A record's id in it has no meaning.
+    /// It is encoded once. The id of a record in it is ignored.
     static var defaults: Self { get }
 }
 
-/// A stored type that rewrites what earlier versions of it have stored.
+/// A stored type that converts data of its earlier versions.
 ///
 /// ```swift
 /// extension Habit: Migrated {
@@ -41,17 +42,16 @@ public protocol Defaulted: Codable, Sendable {
 /// }
 /// ```
 ///
-/// For a member that was renamed, or has another type now. It works in the same places as
-/// ``Defaulted``, and comes before it.
+/// Use it for a member that was renamed, or that changed its type. It applies in the same places as
+/// ``Defaulted``, and runs first.
 public protocol Migrated: Codable {
-    /// Changes members that an earlier version has stored to what the type decodes.
+    /// Converts members that an earlier version stored to those that the type decodes.
     ///
-    /// Called whenever stored data is read, on any thread, also for data of the current version: it
-    /// leaves what it does not recognize, and gives the same result when it is called again. What
-    /// it returns for a record is stored when a mutation sets that record.
+    /// It is called whenever stored data is read, on any thread, also for data of the current
+    /// version. It must leave unrecognized members unchanged, and return the same result when
+    /// called again. The result for a record is stored when a mutation sets that record.
     ///
-    /// - Parameter members: The members of the stored object; of a stored record those without its
-    ///   id.
-    /// - Throws: An error if the data cannot be migrated; it is then treated as unreadable.
+    /// - Parameter members: The members of the stored object, for a record without its id.
+    /// - Throws: An error if the data cannot be migrated, which makes it unreadable.
     static func migrate(_ members: inout [String: JSONValue]) throws
 }

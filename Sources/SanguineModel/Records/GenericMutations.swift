@@ -1,6 +1,6 @@
-/// Creates a record; `record.create`.
+/// Creates a record (`record.create`).
 ///
-/// Refused with `record_exists` if there is one with that id.
+/// It is refused with `record_exists` if a record with the id exists.
 public struct CreateRecord: RecordMutation, Hashable {
     /// `record.create`.
     public static let name = "record.create"
@@ -8,7 +8,7 @@ public struct CreateRecord: RecordMutation, Hashable {
     public let collection: String
     /// The new record's id.
     public let id: RecordID
-    /// Its members.
+    /// The members of the record.
     public let fields: RecordFields
 
     /// Creates the operation.
@@ -38,13 +38,13 @@ public struct CreateRecord: RecordMutation, Hashable {
     }
 }
 
-/// Sets named members of a record and leaves the others; `record.set`.
+/// Sets members of a record and leaves the others unchanged (`record.set`).
 ///
-/// A member that is set to `null` is removed. A member that is an object replaces the whole object,
-/// unless ``from`` has it: then only what differs between the two is changed inside of it. Refused
-/// with `not_found` if there is no such record, and with `invalid_content` if a member has a name
-/// that is canonically equivalent in other bytes. A `createdAt` that is the server's stays as it
-/// is; see ``RecordCollection/init(_:access:indexes:)``.
+/// A member that is set to `null` is removed. An object replaces the whole stored object, unless
+/// ``from`` contains its earlier value: then only the differences between the two are applied. The
+/// operation is refused with `not_found` if there is no such record, and with `invalid_content` if
+/// a stored member has a canonically equivalent name with different bytes. A `createdAt` that the
+/// server sets never changes; see ``RecordCollection/init(_:access:indexes:)``.
 public struct SetFields: RecordMutation, Hashable {
     /// `record.set`.
     public static let name = "record.set"
@@ -54,7 +54,7 @@ public struct SetFields: RecordMutation, Hashable {
     public let id: RecordID
     /// The members to set.
     public let fields: RecordFields
-    /// Objects among the members as they were before the change; `nil` if there are none.
+    /// The objects among the members as they were before the change, or `nil` if there are none.
     public let from: RecordFields?
 
     /// Creates the operation.
@@ -62,8 +62,8 @@ public struct SetFields: RecordMutation, Hashable {
     /// - Parameters:
     ///   - key: The record.
     ///   - fields: The members to set.
-    ///   - from: Objects among the members as they were before the change: of these only what
-    ///     differs is changed. Default: `nil`, objects are replaced.
+    ///   - from: The objects among the members as they were before the change. Only the differences
+    ///     are applied to them. Default: `nil`, objects are replaced.
     public init(_ key: RecordKey, _ fields: RecordFields, from: RecordFields? = nil) {
         collection = key.collection
         id = key.id
@@ -94,9 +94,9 @@ public struct SetFields: RecordMutation, Hashable {
     }
 }
 
-/// Adds to a number of a record; `record.increment`.
+/// Adds to a number in a record (`record.increment`).
 ///
-/// Refused with `not_found` if there is no such record.
+/// It is refused with `not_found` if there is no such record.
 public struct IncrementField: RecordMutation, Hashable {
     /// `record.increment`.
     public static let name = "record.increment"
@@ -104,9 +104,11 @@ public struct IncrementField: RecordMutation, Hashable {
     public let collection: String
     /// The record's id.
     public let id: RecordID
-    /// The member, which counts as its declared default, or as 0, if there is none.
+    /// The member.
+    ///
+    /// A missing member counts as its declared default, or as 0.
     public let field: String
-    /// What is added; may be negative.
+    /// The amount to add; it may be negative.
     public let by: Int64
 
     /// Creates the operation.
@@ -126,9 +128,9 @@ public struct IncrementField: RecordMutation, Hashable {
     }
 }
 
-/// Deletes a record; `record.delete`.
+/// Deletes a record (`record.delete`).
 ///
-/// Deleting one that is gone is done already.
+/// Deleting a record that does not exist succeeds.
 public struct DeleteRecord: RecordMutation, Hashable {
     /// `record.delete`.
     public static let name = "record.delete"
@@ -149,27 +151,27 @@ public struct DeleteRecord: RecordMutation, Hashable {
     }
 }
 
-// MARK: - By the app's types
+// MARK: - Operations on the app's types
 
 extension CreateRecord {
-    /// Creates the operation for a record of the app's own type.
+    /// Creates the operation for a record of one of the app's types.
     ///
-    /// - Throws: `EncodingError` if the record cannot be written as a JSON object.
+    /// - Throws: `EncodingError` if the record cannot be encoded as a JSON object.
     public init<R: SyncedRecord>(_ record: R) throws {
         self.init(RecordKey(R.collection.name, record.id), try RecordValue(record).fields())
     }
 }
 
 extension SetFields {
-    /// Creates the operation for a record of the app's own type.
+    /// Creates the operation for a record of one of the app's types.
     public init<R: SyncedRecord>(_ type: R.Type, _ id: RecordID, _ fields: RecordFields) {
         self.init(RecordKey(R.collection.name, id), fields)
     }
 
-    /// Creates the operation that changes a record in place, and sets only the members that differ.
+    /// Creates the operation that sets the members that a closure changes.
     ///
-    /// So two devices that change different members of one record keep both changes, also members
-    /// inside of an object. An array is one value.
+    /// Two devices that change different members of a record therefore keep both changes, also
+    /// those inside an object. An array is treated as a single value.
     ///
     /// ```swift
     /// try client.perform(SetFields(habit) { $0.title = "Read" })
@@ -177,9 +179,9 @@ extension SetFields {
     ///
     /// - Parameters:
     ///   - record: The record as it was read.
-    ///   - change: Changes it. The id stays as it is.
-    /// - Throws: What `change` threw, or `EncodingError` if the record cannot be written as a JSON
-    ///   object.
+    ///   - change: Changes the record. A changed id is ignored.
+    /// - Throws: The error that `change` threw, or `EncodingError` if the record cannot be encoded
+    ///   as a JSON object.
     public init<R: SyncedRecord>(_ record: R, _ change: (inout R) throws -> Void) throws {
         var changed = record
         try change(&changed)
@@ -200,7 +202,7 @@ extension SetFields {
 }
 
 extension IncrementField {
-    /// Creates the operation for a record of the app's own type.
+    /// Creates the operation for a record of one of the app's types.
     public init<R: SyncedRecord>(
         _ type: R.Type,
         _ id: RecordID,
@@ -212,7 +214,7 @@ extension IncrementField {
 }
 
 extension DeleteRecord {
-    /// Creates the operation for a record of the app's own type.
+    /// Creates the operation for a record of one of the app's types.
     public init<R: SyncedRecord>(_ type: R.Type, _ id: RecordID) {
         self.init(RecordKey(R.collection.name, id))
     }

@@ -1,30 +1,30 @@
-/// Something that the user did, as a value: it is shown at once, kept on disk, and sent until the
-/// authority or the backend has answered.
+/// A user's operation as a value.
 ///
-/// There are two kinds, and an operation of the app conforms to one of them:
+/// It is shown at once, stored on disk, and sent until the authority or the backend has answered.
 ///
-/// - a ``RecordMutation`` changes records, by the same code on the client and on the Sanguine
+/// There are two kinds, and each operation of an app conforms to one of them:
+///
+/// - a ``RecordMutation`` changes records with the same code on the client and on the Sanguine
 ///   server;
-/// - a `RequestMutation` of the client sends requests, to any backend.
+/// - a `RequestMutation` of the client sends requests to any backend.
 public protocol Mutation: Registrable, Codable {
-    /// The name under which it is kept and travels: unique among the mutations of an app, and
-    /// stable; 1 to 64 visible ASCII characters, such as `habit.complete`.
+    /// The name of the mutation on disk and on the wire. It is stable, unique among the mutations
+    /// of an app, and has 1 to 64 visible ASCII characters, such as `habit.complete`.
     static var name: String { get }
 
     /// The lane in which it waits.
     ///
-    /// Mutations of one lane are done in their order, those of others at the same time. 1 to 256
-    /// printable characters. Default: `main`.
+    /// Mutations in one lane run in order, those in different lanes concurrently. The name has 1 to
+    /// 256 printable characters. Default: `main`.
     var lane: String { get }
 }
 
 extension Mutation {
-    /// `main`: all in their order.
+    /// `main`, in which mutations run in order.
     public var lane: String { "main" }
 }
 
-/// A type that an app registers once, so that what is on disk is known again after a restart: a
-/// ``SyncedRecord``, or a ``Mutation``.
+/// A type that an app registers once, so that its stored data can be decoded after a restart.
 ///
-/// Conform to one of those.
+/// Conform to ``SyncedRecord`` or ``Mutation`` instead.
 public protocol Registrable: Sendable {}

@@ -1,20 +1,20 @@
 /// The id of a record: 1 to 128 characters of `A–Z a–z 0–9 - . _ ~ : @ $`.
 ///
-/// Mostly a UUID that the app made. A record that several devices may make at the same time, such
-/// as the log of one habit on one day, has an id that is derived from what it stands for, so that
-/// all of them make the same one:
+/// It is usually a UUID that the app created. If several devices may create the same record at the
+/// same time, such as the log of one habit on one day, its id is derived from its content, so that
+/// all of them create the same one:
 ///
 /// ```swift
 /// let id = try RecordID(derivedFrom: habit, day)  // 0199f3c8-…:2026-11-21
 /// ```
 ///
-/// The characters are those that a URL's path and a query take unchanged (RFC 3986, `pchar`). `.`
-/// and `..` are no ids: a path takes them away (section 5.2.4).
+/// These characters appear unchanged in the path and the query of a URL (RFC 3986, `pchar`). `.`
+/// and `..` are not allowed, because they are removed from a path (section 5.2.4).
 public struct RecordID: Hashable, Sendable {
-    /// The id as it stands on the wire.
+    /// The id in its text form.
     public let text: String
 
-    /// Creates an id from its text, or returns `nil` if it is none.
+    /// Creates an id from its text, or returns `nil` if the text is not an id.
     public init?(_ text: some StringProtocol) {
         let text = String(text)
         guard WireLimits.recordIdCharacters.contains(text.utf8.count),
@@ -23,23 +23,23 @@ public struct RecordID: Hashable, Sendable {
         self.text = text
     }
 
-    /// Creates the id that is written like the UUID.
+    /// Creates the id with the text of the UUID.
     public init(_ id: Identifier) { text = id.description }
 
-    /// A new id, a UUIDv7 of the present moment, for a record that is about to be created.
+    /// Creates a new id, a UUIDv7 of the current moment, for a record that is about to be created.
     ///
-    /// Make it before the mutation, and pass it in: a mutation runs more than once.
+    /// Create it before the mutation and pass it in, because a mutation runs more than once.
     public static func new() -> RecordID {
-        let clock = SystemWallClock()  // An app's code calls this, as it would `UUID()`.
+        let clock = SystemWallClock()  // Apps call this as they would call `UUID()`.
         return RecordID(Identifier(at: clock.now()))
     }
 
-    /// Creates the id of what is told by these parts, in this order.
+    /// Creates the id that the parts identify, in this order.
     ///
-    /// Different parts make different ids: what a part has of other characters, and of colons, is
+    /// Different parts result in different ids: other characters in a part, and colons, are
     /// escaped.
     ///
-    /// - Throws: ``Refusal`` if there are no parts, or they are longer than an id may be.
+    /// - Throws: ``Refusal`` if there are no parts, or they exceed the length of an id.
     public init(derivedFrom parts: any CustomStringConvertible...) throws(Refusal) {
         let text = parts.map { Self.escaped($0.description) }.joined(separator: ":")
         guard let id = Self(text) else {
@@ -89,10 +89,10 @@ extension RecordID: Comparable, CustomStringConvertible, Codable {
         lhs.text.utf8.lexicographicallyPrecedes(rhs.text.utf8)
     }
 
-    /// The id as it stands on the wire.
+    /// The id in its text form.
     public var description: String { text }
 
-    /// Reads the text form.
+    /// Decodes the text form.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let id = RecordID(try container.decode(String.self)) else {
@@ -107,32 +107,32 @@ extension RecordID: Comparable, CustomStringConvertible, Codable {
         self = id
     }
 
-    /// Writes the text form.
+    /// Encodes the text form.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(text)
     }
 }
 
-/// Names one record: its collection and its id.
+/// Identifies a record by its collection and its id.
 public struct RecordKey: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The collection's name.
     public let collection: String
-    /// The record's id in it.
+    /// The record's id in the collection.
     public let id: RecordID
 
-    /// Creates the name.
+    /// Creates the key.
     public init(_ collection: String, _ id: RecordID) {
         self.collection = collection
         self.id = id
     }
 
-    /// Whether both have the same bytes.
+    /// Returns whether both keys have the same bytes.
     public static func == (lhs: RecordKey, rhs: RecordKey) -> Bool {
         lhs.id == rhs.id && lhs.collection.hasBytes(of: rhs.collection)
     }
 
-    /// Adds the name to a hash in linear time: an operation may name any collection.
+    /// Hashes the key in linear time; an operation may contain any name of a collection.
     public func hash(into hasher: inout Hasher) {
         collection.hashBytes(into: &hasher)
         hasher.combine(id)
@@ -145,6 +145,6 @@ public struct RecordKey: Hashable, Sendable, Comparable, CustomStringConvertible
             : lhs.collection.utf8.lexicographicallyPrecedes(rhs.collection.utf8)
     }
 
-    /// Both parts, for logs and failures.
+    /// Both parts, for logs and error messages.
     public var description: String { "\(collection)/\(id)" }
 }

@@ -1,5 +1,5 @@
-/// What the user did to records, as code that runs on both ends: on the client at once, on the
-/// server for good.
+/// An operation on records that runs the same code twice: on the client at once, and on the server
+/// for the authoritative result.
 ///
 /// ```swift
 /// struct CompleteHabit: RecordMutation {
@@ -16,25 +16,24 @@
 /// try client.perform(CompleteHabit(habit: habit.id, day: today))
 /// ```
 ///
-/// It is deterministic: it sees its own members, the records and
-/// ``Records/operation``, and nothing else; no clock, no random number, no global. So running it
-/// again over newer records gives what the user meant, and ten taps that mean the same make one
-/// record.
+/// It is deterministic: it uses only its own members, the records and ``Records/operation``, and no
+/// clock, random number or global. So running it again on newer records gives the intended result,
+/// and ten identical taps create one record.
 ///
-/// Whatever the lanes: an operation waits for those before it that touched the same records.
+/// In any lane, an operation waits for earlier operations that touched the same records.
 public protocol RecordMutation: Mutation {
     /// Changes the records.
     ///
-    /// - Throws: ``Refusal`` if it cannot be done: then nothing of it is.
+    /// - Throws: ``Refusal`` if the operation cannot be done; none of its changes are then applied.
     func apply(to records: inout Records) throws
 }
 
-/// What an operation knows of itself, the same on both ends.
+/// The properties of an operation, identical on client and server.
 public struct OperationContext: Hashable, Sendable {
-    /// The operation's id, a UUIDv7; also its idempotency key.
+    /// The operation's id, a UUIDv7, which is also its idempotency key.
     public let id: Identifier
 
-    /// When the operation was made, by the clock of the device that made it.
+    /// The moment at which the operation was created, by the clock of its device.
     public var moment: Timestamp { id.moment }
 
     /// Creates the context.

@@ -1,35 +1,35 @@
-/// The collections and record mutations that both ends know.
+/// The collections and record mutations that client and server share.
 ///
 /// ```swift
 /// let schema = RecordSchema(Habit.self, Log.self, CompleteHabit.self)
 /// ```
 ///
-/// The mutations without code of their own, `record.create`, `record.set`, `record.increment` and
-/// `record.delete`, are always among them.
+/// The predefined mutations `record.create`, `record.set`, `record.increment` and `record.delete`
+/// are always included.
 public struct RecordSchema: Sendable {
     private var collections: [String: RecordCollection] = [:]
     private var mutations: [String: any RecordMutation.Type] = [:]
-    // Which type brought a collection; none if it was declared without one.
+    // The type that declared a collection, if any.
     private var owners: [String: any SyncedRecord.Type] = [:]
     private var duplicates: [String] = []
 
-    /// Creates a schema of an app's types: records, of which each brings its collection, and record
+    /// Creates a schema from an app's types: records, which declare their collections, and record
     /// mutations.
     ///
-    /// A name that two different types have is among the ``faults``. Any other type, such as the
-    /// client's `RequestMutation`, is of no meaning to a schema, and is among the ``faults`` too.
+    /// If two different types have the same name, the ``faults`` mention it. They also mention any
+    /// other type, such as the client's `RequestMutation`, which a schema cannot contain.
     public init(_ types: any Registrable.Type...) { self.init(types) }
 
-    /// Creates a schema of a list of types, as ``init(_:)-(Registrable.Type...)`` does.
+    /// Creates a schema from a list of types, as ``init(_:)-(Registrable.Type...)`` does.
     public init(_ types: [any Registrable.Type]) {
         self.init(collections: [])
         register(types)
     }
 
-    /// Creates a schema of collections that have no type, and of mutations.
+    /// Creates a schema from collections without types, and from mutations.
     ///
-    /// Two different collections or mutations of one name are among the ``faults``. A type that is
-    /// registered later says how its collection is, whatever was said here.
+    /// If two different collections or mutations have the same name, the ``faults`` mention it. The
+    /// collection of a type that is registered later replaces the one declared here.
     public init(collections: [RecordCollection], mutations: [any RecordMutation.Type] = []) {
         for type: any RecordMutation.Type in [
             CreateRecord.self, SetFields.self, IncrementField.self, DeleteRecord.self,
@@ -62,7 +62,7 @@ public struct RecordSchema: Sendable {
         }
     }
 
-    /// What to say of two types of one name.
+    /// Returns the fault of two types with the same name.
     package static func duplicate(
         _ kind: String,
         _ name: String,
@@ -72,7 +72,9 @@ public struct RecordSchema: Sendable {
         "The \(kind) '\(name)' is that of '\(first)' and of '\(second)': give one another name."
     }
 
-    /// The same record in two types would lose the members that only one of them knows.
+    /// Adds a collection.
+    ///
+    /// The same records in two types would lose members that one of them lacks.
     private mutating func add(
         _ collection: RecordCollection,
         of type: (any SyncedRecord.Type)? = nil
@@ -87,35 +89,35 @@ public struct RecordSchema: Sendable {
         owners[name] = type ?? owners[name]
     }
 
-    /// The collections of `sanguine serve` without a configuration: `notes`, the owner's own, and
-    /// `posts`, which everyone may read.
+    /// The collections of `sanguine serve` without a configuration: `notes`, which only their owner
+    /// may read, and `posts`, which everyone may read.
     public static let standard = RecordSchema(collections: [
         RecordCollection("notes"),
         RecordCollection("posts", access: .everyone, indexes: ["createdAt"]),
     ])
 
-    /// The collection of that name, or `nil` if it was not declared.
+    /// Returns the collection with the name, or `nil` if it is not declared.
     public func collection(_ name: String) -> RecordCollection? {
-        // Any text may come here, and only a short one is cheap to hash.
+        // The text is untrusted, and only a short one is cheap to hash.
         name.isMemberName ? collections[name] : nil
     }
 
-    /// The type of the collection's records; `nil` if it was declared without one.
+    /// Returns the type of the collection's records, or `nil` if it was declared without one.
     func type(of collection: String) -> (any SyncedRecord.Type)? {
         collection.isMemberName ? owners[collection] : nil
     }
 
-    /// All collections, by name.
+    /// All collections, sorted by name.
     public var allCollections: [RecordCollection] {
         collections.values.sorted { $0.name < $1.name }
     }
 
-    /// The mutation of that name, or `nil` if it was not declared.
+    /// Returns the mutation with the name, or `nil` if it is not declared.
     public func mutation(_ name: String) -> (any RecordMutation.Type)? {
         name.isMemberName ? mutations[name] : nil
     }
 
-    /// What is wrong with the declarations, in sentences; empty if nothing is.
+    /// Errors in the declarations, as sentences; empty if there are none.
     public var faults: [String] { allCollections.compactMap(\.fault) + unsendable + duplicates }
 
     private var unsendable: [String] {
@@ -133,13 +135,13 @@ public struct RecordSchema: Sendable {
 }
 
 extension RecordSchema: Hashable {
-    /// Whether both have the same collections, types and faults.
+    /// Returns whether both schemas have the same collections, types and faults.
     public static func == (lhs: RecordSchema, rhs: RecordSchema) -> Bool {
         lhs.collections == rhs.collections && lhs.mutationTypes == rhs.mutationTypes
             && lhs.recordTypes == rhs.recordTypes && lhs.duplicates == rhs.duplicates
     }
 
-    /// Adds a part of what ``==(_:_:)`` compares.
+    /// Hashes a part of the values that ``==(_:_:)`` compares.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(collections)
         hasher.combine(mutationTypes)

@@ -1,22 +1,22 @@
-/// Where a ``Records`` transaction reads what it has not written itself.
+/// Provides the stored records that a ``Records`` transaction reads.
 ///
-/// Reading is synchronous: on the client records are at hand, on the server the transaction runs
-/// where the database is.
+/// Reading is synchronous: on the client the records are in memory, on the server the transaction
+/// runs where the database is.
 public protocol RecordSource {
-    /// The record, or `nil` if there is none.
+    /// Returns the record, or `nil` if there is none.
     ///
-    /// - Throws: if the storage failed. The operation is then neither done nor refused.
+    /// - Throws: An error if the storage failed. The operation is then neither applied nor refused.
     func record(_ key: RecordKey) throws -> SourcedRecord?
 
-    /// The ids of those of the account's records whose member has the value, in ascending order.
+    /// Returns the ids of the account's records whose member has the value, in ascending order.
     ///
     /// - Parameters:
     ///   - collection: The collection's name.
     ///   - field: An indexed member.
-    ///   - value: Its value; no array or object.
-    ///   - limit: How many at most, from the smallest id.
+    ///   - value: The value, which is not an array or object.
+    ///   - limit: The largest number of ids to return, starting with the smallest id.
     /// - Returns: The ids.
-    /// - Throws: if the storage failed.
+    /// - Throws: An error if the storage failed.
     func ids(
         in collection: String,
         where field: String,
@@ -25,14 +25,14 @@ public protocol RecordSource {
     ) throws -> [RecordID]
 }
 
-/// A record as its source has it.
+/// A record as read from its source.
 public struct SourcedRecord: Sendable {
-    /// What it holds.
+    /// The record's content.
     public var value: RecordValue
-    /// Whether it belongs to the account whose operation reads it, and may be changed by it.
+    /// Whether the record belongs to the operation's account, so that the operation may change it.
     public var isOwn: Bool
 
-    /// Creates the pair.
+    /// Creates a record with its ownership.
     public init(_ value: RecordValue, isOwn: Bool = true) {
         self.value = value
         self.isOwn = isOwn

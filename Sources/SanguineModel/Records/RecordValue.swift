@@ -4,35 +4,35 @@ import Synchronization
 /// The members of a record's JSON object, without its id.
 public typealias RecordFields = [String: JSONValue]
 
-/// What a record holds: JSON, and the app's type that it was read as.
+/// The content of a record, as JSON and as a value of the app's type.
 ///
-/// Bytes become members, and members a value of the app's type, when somebody asks; each is then
-/// remembered, because replaying a hundred operations must not decode one record a hundred times.
+/// JSON is parsed into members, and members are decoded as the app's type, on demand. Both results
+/// are cached, because replaying a hundred operations must not decode a record a hundred times.
 ///
-/// A record that is set over a stored one changes the members that differ, and leaves the others as
-/// they are stored, also those that the type does not know.
+/// Setting a record over a stored one changes only the members that differ. The others keep their
+/// stored values, including those that the type does not know.
 ///
-/// Members with names over ``WireLimits/memberNameBytes``, which earlier versions have stored, are
-/// in the JSON, and not among the ``fields()``. What is put over such a value has them, too.
+/// Members whose names exceed ``WireLimits/memberNameBytes``, stored by earlier versions, are in
+/// the JSON but not in ``fields()``. A value that replaces such a value keeps them.
 ///
-/// Mutable state: what was read so far, guarded by a mutex. It never changes what the value is.
+/// Mutable state: the parsed forms, guarded by a mutex. They never change the content of the value.
 public struct RecordValue: Sendable {
-    // A class, so that all copies remember alike.
+    // A class, so that all copies share the parsed forms.
     private final class Box: Sendable {
         struct Forms {
             var data: Data?
             var members: Members?
-            /// The value as it was decoded last.
+            /// The value as decoded most recently.
             var decoded: (any SyncedRecord)?
-            /// The fields as the migrations of ``decoded`` leave them; `nil` if these change none.
+            /// The fields after the migrations of ``decoded``, or `nil` if these changed nothing.
             var migrated: RecordFields?
-            /// What ``decoded`` encodes to.
+            /// The encoded form of ``decoded``.
             var known: Members?
         }
 
-        /// The record that was set; `nil` for a value of members or JSON.
+        /// The record that was set, or `nil` for a value of members or JSON.
         let record: (any SyncedRecord)?
-        /// What the record was set over; it is over nothing itself.
+        /// The value that the record was set over, which was not itself set over another.
         let stored: RecordValue?
         let forms: Mutex<Forms>
 
@@ -47,12 +47,12 @@ public struct RecordValue: Sendable {
         }
     }
 
-    /// Members that are shown, and those that are not.
+    /// The visible members and the hidden ones.
     private struct Members: Equatable {
         var fields: RecordFields
         var hidden: HiddenMembers?
 
-        /// Takes JSON apart.
+        /// Parses JSON.
         init(_ json: Data) throws {
             let bytes = Array(json)
             let document: JSONParser.Document
@@ -79,7 +79,7 @@ public struct RecordValue: Sendable {
             self.hidden = hidden
         }
 
-        /// The hidden members that stay if the value gets other fields.
+        /// Returns the hidden members that remain when the value gets other fields.
         func hidden(under fields: RecordFields) throws(Refusal) -> HiddenMembers? {
             try hidden?.kept(from: .object(self.fields), to: .object(fields))
         }
@@ -95,11 +95,12 @@ public struct RecordValue: Sendable {
 
     private let box: Box
 
-    /// Creates a value from its members; an id among them is left out.
+    /// Creates a value from its members, without an id among them.
     public init(_ fields: RecordFields) { self.init(fields, nil) }
 
-    /// Creates a value from members that a server has sent, which may have stored names over
-    /// today's limit: these are kept, and not shown.
+    /// Creates a value from members that a server sent.
+    ///
+    /// Names that exceed the current limit are kept but not visible.
     package init(received fields: RecordFields) {
         let value = JSONValue.object(fields)
         if (try? value.check()) != nil {
@@ -115,33 +116,33 @@ public struct RecordValue: Sendable {
         box = Box(.init(members: Members(fields, hidden)))
     }
 
-    /// Creates a value from JSON, which is read when somebody asks: an object without an id.
+    /// Creates a value from JSON, an object without an id, which is parsed on demand.
     public init(json: Data) { box = Box(.init(data: json)) }
 
     /// Creates a value from a record.
     public init(_ record: some SyncedRecord) { box = Box(record: record) }
 
-    /// Creates a value from a record that takes the place of a stored one.
+    /// Creates a value from a record that replaces a stored one.
     ///
     /// Only members in which the two differ are changed.
     ///
-    /// - Throws: `DecodingError` if the stored value is not of the type: what it has would be lost.
+    /// - Throws: `DecodingError` if the stored value does not match the type and would be lost.
     init<R: SyncedRecord>(_ record: R, over stored: RecordValue) throws {
         _ = try stored.record(R.self, id: record.id)
-        // Records that are set over one another make no chain, which would grow with each.
+        // Records that are set over one another form no chain, which would grow with each of them.
         box = Box(record: record, over: try stored.written())
     }
 
-    /// The members, without the id.
+    /// Returns the members, without the id.
     ///
-    /// - Throws: `DecodingError` if the JSON is no object, `EncodingError` if the record cannot be
-    ///   written as one, ``Refusal`` if it cannot take the place of what was stored.
+    /// - Throws: `DecodingError` if the JSON is not an object, `EncodingError` if the record cannot
+    ///   be encoded as one, ``Refusal`` if it cannot replace the stored value.
     public func fields() throws -> RecordFields { try members().fields }
 
     private func members() throws -> Members {
         let forms = box.forms.withLock { $0 }
         if let members = forms.members { return members }
-        // Outside of the lock: writing a record is the app's code.
+        // Outside of the lock, because encoding a record runs the app's code.
         let members =
             if let record = box.record {
                 try Self.members(of: record, over: box.stored)
@@ -152,10 +153,10 @@ public struct RecordValue: Sendable {
         return members
     }
 
-    /// The value as it takes the place of a stored one, of which it has the hidden members.
+    /// Returns the value that replaces a stored one, with the hidden members of the stored value.
     ///
     /// - Throws: ``Refusal`` if these cannot be kept, `EncodingError` if a number is not finite or
-    ///   a name too long, `DecodingError` if this or the stored value is no JSON.
+    ///   a name too long, `DecodingError` if this or the stored value is not JSON.
     package func put(over stored: RecordValue?) throws -> RecordValue {
         guard box.stored == nil else { return self }
         let own = try members()
@@ -164,9 +165,9 @@ public struct RecordValue: Sendable {
         return RecordValue(own.fields, own.hidden?.merging(hidden) ?? hidden)
     }
 
-    /// The value with one member set, and the others as they are.
+    /// Returns the value with one member changed.
     ///
-    /// - Throws: as ``fields()``.
+    /// - Throws: The errors of ``fields()``.
     package func setting(_ name: String, to value: JSONValue) throws -> RecordValue {
         let members = try members()
         var fields = members.fields
@@ -174,9 +175,10 @@ public struct RecordValue: Sendable {
         return RecordValue(fields, try members.hidden(under: fields))
     }
 
-    /// The JSON, with its members in the order of their names, and without the id.
+    /// Returns the JSON without the id, with members in the order of their names.
     ///
-    /// - Throws: as ``fields()``, and `EncodingError` if a number is not finite or a name too long.
+    /// - Throws: The errors of ``fields()``, and `EncodingError` if a number is not finite or a
+    ///   name too long.
     public func json() throws -> Data {
         let forms = box.forms.withLock { $0 }
         if let data = forms.data { return data }
@@ -185,17 +187,17 @@ public struct RecordValue: Sendable {
         return data
     }
 
-    /// The value as the app's type.
+    /// Returns the value as the app's type.
     ///
     /// - Parameters:
     ///   - type: The type of the collection's records.
     ///   - id: The record's id, which is not among the members.
     /// - Returns: The record.
-    /// - Throws: `DecodingError` if the members are not those of the type.
+    /// - Throws: `DecodingError` if the members do not match the type.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, id: RecordID) throws -> R {
         if let record = box.record as? R { return record }
         if let record = box.forms.withLock({ $0.decoded }) as? R { return record }
-        // The members are not kept for this: most records are shown, and never changed.
+        // The parsed members are not stored here: most records are displayed and never changed.
         let forms = box.forms.withLock { $0 }
         let fields = try forms.members?.fields ?? Members(json()).fields
         let (record, migrated) = try StoredForm.records.decode(R.self, from: fields, id: id)
@@ -215,7 +217,7 @@ public struct RecordValue: Sendable {
             throw EncodingError.longName(name, record)
         }
         let (known, migrated) = try stored.known(as: R.self, record.id)
-        // A type may read such members, but has to leave them as they are.
+        // A type may read such members, but must leave them unchanged.
         guard new.hidden == known.hidden else {
             throw EncodingError.longName(new.hidden?.name ?? known.hidden?.name ?? "", record)
         }
@@ -224,8 +226,8 @@ public struct RecordValue: Sendable {
         return Members(members, try old.hidden(under: members))
     }
 
-    /// What the type knows of the value, as it writes it itself, and all members as its migrations
-    /// leave them; `nil` if these change none.
+    /// Returns the members that the type knows, as it encodes them, and all members after its
+    /// migrations, or `nil` if these changed nothing.
     private func known<R: SyncedRecord>(
         as type: R.Type,
         _ id: RecordID
@@ -239,7 +241,7 @@ public struct RecordValue: Sendable {
         return (known, forms.migrated)
     }
 
-    /// The same value, over nothing: its members are written.
+    /// Returns the same value with its members computed, and not set over another.
     private func written() throws -> RecordValue {
         guard box.stored != nil else { return self }
         let value = RecordValue(RecordFields())
@@ -250,7 +252,7 @@ public struct RecordValue: Sendable {
 
     // MARK: - JSON
 
-    /// The member of that name, or `nil` if there is none, or no object.
+    /// The member with the name, or `nil` if there is none or the value is not an object.
     public subscript(field: String) -> JSONValue? { (try? fields())?[field] }
 
     private static func encoder() -> JSONEncoder {
@@ -261,7 +263,7 @@ public struct RecordValue: Sendable {
 }
 
 extension RecordValue: Equatable {
-    /// Whether both have the same members, whatever the `==` of the app's type compares.
+    /// Returns whether both have the same members, independent of the `==` of the app's type.
     public static func == (lhs: RecordValue, rhs: RecordValue) -> Bool {
         if lhs.box === rhs.box { return true }
         let (left, right) = (lhs.box.forms.withLock { $0 }, rhs.box.forms.withLock { $0 })
@@ -272,10 +274,10 @@ extension RecordValue: Equatable {
 }
 
 extension RecordFields {
-    /// These members with the change that leads from the one form of a type to the other.
+    /// Returns these members with the difference between two values of a type applied.
     ///
-    /// Members that neither form has, and members that both have alike, stay as they are here;
-    /// objects are changed member by member, and arrays element by element.
+    /// Members that are in neither value, or equal in both, keep their own values. Objects are
+    /// changed member by member, and arrays element by element.
     func changed(from old: RecordFields, to new: RecordFields) -> RecordFields {
         var members = self
         for name in old.keys where new[name] == nil { members[name] = nil }
@@ -287,12 +289,12 @@ extension RecordFields {
 }
 
 extension JSONValue {
-    /// This value with the change that leads from the one form of a type to the other.
+    /// Returns this value with the difference between two values of a type applied.
     fileprivate func changed(from old: JSONValue?, to new: JSONValue) -> JSONValue {
         switch (self, old, new) {
         case (.object(let present), .object(let old), .object(let new)):
             .object(present.changed(from: old, to: new))
-        // A type that leaves elements out says nothing of which is which.
+        // If the type omits elements, they cannot be matched.
         case (.array(let present), .array(let old), .array(let new))
         where present.count == old.count:
             .array(Self.elements(of: new, over: present, known: old))
@@ -300,9 +302,10 @@ extension JSONValue {
         }
     }
 
-    /// The elements of a changed array: those that did not change as they are stored, and changed
-    /// ones with the stored members that the type does not know, if they are told apart by a member
-    /// `id`.
+    /// Returns the elements of a changed array.
+    ///
+    /// Unchanged elements keep their stored form. If elements are identified by a member `id`,
+    /// changed ones keep the stored members that the type does not know.
     private static func elements(
         of new: [JSONValue],
         over present: [JSONValue],
@@ -315,8 +318,8 @@ extension JSONValue {
                 return present[place].changed(from: old[place], to: element)
             }
         }
-        // Equal elements may be stored with different members: the ends of the array are compared
-        // first, so that an insertion or a removal confuses none of them.
+        // Equal elements may be stored with different members. The ends of the array are compared
+        // first, so that an insertion or a removal does not confuse them.
         let shorter = min(old.count, new.count)
         let head = zip(old, new).prefix { $0 == $1 }.count
         let tail = zip(old.reversed(), new.reversed()).prefix(shorter - head).prefix { $0 == $1 }
@@ -332,7 +335,8 @@ extension JSONValue {
         }
     }
 
-    /// The places of an array's elements by their ids; `nil` unless each has one of its own.
+    /// Returns the indexes of an array's elements by their ids, or `nil` unless each has a unique
+    /// id.
     private static func places(of elements: [JSONValue]) -> [JSONValue: Int]? {
         var places: [JSONValue: Int] = [:]
         for (place, element) in elements.enumerated() {

@@ -1,22 +1,24 @@
-/// The records as one operation sees them, with what it has changed so far.
+/// The records as one operation sees them, including its own changes.
 ///
-/// Nothing is stored before the operation is through: whoever runs it takes ``changes`` then, or
-/// drops them if it threw. What goes wrong on the way is remembered in ``failure`` and counts like
-/// a refusal that was thrown, so that reading needs no `try`.
+/// Nothing is stored while the operation runs: its caller stores ``changes`` afterwards, or
+/// discards them if it threw. Errors are recorded in ``failure`` and treated like a thrown refusal,
+/// so that reading needs no `try`.
 ///
-/// Bounded: an operation may read 1,000 records and change 100.
+/// An operation may read at most 1,000 records and change at most 100.
 public struct Records {
-    /// What the operation knows of itself.
+    /// The properties of the operation.
     public let operation: OperationContext
-    /// Why the operation cannot be done, the first reason; `nil` if nothing went wrong.
+    /// The first reason that the operation cannot be done, or `nil` if there is none.
     public private(set) var failure: Refusal?
-    /// What the storage threw when it was read; the operation must be tried again then.
+    /// The error that the storage threw while reading.
+    ///
+    /// The operation must then be retried.
     public private(set) var fault: (any Error)?
-    /// What was changed: the new value of each record, or `nil` for one that was deleted.
+    /// The changes: the new value of each changed record, or `nil` for a deleted one.
     public private(set) var changes: [RecordKey: RecordValue?] = [:]
-    /// The records that the operation looked at or changed.
+    /// The records that the operation read or changed.
     public private(set) var touched: Set<RecordKey> = []
-    /// The look-ups by index that the operation made.
+    /// The index lookups that the operation made.
     public private(set) var lookups: Set<RecordLookup> = []
 
     let schema: RecordSchema
@@ -25,9 +27,9 @@ public struct Records {
     /// Begins a transaction.
     ///
     /// - Parameters:
-    ///   - source: Where records are read.
-    ///   - schema: The collections that there are.
-    ///   - operation: Whose transaction it is.
+    ///   - source: The storage that records are read from.
+    ///   - schema: The declared collections.
+    ///   - operation: The properties of the operation.
     public init(from source: any RecordSource, schema: RecordSchema, operation: OperationContext) {
         self.source = source
         self.schema = schema
@@ -36,7 +38,7 @@ public struct Records {
 
     /// Runs a record mutation.
     ///
-    /// - Throws: ``Refusal`` if the operation cannot be done, or what the storage threw.
+    /// - Throws: ``Refusal`` if the operation cannot be done, or the error that the storage threw.
     public mutating func run(_ mutator: some RecordMutation) throws {
         do {
             try mutator.apply(to: &self)
@@ -52,10 +54,10 @@ public struct Records {
 
     // MARK: - Records of the app's types
 
-    /// The record, or `nil` if there is none.
+    /// Returns the record, or `nil` if there is none.
     ///
-    /// The operation is refused if there is one that cannot be decoded as the type: it never looks
-    /// absent. Members that are missing take their defaults, see ``Defaulted``.
+    /// The operation is refused if the stored record cannot be decoded as the type, so that it
+    /// never appears to be absent. Missing members take their defaults, see ``Defaulted``.
     public mutating func get<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         guard let value = value(RecordKey(R.collection.name, id)) else { return nil }
         return decoded(value, id)
@@ -63,9 +65,9 @@ public struct Records {
 
     /// Creates the record, or changes the one with its id.
     ///
-    /// Of a record that is there only the members change in which the two differ. Members that the
-    /// type does not know stay, so an older app does not remove those of a newer one. The operation
-    /// is refused if the stored record cannot be decoded as the type.
+    /// Only members in which the record differs from the stored one are changed. Members that the
+    /// type does not know are kept, so an older app does not remove those of a newer one. The
+    /// operation is refused if the stored record cannot be decoded as the type.
     public mutating func set<R: SyncedRecord>(_ record: R) {
         let key = RecordKey(R.collection.name, record.id)
         let present = read(key)
@@ -80,14 +82,14 @@ public struct Records {
         }
     }
 
-    /// Deletes the record, if there is one.
+    /// Deletes the record, if it exists.
     public mutating func delete<R: SyncedRecord>(_ type: R.Type, _ id: RecordID) {
         delete(RecordKey(R.collection.name, id))
     }
 
-    /// The records whose member has the value, in the order of their ids.
+    /// Returns all records whose member has the value, ordered by their ids.
     ///
-    /// All of them: with more than 1,000 the operation cannot be done.
+    /// The operation cannot be done if there are more than 1,000.
     public mutating func query<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
@@ -98,12 +100,14 @@ public struct Records {
 
     // MARK: - Any records
 
-    /// The record's value, or `nil` if there is none.
+    /// Returns the record's value, or `nil` if there is none.
     public mutating func value(_ key: RecordKey) -> RecordValue? {
         read(key)?.value
     }
 
-    /// Adds to a number, which counts as its default, or as 0, where the record has none.
+    /// Adds to a number.
+    ///
+    /// A missing number counts as its default, or as 0.
     ///
     /// The default is the one that the collection's type declares, see ``Defaulted``.
     public mutating func increment(_ key: RecordKey, _ field: String, by amount: Int64) {
@@ -136,7 +140,7 @@ public struct Records {
             }
             fields[field] = .integer(sum)
         case .number(let number):
-            // What 38 digits cannot hold, a double adds as it can.
+            // A number that 38 digits cannot hold is added as a double.
             let sum = DecimalDigits(number).adding(amount).flatMap { JSONValue($0) }
             fields[field] = sum ?? .number(number + Double(amount))
         case .decimal(let number):
@@ -151,9 +155,9 @@ public struct Records {
 
     /// Creates the record, or replaces it.
     ///
-    /// The operation is refused if the value is none that JSON can hold: it has a number that is
-    /// not finite, or a member with a name over its limit. Members of the stored record that
-    /// ``RecordValue/fields()`` do not show stay.
+    /// The operation is refused if JSON cannot represent the value, which has a number that is not
+    /// finite, or a member whose name exceeds the limit. Members of the stored record that
+    /// ``RecordValue/fields()`` does not return are kept.
     public mutating func put(_ value: RecordValue, for key: RecordKey) {
         let present = read(key)
         guard mayWrite(key, over: present) else { return }
@@ -164,16 +168,16 @@ public struct Records {
         }
     }
 
-    /// Deletes the record, if there is one.
+    /// Deletes the record, if it exists.
     public mutating func delete(_ key: RecordKey) {
         let present = read(key)
         guard mayWrite(key, over: present), present != nil else { return }
         note(key, changedTo: nil)
     }
 
-    /// The names of the records whose member has the value, in the order of their ids.
+    /// Returns the keys of all records whose member has the value, ordered by their ids.
     ///
-    /// All of them: with more than 1,000 the operation cannot be done.
+    /// The operation cannot be done if there are more than 1,000.
     public mutating func keys(
         in collection: String,
         where field: String,
@@ -190,7 +194,7 @@ public struct Records {
         lookups.insert(RecordLookup(collection: collection, field: field, value: value))
         var ids: Set<RecordID> = []
         do {
-            // One more than may be read: a list that is cut short looks like a whole one.
+            // One more than the limit, to detect a truncated list.
             let limit = WireLimits.recordsReadPerOperation + 1
             let found = try source.ids(in: collection, where: field, is: value, limit: limit)
             guard found.count < limit else { return tooMany(collection, field) }
@@ -207,14 +211,14 @@ public struct Records {
         return ids.sorted().map { RecordKey(collection, $0) }
     }
 
-    /// Says that the operation cannot be done; the first reason counts.
+    /// Records that the operation cannot be done, unless it has failed before.
     public mutating func fail(_ code: ProblemCode, _ detail: String) {
         failure = failure ?? Refusal(code, detail)
     }
 
-    /// The members of a stored record as the migration of the collection's type leaves them.
+    /// Returns the members of a stored record after the migration of the collection's type.
     ///
-    /// What cannot be migrated stays as it is: its members can be set all the same.
+    /// Members that cannot be migrated are returned unchanged, and can still be set.
     func migrated(_ fields: RecordFields, of collection: String) -> RecordFields {
         guard let type = schema.type(of: collection),
             let migrated = try? StoredForm.migrated(fields, for: type)
@@ -229,7 +233,7 @@ public struct Records {
         return value.digits == nil ? nil : value
     }
 
-    // MARK: - What they share
+    // MARK: - Shared operations
 
     private mutating func tooMany(_ collection: String, _ field: String) -> [RecordKey] {
         fail(
@@ -297,12 +301,12 @@ public struct Records {
     }
 }
 
-/// A look-up of records by the value of an indexed member.
+/// A lookup of records by the value of an indexed member.
 public struct RecordLookup: Hashable, Sendable {
     /// The collection's name.
     public let collection: String
     /// The indexed member.
     public let field: String
-    /// Its value.
+    /// The value.
     public let value: JSONValue
 }

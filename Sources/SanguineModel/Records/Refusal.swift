@@ -1,14 +1,16 @@
-/// Why an operation is not done: what a record mutation throws, and what the app finds in the tray.
+/// Why an operation is refused.
+///
+/// Record mutations throw it, and the app finds it in the tray.
 ///
 /// ```swift
 /// guard habit.isActive else { throw Refusal(.invalidContent, "Resume the habit first.") }
 /// ```
 public struct Refusal: Error, Hashable, Codable, Sendable {
-    /// The stable code to decide by.
+    /// The stable code for programs to act on.
     ///
-    /// An app may use codes of its own.
+    /// An app may define its own codes.
     public var code: ProblemCode
-    /// What to do next, in a sentence, without anything personal.
+    /// What to do next, in a sentence without personal data.
     public var detail: String
 
     /// Creates a refusal.
@@ -17,14 +19,14 @@ public struct Refusal: Error, Hashable, Codable, Sendable {
         self.detail = detail
     }
 
-    /// The refusal as it travels.
+    /// The refusal as a problem on the wire.
     ///
-    /// A code that only the app knows has the status 422.
+    /// A code that is the app's own has the status 422.
     public var problem: Problem { Problem(code, detail) }
 }
 
 extension Refusal {
-    /// The refusal of what reads or changes a stored record that is not of the type.
+    /// The refusal of an operation on a stored record that cannot be decoded as the type.
     package static func unreadable<R: SyncedRecord>(
         _ type: R.Type,
         _ id: RecordID,
@@ -41,7 +43,7 @@ extension Refusal {
 }
 
 extension Refusal {
-    /// The refusal of a change whose record cannot be stored, or is stored as no JSON.
+    /// The refusal of a change whose result cannot be stored, or whose stored record is not JSON.
     package static func unstorable(_ key: RecordKey, _ error: any Error) -> Refusal {
         guard case .invalidValue(_, let context)? = error as? EncodingError else {
             return Refusal(
@@ -64,6 +66,6 @@ extension Refusal {
 }
 
 extension Refusal: CustomStringConvertible {
-    /// What to do next, and the code.
+    /// The detail and the code.
     public var description: String { "\(detail) [\(code.rawValue)]" }
 }

@@ -1,4 +1,4 @@
-/// A mutation of either kind that makes earlier ones needless which have not been sent yet.
+/// A mutation of either kind that can replace earlier ones that have not been sent yet.
 ///
 /// ```swift
 /// extension Unlike: Superseding {
@@ -8,25 +8,25 @@
 /// }
 /// ```
 ///
-/// So a like and an unlike while the network is away cause no request at all. When an operation is
-/// performed, it is asked about those of its kind and lane that wait and have surely reached
-/// nobody, from the newest to the oldest, until it undoes one. What was sent, or may have been, is
-/// never superseded: the new operation is then sent after it.
+/// A like and an unlike while offline therefore cause no request at all. When an operation is
+/// performed, it is compared with waiting operations of its kind and lane that have certainly not
+/// reached a server, from the newest to the oldest, until it undoes one. An operation that was
+/// sent, or may have been, is never superseded: the new operation is sent after it.
 public protocol Superseding: Mutation {
-    /// What this operation means for an earlier one.
+    /// Returns the effect of this operation on an earlier one.
     ///
-    /// Deterministic, like ``RecordMutation/apply(to:)``: it looks at the two mutations and nothing
-    /// else, and calls no client.
+    /// It is deterministic, like ``RecordMutation/apply(to:)``: it depends only on the two
+    /// mutations, and calls no client.
     ///
     /// - Parameter earlier: A mutation of the same kind and lane, of any type.
-    /// - Returns: `nil` if the earlier one is sent all the same.
+    /// - Returns: The effect, or `nil` if the earlier mutation must still be sent.
     func supersedes(_ earlier: any Mutation) -> Supersession?
 }
 
-/// What an operation means for an earlier one that waits.
+/// The effect of an operation on an earlier one that waits.
 public enum Supersession: Hashable, Sendable {
-    /// The two together change nothing: neither is sent.
+    /// Together the two change nothing, so neither is sent.
     case undoes
-    /// The new one says all that the earlier one said: the earlier one is not sent.
+    /// The new operation includes the earlier one, which is not sent.
     case replaces
 }

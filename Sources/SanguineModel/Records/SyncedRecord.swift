@@ -1,4 +1,4 @@
-/// A thing that an app keeps and both ends know: one type for each collection.
+/// A record of an app that is synchronized with the server; one type for each collection.
 ///
 /// ```swift
 /// struct Habit: SyncedRecord {
@@ -8,53 +8,55 @@
 /// }
 /// ```
 ///
-/// A record travels as a JSON object, without its id. Members that a type does not know are kept
-/// when a mutation sets the record. A type that gets a member later declares what stands in for it
-/// in stored records: see ``Defaulted``.
+/// A record is sent as a JSON object without its id. Members that a type does not know are kept
+/// when a mutation sets the record. When a type gets a new member, it declares a default for stored
+/// records: see ``Defaulted``.
 public protocol SyncedRecord: Registrable, Codable, Equatable, Identifiable
 where ID == RecordID {
-    /// Where records of the type are kept.
+    /// The collection of the type's records.
     static var collection: RecordCollection { get }
 }
 
-/// Records of one kind: who may read them, and by which members they are found.
+/// A kind of records, with its readers and its indexes.
 public struct RecordCollection: Hashable, Sendable {
-    /// Who may read the records of a collection; only their owner ever writes them.
+    /// Determines who may read the records of a collection.
+    ///
+    /// Only their owner may write them.
     public enum Access: String, Codable, Sendable {
-        /// The owner alone.
+        /// Only the owner.
         case owner
-        /// Everyone who is signed in.
+        /// All signed-in users.
         case everyone
     }
 
-    /// The name: a small letter, then at most 63 of `a–z A–Z 0–9 _ -`.
+    /// The name: a lowercase letter, then at most 63 of `a–z A–Z 0–9 _ -`.
     public let name: String
-    /// Who may read.
+    /// The accounts that may read the records.
     public let access: Access
-    /// The members by whose values records are found and ordered, at most 8.
+    /// The members by whose values records can be looked up and ordered, at most 8.
     public let indexes: [String]
 
     /// Declares a collection.
     ///
     /// - Parameters:
-    ///   - name: A small letter, then at most 63 of `a–z A–Z 0–9 _ -`.
-    ///   - access: Who may read. Default: the owner alone.
-    ///   - indexes: The members by whose values records are found and ordered, at most 8. An
-    ///     index on `createdAt` has the moment filled in where a new record has none. Where
-    ///     everyone may read, the member is the server's: a text in RFC 3339, the moment at which
-    ///     the server created the record, whatever the client says. Until then the client shows
-    ///     its own moment.
+    ///   - name: A lowercase letter, then at most 63 of `a–z A–Z 0–9 _ -`.
+    ///   - access: The accounts that may read the records. Default: only the owner.
+    ///   - indexes: The members by whose values records can be looked up and ordered, at most 8.
+    ///     With an index on `createdAt`, the moment is added to new records that lack it. If
+    ///     everyone may read the records, the server sets this member to the moment at which it
+    ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
+    ///     client shows its own moment.
     public init(_ name: String, access: Access = .owner, indexes: [String] = []) {
         self.name = name
         self.access = access
         self.indexes = indexes
     }
 
-    /// Whether the server says when a record was created, so that nobody puts theirs on top of a
-    /// list that others read.
+    /// Whether the server sets the creation time of records, so that a client cannot put its
+    /// records on top of a list that others read.
     package var isStamped: Bool { access == .everyone && indexes.contains("createdAt") }
 
-    /// What is wrong with the declaration, in a sentence; `nil` if nothing is.
+    /// The error in the declaration, in a sentence, or `nil` if there is none.
     public var fault: String? {
         guard Self.isValid(name: name) else {
             return "Name the collection '\(name)' with a small letter, then a–z A–Z 0–9 _ - (64)."
@@ -66,7 +68,7 @@ public struct RecordCollection: Hashable, Sendable {
         return nil
     }
 
-    /// Whether the text may name a collection.
+    /// Returns whether the text is a valid name of a collection.
     public static func isValid(name: String) -> Bool {
         guard let first = name.utf8.first, (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(first)
         else { return false }
@@ -82,7 +84,7 @@ public struct RecordCollection: Hashable, Sendable {
     }
 }
 
-/// A member of a record by which it is found.
+/// A member by which records can be looked up.
 ///
 /// ```swift
 /// extension Log { static let byDay = RecordIndex<Log, CalendarDay>("day") }
@@ -96,7 +98,7 @@ public struct RecordIndex<R: SyncedRecord, Value: IndexValue>: Hashable, Sendabl
     public init(_ field: String) { self.field = field }
 }
 
-/// A value by which records are found: as it stands in the record's JSON.
+/// A value by which records can be looked up, in the form of the record's JSON.
 public protocol IndexValue: Hashable, Sendable {
     /// The value in JSON.
     var json: JSONValue { get }

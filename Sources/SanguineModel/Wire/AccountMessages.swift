@@ -1,14 +1,14 @@
-/// What the server knows of a user, and nothing secret.
+/// The data that the server stores about a user, without secrets.
 public struct Account: Hashable, Codable, Sendable {
-    /// Whether the user has made themselves known.
+    /// Whether the user has registered.
     public enum Kind: String, Codable, Sendable {
-        /// Known by a device alone.
+        /// Identified only by a device.
         case guest
-        /// Known by an e-mail address or an identity provider.
+        /// Identified by an e-mail address or an identity provider.
         case registered
     }
 
-    /// What the user pays for.
+    /// The user's plan.
     public enum Plan: String, Codable, Sendable {
         /// Daily quotas apply.
         case free
@@ -22,17 +22,17 @@ public struct Account: Hashable, Codable, Sendable {
     public var kind: Kind
     /// The verified address, if there is one.
     public var email: String?
-    /// The zone whose midnights end the user's days, as an IANA name.
+    /// The IANA name of the zone whose midnights end the user's days.
     public var timeZone: String
     /// The user's language as a BCP 47 tag.
     public var language: String
-    /// A name to show, if the user gave one.
+    /// The user's name for display, if there is one.
     public var displayName: String?
     /// Free or premium.
     public var plan: Plan
     /// The app's own settings: an object of at most 4 KiB.
     public var settings: JSONValue
-    /// When the account was made.
+    /// The moment at which the account was created.
     public var createdAt: Timestamp
 
     /// Creates an account from its parts.
@@ -59,13 +59,13 @@ public struct Account: Hashable, Codable, Sendable {
     }
 }
 
-/// The tokens of one signed-in device.
+/// The tokens of a signed-in device.
 public struct Session: Hashable, Codable, Sendable {
     /// The JWT for `Authorization: Bearer`.
     public var accessToken: String
     /// Whole seconds until the access token expires.
     public var expiresIn: Int
-    /// What gets the next session; valid once.
+    /// The token that creates the next session; valid once.
     public var refreshToken: String
 
     /// Creates a session from its tokens.
@@ -78,9 +78,9 @@ public struct Session: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/accounts/guest`.
 public struct GuestRequest: Hashable, Codable, Sendable {
-    /// 16 to 128 characters that name the device.
+    /// The id of the device, 16 to 128 characters.
     public var deviceId: String
-    /// 32 random bytes in base64url, without padding: what proves that it is the same device.
+    /// 32 random bytes in base64url, without padding, which prove the identity of the device.
     public var deviceSecret: String
     /// The device's zone as an IANA name.
     ///
@@ -105,14 +105,14 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     }
 }
 
-/// An account with a new session for it.
+/// An account and a new session.
 public struct SignedIn: Hashable, Codable, Sendable {
-    /// Who is signed in.
+    /// The account that is signed in.
     public var account: Account
     /// The tokens.
     public var session: Session
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(account: Account, session: Session) {
         self.account = account
         self.session = session
@@ -121,18 +121,18 @@ public struct SignedIn: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/sessions/refresh`.
 public struct RefreshRequest: Hashable, Codable, Sendable {
-    /// The refresh token of the last session.
+    /// The refresh token of the previous session.
     public var refreshToken: String
 
     /// Creates the body.
     public init(refreshToken: String) { self.refreshToken = refreshToken }
 }
 
-/// The answer to `POST /v1/sessions/refresh`.
+/// The response to `POST /v1/sessions/refresh`.
 public struct Refreshed: Hashable, Codable, Sendable {
     /// The new tokens.
     public var session: Session
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(session: Session) { self.session = session }
 }

@@ -1,18 +1,18 @@
-/// What an account may spend, as the ledger has it at one number of the account's feed.
+/// The amount that an account may spend, according to the ledger at one number of its feed.
 public struct Balance: Hashable, Codable, Sendable {
-    /// What is counted; `tokens` by default.
+    /// The unit; `tokens` by default.
     public var unit: String
-    /// What may be spent; never below zero.
+    /// The amount that can be spent; never below zero.
     public var available: Int64
-    /// What is set aside for operations that are not settled yet.
+    /// The amount that is held for operations that are not settled yet.
     public var held: Int64
-    /// The number in the account's feed at which this is true.
+    /// The number in the account's feed for which the balance is valid.
     public var head: Int64
-    /// When the balance last changed.
+    /// The moment at which the balance last changed.
     public var asOf: Timestamp
-    /// What became of the operations that the reader asked about, or `nil` if it asked about none.
+    /// The states of the operations that the request asked about, or `nil` if it asked about none.
     ///
-    /// See ``OperationState``; asked with `?operations=<key>,<key>`, at most 100.
+    /// See ``OperationState``. The query is `?operations=<key>,<key>`, with at most 100 keys.
     public var operations: [String: OperationState]?
 
     /// Creates a balance from its parts.
@@ -33,24 +33,24 @@ public struct Balance: Hashable, Codable, Sendable {
     }
 }
 
-/// Whether a balance contains the effect of an operation that its client still waits for.
+/// Whether a balance contains the effect of an operation that its client is waiting for.
 ///
-/// Without it a client that fetches a balance while a call is in flight cannot tell whether the
-/// number has that call's charge in it already, and would deduct it twice or not at all.
+/// Without this state, a client that fetches a balance during a call cannot tell whether the
+/// balance includes that call's charge, and would deduct it twice or not at all.
 public struct OperationState: Hashable, Codable, Sendable {
-    /// Where the operation stands.
+    /// The progress of an operation.
     public enum Phase: String, Codable, Sendable {
-        /// The server has never seen it: the balance does not contain it.
+        /// The server has never received it: the balance does not contain it.
         case unknown
-        /// It runs: the balance has its hold, of ``OperationState/held``.
+        /// It is running: the balance contains its hold, ``OperationState/held``.
         case running
         /// It is settled: the balance contains its charge, or none if it was refused.
         case settled
     }
 
-    /// Where the operation stands.
+    /// The progress of the operation.
     public var phase: Phase
-    /// How much is held for it in this balance; zero unless it runs.
+    /// The amount that is held for it in this balance; zero unless it is running.
     public var held: Int64
 
     /// Creates a state.
@@ -60,31 +60,31 @@ public struct OperationState: Hashable, Codable, Sendable {
     }
 }
 
-/// An answer that carries a balance.
+/// A response that contains a balance.
 public struct BalanceAnswer: Hashable, Codable, Sendable {
     /// The balance after the change.
     public var balance: Balance
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(balance: Balance) { self.balance = balance }
 }
 
-/// A daily allowance, as an account has it now.
+/// An account's daily allowance.
 public struct Quota: Hashable, Codable, Sendable {
     /// The quota's name in the configuration.
     public var name: String
-    /// How much a period allows.
+    /// The amount that a period allows.
     public var limit: Int64
-    /// How much of it is used.
+    /// The amount that is used.
     public var used: Int64
-    /// How much is left, zero and more; `nil` where the account's plan lifts the limit.
+    /// The amount that is left, at least zero, or `nil` if the account's plan lifts the limit.
     public var remaining: Int64?
-    /// When the next period begins: the user's next midnight.
+    /// The start of the next period, the user's next midnight.
     public var resetsAt: Timestamp
     /// Whether the account's plan lifts the limit.
     public var unlimited: Bool
 
-    /// Creates a quota; what remains follows.
+    /// Creates a quota and computes the remaining amount.
     public init(name: String, limit: Int64, used: Int64, resetsAt: Timestamp, unlimited: Bool) {
         self.name = name
         self.limit = limit
@@ -94,8 +94,9 @@ public struct Quota: Hashable, Codable, Sendable {
         self.unlimited = unlimited
     }
 
-    /// Reads a quota; one that an earlier version has stored or sent says that nothing remains of
-    /// an unlimited quota.
+    /// Decodes a quota.
+    ///
+    /// One that an earlier version stored or sent has no remaining amount if it is unlimited.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -107,18 +108,18 @@ public struct Quota: Hashable, Codable, Sendable {
         )
     }
 
-    /// Whether a call may take so many units now.
+    /// Returns whether a call may use the number of units now.
     package func allows(_ units: Int64) -> Bool { remaining.map { units <= $0 } ?? true }
 }
 
-/// The answer of an administrator's request that gives units of a quota back.
+/// The response to an administrator's request that returns units of a quota.
 public struct QuotaAnswer: Hashable, Codable, Sendable {
-    /// The balance, which is as before.
+    /// The unchanged balance.
     public var balance: Balance
     /// The quota after the change.
     public var quota: Quota
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(balance: Balance, quota: Quota) {
         self.balance = balance
         self.quota = quota
@@ -127,7 +128,7 @@ public struct QuotaAnswer: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/quotas/{name}/consume`.
 public struct ConsumeRequest: Hashable, Codable, Sendable {
-    /// How much to consume, 1 and more.
+    /// The amount to consume, at least 1.
     ///
     /// Default: 1.
     public var amount: Int64?
@@ -138,9 +139,9 @@ public struct ConsumeRequest: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/spend` and of the administrator's grant.
 public struct SpendRequest: Hashable, Codable, Sendable {
-    /// How much, 1 and more.
+    /// The amount, at least 1.
     public var amount: Int64
-    /// What for, 1 to 200 characters; it stands in the ledger.
+    /// The purpose, 1 to 200 characters, which appears in the ledger.
     public var reason: String
 
     /// Creates the body.
@@ -152,9 +153,9 @@ public struct SpendRequest: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/holds`.
 public struct HoldRequest: Hashable, Codable, Sendable {
-    /// How much to set aside, 1 and more.
+    /// The amount to hold, at least 1.
     public var amount: Int64
-    /// After how many whole seconds the hold is released by itself.
+    /// The number of whole seconds after which the hold expires.
     ///
     /// Default: 600.
     public var expiresIn: Int?
@@ -166,13 +167,13 @@ public struct HoldRequest: Hashable, Codable, Sendable {
     }
 }
 
-/// An amount that is set aside.
+/// An amount that is held.
 public struct Hold: Hashable, Codable, Sendable {
     /// The hold's id.
     public var id: Identifier
-    /// How much is set aside.
+    /// The amount that is held.
     public var amount: Int64
-    /// When it is released by itself.
+    /// The moment at which the hold expires.
     public var expiresAt: Timestamp
 
     /// Creates a hold.
@@ -183,14 +184,14 @@ public struct Hold: Hashable, Codable, Sendable {
     }
 }
 
-/// The answer to `POST /v1/holds`.
+/// The response to `POST /v1/holds`.
 public struct HoldAnswer: Hashable, Codable, Sendable {
     /// The new hold.
     public var hold: Hold
     /// The balance after it.
     public var balance: Balance
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(hold: Hold, balance: Balance) {
         self.hold = hold
         self.balance = balance
@@ -199,7 +200,7 @@ public struct HoldAnswer: Hashable, Codable, Sendable {
 
 /// The body of `POST /v1/holds/{id}/capture`.
 public struct CaptureRequest: Hashable, Codable, Sendable {
-    /// How much to charge: zero up to the hold.
+    /// The amount to charge, from zero to the held amount.
     ///
     /// The rest is released.
     public var amount: Int64
@@ -208,37 +209,37 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
     public init(amount: Int64) { self.amount = amount }
 }
 
-/// One line of an account's ledger.
+/// An entry of an account's ledger.
 ///
-/// The amounts of all lines add up to `available`.
+/// The amounts of all entries add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
-    /// Why the balance moved.
+    /// Why the balance changed.
     public enum Kind: String, Codable, Sendable, CaseIterable {
-        /// Given: at the account's start, by support, by a purchase.
+        /// An amount was granted: at the account's creation, by support, or by a purchase.
         case grant
-        /// Spent at once.
+        /// An amount was spent at once.
         case spend
-        /// Set aside.
+        /// An amount was held.
         case hold
-        /// Given back from a hold, whole; a capture's charge follows as a line of its own.
+        /// A hold was released as a whole; the charge of a capture follows as a separate entry.
         case release
-        /// Charged from what a hold had set aside.
+        /// An amount was charged from a hold.
         case capture
-        /// Given back because the hold expired.
+        /// A hold expired and was released.
         case expire
     }
 
     /// The entry's id.
     public var id: Identifier
-    /// Why the balance moved.
+    /// Why the balance changed.
     public var kind: Kind
-    /// How `available` moved: positive is up.
+    /// The change of `available`, positive for an increase.
     public var amount: Int64
     /// `available` after the entry.
     public var balanceAfter: Int64
-    /// What for, as the one who moved it said.
+    /// The purpose, as given with the request.
     public var reason: String
-    /// When.
+    /// The moment of the change.
     public var at: Timestamp
 
     /// Creates an entry.
@@ -263,9 +264,9 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
 public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     /// The items, in the list's order.
     public var items: [Item]
-    /// Whether more follow.
+    /// Whether there are more items.
     public var hasMore: Bool
-    /// What to pass as `cursor` for the next page; `nil` or empty on the last.
+    /// The `cursor` for the next page, or `nil` or empty on the last page.
     public var nextCursor: String?
 
     /// The cursor of the next page, if there is one.
@@ -278,8 +279,8 @@ public struct ListPage<Item: Codable & Sendable>: Codable, Sendable {
     ///
     /// - Parameters:
     ///   - items: The items.
-    ///   - hasMore: Whether more follow. Default: whether there is a cursor for more.
-    ///   - nextCursor: The cursor for more; an empty one counts as none. Default: none.
+    ///   - hasMore: Whether there are more items. Default: whether there is a cursor.
+    ///   - nextCursor: The cursor of the next page; an empty one counts as none. Default: none.
     public init(items: [Item], hasMore: Bool? = nil, nextCursor: String? = nil) {
         self.items = items
         self.hasMore = hasMore ?? (nextCursor?.isEmpty == false)
@@ -291,7 +292,7 @@ extension ListPage: Equatable where Item: Equatable {}
 
 extension ListPage: Hashable where Item: Hashable {}
 
-/// A list that is always whole.
+/// A list without pages.
 public struct Items<Item: Hashable & Codable & Sendable>: Hashable, Codable, Sendable {
     /// The items.
     public var items: [Item]

@@ -1,20 +1,20 @@
-/// What is known of a stored file without reading it: the answer to `POST /v1/blobs`.
+/// The properties of a stored file, and the response to `POST /v1/blobs`.
 public struct BlobFacts: Hashable, Codable, Sendable {
-    /// SHA-256 of the bytes that are stored, in hexadecimal digits.
+    /// The SHA-256 of the stored bytes, in hexadecimal digits.
     ///
-    /// What says where a picture was taken is removed before, so it is not the hash of what was
-    /// sent.
+    /// The location of a picture is removed before it is stored, so this is not the hash of the
+    /// uploaded bytes.
     public var id: String
-    /// The bytes that are stored.
+    /// The number of stored bytes.
     public var size: Int
-    /// The type, by the content: `image/jpeg`, `video/mp4`, ….
+    /// The content type, detected from the content: `image/jpeg`, `video/mp4`, ….
     public var type: String
-    /// The width of an image in pixels, before it is turned as its orientation says.
+    /// The width of an image in pixels, before its orientation is applied.
     public var width: Int?
-    /// The height of an image in pixels, before it is turned as its orientation says.
+    /// The height of an image in pixels, before its orientation is applied.
     public var height: Int?
 
-    /// Creates facts.
+    /// Creates the properties.
     public init(id: String, size: Int, type: String, width: Int? = nil, height: Int? = nil) {
         self.id = id
         self.size = size

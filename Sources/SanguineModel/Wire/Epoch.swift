@@ -1,17 +1,17 @@
-/// Which history of a database a number of a feed belongs to.
+/// Identifies the history of a database that the numbers of its feeds belong to.
 ///
-/// A database has another epoch after a copy of it was restored: its feeds then give numbers again
-/// that they had given before, for other changes. Numbers of different epochs are not compared.
+/// Restoring a copy of a database changes its epoch, because its feeds then reuse numbers for other
+/// changes. Numbers of different epochs cannot be compared.
 ///
-/// The text is opaque to readers. It has 1 to ``largestCount`` letters, digits, `-` or `_`.
+/// The text is opaque to clients. It has 1 to ``largestCount`` letters, digits, `-` or `_`.
 public struct Epoch: Hashable, Sendable {
-    /// The epoch as it travels.
+    /// The text form.
     public let text: String
 
-    /// The number of characters that a text may have.
+    /// The largest number of characters in the text.
     public static let largestCount = 64
 
-    /// Creates an epoch from a text that was received; `nil` for a text that is none.
+    /// Creates an epoch from a received text, or returns `nil` if the text is not an epoch.
     public init?(_ text: some StringProtocol) {
         let bytes = text.utf8
         guard (1...Self.largestCount).contains(bytes.prefix(Self.largestCount + 1).count),
@@ -39,7 +39,7 @@ public struct Epoch: Hashable, Sendable {
 }
 
 extension Epoch: Codable {
-    /// Reads the text.
+    /// Decodes the text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let epoch = Epoch(try container.decode(String.self)) else {
@@ -51,7 +51,7 @@ extension Epoch: Codable {
         self = epoch
     }
 
-    /// Writes the text.
+    /// Encodes the text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(text)
@@ -63,25 +63,26 @@ extension Epoch: CustomStringConvertible {
     public var description: String { text }
 }
 
-/// A place in a feed: a number, and the epoch to which it belongs.
+/// A position in a feed: a number, and the epoch that it belongs to.
 ///
-/// On the wire `<epoch>.<number>`, or only the number where the epoch is not known.
+/// On the wire it is `<epoch>.<number>`, or only the number if the epoch is not known.
 public struct FeedMark: Hashable, Sendable {
-    /// The epoch; `nil` if it is not known.
+    /// The epoch, or `nil` if it is not known.
     public var epoch: Epoch?
     /// The number.
     public var number: Int64
 
-    /// Creates a place.
+    /// Creates a position.
     public init(epoch: Epoch? = nil, number: Int64) {
         self.epoch = epoch
         self.number = number
     }
 
-    /// Reads a place as it travels; `nil` for a text that is none.
+    /// Parses a position from its text form, or returns `nil` if the text is not a position.
     public init?(_ text: some StringProtocol) {
         var digits = text[...]
-        // Bytes: characters would be normalized, in time that grows with the square of their marks.
+        // Search bytes: characters would be normalized, in time quadratic in the number of their
+        // marks.
         if let dot = text.utf8.firstIndex(of: UInt8(ascii: ".")) {
             guard let epoch = Epoch(text[..<dot]) else { return nil }
             self.epoch = epoch
@@ -93,6 +94,6 @@ public struct FeedMark: Hashable, Sendable {
 }
 
 extension FeedMark: CustomStringConvertible {
-    /// The place as it travels.
+    /// The text form.
     public var description: String { epoch.map { "\($0).\(number)" } ?? "\(number)" }
 }

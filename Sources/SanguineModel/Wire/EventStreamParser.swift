@@ -1,28 +1,28 @@
 package import Foundation
 
-/// Reads server-sent events out of bytes, as WHATWG HTML, section 9.2.6, says.
+/// Parses server-sent events according to WHATWG HTML, section 9.2.6.
 ///
-/// Bytes may be cut anywhere. Lines end with CR, LF or both; a byte order mark is skipped; an event
-/// that is not ended by an empty line is none, unless ``end(_:)`` is asked for it.
+/// The bytes may be split anywhere. Lines end with CR, LF or both; a byte order mark is skipped; an
+/// event without a terminating empty line is discarded, unless ``end(_:)`` is called.
 ///
-/// Invariant: no more than the limit is kept, of a line and of an event's data.
+/// Invariant: a line, and the data of an event, never occupy more than the limit.
 package struct EventStreamParser: Sendable {
-    /// What an empty line, or a line of its own kind, has completed.
+    /// The result of an empty line, or of a line with a field.
     package enum Output: Hashable, Sendable {
-        /// An event with its type, `message` if it names none.
+        /// An event with its type, `message` by default.
         case event(type: String, data: Data, id: String)
-        /// A new place to resume from, without an event.
+        /// A new id to resume from, without an event.
         case place(String)
-        /// After how long to connect again.
+        /// The time to wait before reconnecting.
         case retry(Duration)
-        /// Nothing, said to show that somebody is there.
+        /// A comment, usually sent to keep the connection alive.
         case comment
     }
 
-    /// A line or an event is longer than allowed.
+    /// A line or an event exceeds the limit.
     package struct TooLong: Error, Hashable {}
 
-    /// The longest time that `retry` may name: a day.
+    /// The longest accepted `retry`, in milliseconds: a day.
     private static let longestRetry = 86_400_000
 
     private let limit: Int
@@ -39,17 +39,17 @@ package struct EventStreamParser: Sendable {
     /// Creates a parser.
     ///
     /// - Parameters:
-    ///   - limit: Bytes of a line, and of the data of one event, at most.
-    ///   - remembersID: Whether an event that names no id has that of the event before it, as the
-    ///     standard says. Without this it has an empty one. Default: `true`.
+    ///   - limit: The largest number of bytes in a line, and in the data of an event.
+    ///   - remembersID: Whether an event without an id inherits the previous event's id, as the
+    ///     standard requires. Otherwise its id is empty. Default: `true`.
     package init(limit: Int, remembersID: Bool = true) {
         self.limit = limit
         self.remembersID = remembersID
     }
 
-    /// Takes bytes in, and hands on what they complete.
+    /// Parses bytes, and passes on the completed events.
     ///
-    /// - Throws: ``TooLong``; the parser must not be used after that.
+    /// - Throws: ``TooLong``, after which the parser must not be used.
     package mutating func take(
         _ bytes: some Collection<UInt8>,
         _ receive: (Output) -> Void
@@ -58,7 +58,7 @@ package struct EventStreamParser: Sendable {
         while let first = rest.first {
             if isAfterReturn {
                 isAfterReturn = false
-                // The second half of an end of line.
+                // The second half of a line ending.
                 if first == Self.lineFeed { rest = rest.dropFirst() }
             }
             let end = rest.firstIndex { $0 == Self.lineFeed || $0 == Self.carriageReturn }
@@ -72,11 +72,10 @@ package struct EventStreamParser: Sendable {
         }
     }
 
-    /// Hands on an event that the end of the stream has cut off from its empty line, if there is
-    /// one.
+    /// Passes on the last event if the stream ended without an empty line after it.
     ///
-    /// Servers exist that close right after the last line. Whether the data is whole is for the
-    /// caller to see.
+    /// Some servers close the connection right after the last line. The caller must check that the
+    /// data is complete.
     ///
     /// - Throws: ``TooLong``.
     package mutating func end(_ receive: (Output) -> Void) throws(TooLong) {

@@ -1,57 +1,58 @@
-/// What a function costs.
+/// The price of a function.
 public struct Price: Hashable, Codable, Sendable {
-    /// How the price is found.
+    /// How the price is calculated.
     public enum Kind: String, Codable, Sendable {
-        /// ``Price/amount`` for every call.
+        /// ``Price/amount`` for each call.
         case fixed
-        /// By the usage that the upstream reports, at ``Price/perMillionInput`` and
-        /// ``Price/perMillionOutput``, rounded up, at least ``Price/amount``. Tokens of the
-        /// upstream's cache and of reasoning may have rates of their own.
+        /// The usage that the upstream reports, at the rates ``Price/perMillionInput`` and
+        /// ``Price/perMillionOutput``, rounded up, and at least ``Price/amount``. Tokens from the
+        /// upstream's cache and tokens of reasoning may have separate rates.
         case usage
     }
 
-    /// How the price is found.
+    /// How the price is calculated.
     public var kind: Kind
-    /// The price of a call, or the least that a call costs, in the balance's unit.
+    /// The price of a call, or its minimum, in the balance's unit.
     public var amount: Int64
-    /// The balance's units for a million input tokens of the upstream.
+    /// The price of a million input tokens of the upstream, in the balance's unit.
     public var perMillionInput: Int64?
-    /// The balance's units for a million output tokens of the upstream.
+    /// The price of a million output tokens of the upstream, in the balance's unit.
     public var perMillionOutput: Int64?
-    /// The balance's units for a million input tokens that the upstream has found in its cache.
+    /// The price of a million input tokens from the upstream's cache, in the balance's unit.
     ///
     /// Default: the same as for other input.
     public var perMillionCachedInput: Int64?
-    /// The balance's units for a million output tokens with which the upstream has reasoned.
+    /// The price of a million output tokens of reasoning, in the balance's unit.
     ///
     /// Default: the same as for other output.
     public var perMillionReasoning: Int64?
-    /// What a cached answer costs, in the balance's unit.
+    /// The price of a cached answer, in the balance's unit.
     ///
     /// Default: nothing.
     public var cached: Int64?
-    /// The daily quota of which a call takes some, beside the amount.
+    /// The daily quota that a call uses, in addition to the amount.
     ///
-    /// A cached answer takes none. Default: none.
+    /// A cached answer uses none. Default: none.
     public var quota: QuotaPrice?
-    /// When the amount of a ``Kind/fixed`` price is charged.
+    /// The moment at which the amount of a ``Kind/fixed`` price is charged.
     ///
-    /// A price by usage charges what was made. Default: `nil`, which is ``ChargeMoment/onStart``.
+    /// A price by usage is charged for the produced output. Default: `nil`, which means
+    /// ``ChargeMoment/onStart``.
     public var charged: ChargeMoment?
 
-    /// What a call takes of a daily quota.
+    /// The part of a price that is paid from a daily quota.
     public struct QuotaPrice: Hashable, Codable, Sendable {
         /// The quota's name in the configuration.
         public var name: String
-        /// How much of it a call takes, 1 and more.
+        /// The number of units that a call uses, at least 1.
         public var units: Int64
-        /// What a call costs instead when too little of the quota is left, in the balance's unit.
+        /// The price of a call if the quota is insufficient, in the balance's unit.
         ///
-        /// Default: `nil`, the call is refused then.
+        /// Default: `nil`, the call is refused.
         public var otherwise: Int64?
-        /// When the units are charged, or what is charged instead of them.
+        /// The moment at which the units, or the price that replaces them, are charged.
         ///
-        /// Default: `nil`, which is ``ChargeMoment/onCompletion``.
+        /// Default: `nil`, which means ``ChargeMoment/onCompletion``.
         public var charged: ChargeMoment?
 
         /// Creates a price.
@@ -62,16 +63,16 @@ public struct Price: Hashable, Codable, Sendable {
         }
     }
 
-    /// Nothing.
+    /// No charge.
     public static let free = fixed(0)
 
-    /// So many units of a daily quota, and no tokens.
+    /// Creates a price of units of a daily quota, without tokens.
     ///
     /// - Parameters:
     ///   - name: The quota's name in the configuration.
-    ///   - units: How much of it a call takes. Default: 1.
-    ///   - otherwise: What a call costs in the balance's unit when too little of the quota is left.
-    ///     Default: `nil`, the call is refused then.
+    ///   - units: The number of units that a call uses. Default: 1.
+    ///   - otherwise: The price of a call in the balance's unit if the quota is insufficient.
+    ///     Default: `nil`, the call is refused.
     /// - Returns: The price.
     public static func quota(
         _ name: String,
@@ -83,7 +84,7 @@ public struct Price: Hashable, Codable, Sendable {
         return price
     }
 
-    /// The same price, with its flat amount and its units charged at that moment.
+    /// Returns the same price, with the flat amount and the units charged at the given moment.
     public func charged(_ moment: ChargeMoment) -> Price {
         var price = self
         if kind == .fixed, amount > 0 { price.charged = moment }
@@ -91,35 +92,35 @@ public struct Price: Hashable, Codable, Sendable {
         return price
     }
 
-    /// The same price, and so many units of a daily quota beside it.
+    /// Returns the same price, with units of a daily quota in addition.
     public func taking(_ units: Int64 = 1, of quota: String) -> Price {
         var price = self
         price.quota = QuotaPrice(quota, units: units)
         return price
     }
 
-    /// The same price, with another one for cached answers.
+    /// Returns the same price, with another price for cached answers.
     public func cached(_ amount: Int64) -> Price {
         var price = self
         price.cached = amount
         return price
     }
 
-    /// The same price for every call.
+    /// Creates a price that is the same for each call.
     public static func fixed(_ amount: Int64) -> Price {
         Price(kind: .fixed, amount: amount)
     }
 
-    /// A price by usage, rounded up.
+    /// Creates a price by usage, rounded up.
     ///
     /// - Parameters:
     ///   - perMillionInput: The rate of input tokens.
     ///   - perMillionOutput: The rate of output tokens.
-    ///   - perMillionCachedInput: The rate of input tokens from the upstream's cache. Default:
-    ///     that of input tokens.
-    ///   - perMillionReasoning: The rate of output tokens of reasoning. Default: that of output
+    ///   - perMillionCachedInput: The rate of input tokens from the upstream's cache. Default: the
+    ///     rate of input tokens.
+    ///   - perMillionReasoning: The rate of output tokens of reasoning. Default: the rate of output
     ///     tokens.
-    ///   - amount: The least that a call costs. Default: 1.
+    ///   - amount: The minimum price of a call. Default: 1.
     /// - Returns: The price.
     public static func usage(
         perMillionInput: Int64,
@@ -139,17 +140,17 @@ public struct Price: Hashable, Codable, Sendable {
     }
 }
 
-/// When a flat price, or a unit of a quota, is charged for a call that has left for its upstream.
+/// When a flat price, or a unit of a quota, is charged for a call that was sent to its upstream.
 ///
-/// A whole answer is charged either way. A call that never left is not, and neither is one whose
-/// upstream fails before the first part of the answer.
+/// A complete answer is always charged. A call that was never sent is not charged, and neither is a
+/// call whose upstream fails before the first part of the answer.
 public enum ChargeMoment: String, Hashable, Codable, Sendable, CaseIterable {
-    /// With the whole answer, or with a part of it if the caller ends the call after that part.
+    /// When the answer is complete, or when the caller ends the call after a part of it.
     ///
-    /// A call that fails, runs out of time, or is lost with the server costs nothing.
+    /// A call that fails, times out, or is lost in a server crash costs nothing.
     case onCompletion
-    /// Once the call has left for its upstream: also when the caller ends it before the first part,
-    /// when it fails after that, and when the server dies before the end is known.
+    /// When the call was sent to its upstream, even if the caller ends it before the first part, if
+    /// it fails later, or if the server crashes before the call ends.
     case onStart
 }
 
@@ -157,21 +158,22 @@ public enum ChargeMoment: String, Hashable, Codable, Sendable, CaseIterable {
 public struct FunctionDescription: Hashable, Codable, Sendable {
     /// The name in the path.
     public var name: String
-    /// What a call costs.
+    /// The price of a call.
     public var price: Price
-    /// How long answers are kept: `none`, `duration`, `midnight`, `session`, `forever` or `facts`.
+    /// The lifetime of cached answers: `none`, `duration`, `midnight`, `session`, `forever` or
+    /// `facts`.
     public var cache: String
-    /// With the cache `duration`: for how many seconds.
+    /// The number of seconds, for the cache `duration`.
     public var cacheSeconds: Int64?
-    /// With the cache `facts`: the members of the account's settings that it depends on.
+    /// The members of the account's settings that answers depend on, for the cache `facts`.
     public var cacheFacts: [String]?
-    /// Who is given kept answers: `account` or `public`; `nil` where none are kept.
+    /// The readers of cached answers: `account` or `public`, or `nil` without a cache.
     public var audience: String?
-    /// Whether the answer comes in parts: events `delta` before the `result`.
+    /// Whether the answer is streamed, as `delta` events before the `result`.
     public var stream: Bool
-    /// The members of `input`: name and type, with `?` after the name of optional ones.
+    /// The members of `input`: name and type, with `?` after the names of optional members.
     public var inputs: [String: String]
-    /// Which files a call may bring; `nil` for none.
+    /// The rules for attached files, or `nil` if none are accepted.
     public var attachments: AttachmentRules?
 
     /// Creates a description.
@@ -183,7 +185,7 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
         self.inputs = inputs
     }
 
-    /// Describes a function by its rules.
+    /// Creates the description of a function from its rules.
     public init(name: String, rules: FunctionRules, inputs: [String: String]) {
         self.init(
             name: name,
@@ -193,7 +195,7 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
             inputs: inputs
         )
         attachments = rules.attachments
-        // Readers of the list need not know the defaults.
+        // Add the defaults, so that clients need not know them.
         if price.kind == .fixed, price.amount > 0, price.charged == nil { price.charged = .onStart }
         if let quota = price.quota, quota.charged == nil { price.quota?.charged = .onCompletion }
         switch rules.cache.lifetime {
@@ -208,15 +210,15 @@ public struct FunctionDescription: Hashable, Codable, Sendable {
 
 /// The body of a function call and of a quote.
 public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
-    /// What the function works on.
+    /// The input of the function.
     public var input: Input
     /// The thread that the call continues.
     ///
-    /// Default: none. No function keeps threads yet: a call with one is refused.
+    /// Default: none. Threads are not implemented yet, and a call with one is refused.
     public var thread: Identifier?
-    /// The blobs that come with the call, by their ids.
+    /// The ids of the attached blobs.
     ///
-    /// Default: none. A function that takes none refuses them.
+    /// Default: none. A function that accepts none refuses them.
     public var attachments: [String]?
 
     /// Creates the body.
@@ -230,13 +232,13 @@ public struct FunctionRequest<Input: Codable & Sendable>: Codable, Sendable {
 extension FunctionRequest: Equatable where Input: Equatable {}
 extension FunctionRequest: Hashable where Input: Hashable {}
 
-/// What a call would cost.
+/// The expected price of a call.
 public struct Quote: Hashable, Codable, Sendable {
-    /// What calls of this function cost on average lately, in the balance's unit.
+    /// The recent average charge of calls of this function, in the balance's unit.
     public var estimate: Int64
-    /// What this call can cost at most, and what is held for it.
+    /// The highest possible charge of this call, which is also held, in the balance's unit.
     public var hold: Int64
-    /// What this call takes of a daily quota; `nil` if it takes none, or costs tokens instead.
+    /// The units of a daily quota, or `nil` if the call uses none or is paid in tokens instead.
     public var quota: Price.QuotaPrice?
 
     /// Creates a quote.
@@ -247,30 +249,30 @@ public struct Quote: Hashable, Codable, Sendable {
     }
 }
 
-/// The answer to a function call.
+/// The response to a function call.
 public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
-    /// What the function made.
+    /// The output of the function.
     public var output: Output
-    /// What the call cost, in the balance's unit.
+    /// The charge, in the balance's unit.
     public var charged: Int64
-    /// `available` after the charge, read in the transaction that charged.
+    /// The value of `available` after the charge, read in the same transaction.
     public var tokensRemaining: Int64
-    /// `held` after the charge.
+    /// The value of `held` after the charge.
     public var held: Int64
-    /// The number in the account's feed at which the charge is contained.
+    /// The number in the account's feed that includes the charge.
     public var head: Int64
     /// Whether the answer came from a cache.
     public var cached: Bool
     /// The operation's id on the server.
     public var operation: Identifier
-    /// The daily quota after the call, where the call has taken some of one.
+    /// The daily quota after the call, if the call used one.
     ///
-    /// `nil` for a call that was paid in tokens because too little of its quota was left.
+    /// `nil` for a call that was paid in tokens because its quota was insufficient.
     public var quota: Quota?
-    /// Why the language model stopped, in its own word: `stop` after a whole answer, `length` if
-    /// the limit of tokens cut it, `content_filter` if a filter did.
+    /// Why the language model stopped, in its own term: `stop` after a complete answer, `length` if
+    /// the token limit truncated it, `content_filter` if a filter did.
     ///
-    /// `nil` for an answer of a cache, which is whole, and where the model does not say.
+    /// `nil` for a cached answer, which is complete, and if the model gives no reason.
     public var finishReason: String?
 
     /// Creates a result.
@@ -300,33 +302,33 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
 extension FunctionResult: Equatable where Output: Equatable {}
 extension FunctionResult: Hashable where Output: Hashable {}
 
-/// A part of a streamed answer: the data of an event `delta`.
+/// A part of a streamed answer, the data of a `delta` event.
 public struct FunctionDelta: Hashable, Codable, Sendable {
-    /// What follows the parts before it.
+    /// The text after the previous parts.
     public var text: String
 
     /// Creates a part.
     public init(text: String) { self.text = text }
 }
 
-/// What became of a call that its owner wanted to end: the answer to `DELETE /v1/calls/{key}`.
+/// The result of a request to cancel a call: the response to `DELETE /v1/calls/{key}`.
 public struct CallEnding: Hashable, Codable, Sendable {
-    /// How it ended.
+    /// How the call ended.
     public enum State: String, Codable, Sendable {
-        /// By this request, or by one like it.
+        /// It was cancelled, by this request or an earlier one.
         case cancelled
-        /// Before, by itself.
+        /// It had already ended.
         case ended
     }
 
-    /// How it ended.
+    /// How the call ended.
     public var state: State
-    /// What it was charged, in the balance's unit.
+    /// The charge, in the balance's unit.
     public var charged: Int64
-    /// The balance after it.
+    /// The balance afterwards.
     public var balance: Balance
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(state: State, charged: Int64, balance: Balance) {
         self.state = state
         self.charged = charged

@@ -1,47 +1,46 @@
-/// A refusal or fault as it travels: `application/problem+json` (RFC 9457).
+/// A refusal or error on the wire: `application/problem+json` (RFC 9457).
 ///
-/// `detail` says what to do next and holds nothing personal. The members after ``code`` belong to
-/// single codes and are `nil` elsewhere.
+/// `detail` says what to do next and contains no personal data. The members after ``code`` apply to
+/// single codes, and are `nil` for others.
 public struct Problem: Error, Hashable, Codable, Sendable {
-    /// A URI that names the kind of problem: `urn:sanguine:problem:<code>`, or what a backend of
-    /// the app's own has sent; `about:blank` if it sent none.
+    /// A URI that identifies the kind of problem: `urn:sanguine:problem:<code>`, or the URI that
+    /// the app's own backend sent, or `about:blank` if it sent none.
     public var type: String
-    /// The kind of problem in one sentence; the same for every occurrence.
+    /// The kind of problem in one sentence, the same for every occurrence.
     public var title: String
     /// The HTTP status.
     public var status: Int
-    /// What to do next.
+    /// The next step for the user or developer.
     public var detail: String
-    /// A URI that names this occurrence; `nil` if the backend sent none, as a Sanguine server does.
+    /// A URI that identifies this occurrence, or `nil` if there is none, as from a Sanguine server.
     public var instance: String?
-    /// The stable code to decide by.
+    /// The stable code for programs to act on.
     public var code: ProblemCode
 
-    /// With `insufficient_tokens`: what may be spent, in the balance's unit.
+    /// For `insufficient_tokens`: the available amount, in the balance's unit.
     public var available: Int64?
-    /// With `insufficient_tokens`: what is held for operations in flight, in the balance's unit.
+    /// For `insufficient_tokens`: the amount held for running operations, in the balance's unit.
     public var held: Int64?
-    /// With `insufficient_tokens`: what the operation needs, in the balance's unit.
+    /// For `insufficient_tokens`: the amount that the operation needs, in the balance's unit.
     public var required: Int64?
-    /// With `upstream_timeout`, `upstream_failed`, `upstream_refused`, `interrupted` and
-    /// `call_cancelled`: what the
-    /// call was charged all the same, in the balance's unit.
+    /// For `upstream_timeout`, `upstream_failed`, `upstream_refused`, `interrupted` and
+    /// `call_cancelled`: the charge of the call, in the balance's unit.
     ///
     /// `nil` if its hold was released.
     public var charged: Int64?
-    /// With `quota_exhausted`: when the next period begins.
+    /// For `quota_exhausted`: the start of the next period.
     public var resetsAt: Timestamp?
-    /// With `quota_exhausted`: the plans that lift the quota.
+    /// For `quota_exhausted`: the plans that lift the quota.
     public var lifts: [String]?
-    /// Whole seconds after which another try makes sense; also the `Retry-After` header.
+    /// The number of whole seconds to wait before a retry, as in the `Retry-After` header.
     public var retryAfter: Int?
-    /// With `upstream_refused`: the reason that the upstream gave.
+    /// For `upstream_refused`: the reason that the upstream gave.
     public var upstream: UpstreamReason?
 
-    /// What is known of the problem besides its members: it does not travel.
+    /// Local information about the problem that is not sent.
     package var context = Context()
 
-    /// Anything; two problems that differ in it alone are equal.
+    /// Any value; problems that differ only in it are equal.
     package struct Context: Hashable, Sendable {
         package var value: (any Sendable)?
 
@@ -56,12 +55,12 @@ public struct Problem: Error, Hashable, Codable, Sendable {
 
     /// Creates a problem.
     ///
-    /// Status, title and type follow from the code: an app's own code is a refusal of status 422.
+    /// Status, title and type follow from the code. An app's own code is a refusal with status 422.
     ///
     /// - Parameters:
-    ///   - code: What went wrong.
-    ///   - detail: What to do next, in a sentence or two, without anything personal.
-    ///   - retryAfter: Whole seconds after which another try makes sense.
+    ///   - code: The kind of problem.
+    ///   - detail: What to do next, in a sentence or two, without personal data.
+    ///   - retryAfter: The number of whole seconds to wait before a retry.
     public init(_ code: ProblemCode, _ detail: String, retryAfter: Int? = nil) {
         type = "urn:sanguine:problem:\(code.rawValue)"
         (status, title) = code.meaning
@@ -72,9 +71,9 @@ public struct Problem: Error, Hashable, Codable, Sendable {
 }
 
 extension Problem {
-    /// A problem's members as they came, each of them optional (RFC 9457, section 3.1).
+    /// The received members of a problem, each of them optional (RFC 9457, section 3.1).
     ///
-    /// A member of another type than the standard's is left out, as the standard asks.
+    /// Members of a wrong type are ignored, as the standard requires.
     package struct Members: Decodable, Sendable {
         fileprivate let type: String?
         fileprivate let title: String?
@@ -112,7 +111,7 @@ extension Problem {
             upstream = read(.upstream)
         }
 
-        /// Whether there is none of the members by which a problem is known.
+        /// Whether all members that identify a problem are missing.
         package var isEmpty: Bool {
             type == nil && title == nil && status == nil && detail == nil && instance == nil
                 && code == nil
@@ -121,11 +120,11 @@ extension Problem {
 
     /// Creates the problem that the members describe.
     ///
-    /// What is missing follows from the status: the code is then `http_<status>`.
+    /// Missing members follow from the status; the code is then `http_<status>`.
     ///
     /// - Parameters:
-    ///   - members: What came.
-    ///   - answered: The HTTP status with which it came. Default: what the members say.
+    ///   - members: The received members.
+    ///   - answered: The HTTP status of the response. Default: the status in the members.
     package init(_ members: Members, status answered: Int? = nil) {
         let status = answered ?? members.status ?? members.code?.meaning.status ?? 500
         code = members.code ?? ProblemCode(status: status)
@@ -147,9 +146,9 @@ extension Problem {
         upstream = members.upstream
     }
 
-    /// Reads a problem; each of its members may be missing.
+    /// Decodes a problem; each of its members may be missing.
     ///
-    /// - Throws: `DecodingError` if all of those are missing by which a problem is known: `type`,
+    /// - Throws: `DecodingError` if all members that identify a problem are missing: `type`,
     ///   `title`, `status`, `detail`, `instance` and `code`.
     public init(from decoder: any Decoder) throws {
         let members = try Members(from: decoder)
@@ -166,7 +165,7 @@ extension Problem {
 }
 
 extension Problem: CustomStringConvertible {
-    /// The title, what to do next, and the code.
+    /// The title, the detail and the code.
     public var description: String {
         [title, detail, "[\(code.rawValue)]"].filter { !$0.isEmpty }.joined(separator: " ")
     }

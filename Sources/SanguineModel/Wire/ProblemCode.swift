@@ -1,43 +1,43 @@
-/// The stable name of a refusal or fault: the `code` of a problem on the wire.
+/// The stable name of a refusal or error, which is the `code` of a problem on the wire.
 ///
-/// Programs decide by the code, never by the text. A newer server may send a code that this
-/// version does not know; it decodes all the same.
+/// Programs act on the code, never on the text. Codes of newer servers that this version does not
+/// know are decoded too.
 public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashable, Codable,
     Sendable
 {
-    /// The code as it stands on the wire.
+    /// The text of the code.
     public let rawValue: String
 
-    /// Creates a code from its text on the wire.
+    /// Creates a code from its text.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Creates a code from a literal, so that an app's own is compared as text: `code == "locked"`.
+    /// Creates a code from a literal, so that an app can compare its own codes: `code == "locked"`.
     public init(stringLiteral value: String) { self.init(rawValue: value) }
 
-    /// 400: the body is no JSON object in UTF-8.
+    /// 400: the body is not a JSON object in UTF-8.
     public static let malformedBody = Self(rawValue: "malformed_body")
-    /// 400: a header or parameter cannot be read.
+    /// 400: a header or parameter is malformed.
     public static let malformedRequest = Self(rawValue: "malformed_request")
-    /// 400: the call changes something and has no `Idempotency-Key`.
+    /// 400: the request changes something but has no `Idempotency-Key`.
     public static let idempotencyKeyMissing = Self(rawValue: "idempotency_key_missing")
     /// 400: the key is not 1 to 128 visible ASCII characters.
     public static let idempotencyKeyInvalid = Self(rawValue: "idempotency_key_invalid")
     /// 413: the body is larger than the limit.
     public static let bodyTooLarge = Self(rawValue: "body_too_large")
-    /// 415: the body is of a type that the call does not take.
+    /// 415: the endpoint does not accept the body's type.
     public static let unsupportedMediaType = Self(rawValue: "unsupported_media_type")
-    /// 401: no access token, or one that is not valid.
+    /// 401: the access token is missing or not valid.
     public static let unauthenticated = Self(rawValue: "unauthenticated")
     /// 401: the access token has expired; refresh it.
     public static let tokenExpired = Self(rawValue: "token_expired")
-    /// 401: the session was ended: by sign-out, because its refresh token was reused, or because
-    /// the account has too many and this one was used longest ago.
+    /// 401: the session was ended by sign-out, because its refresh token was reused, or because the
+    /// account has too many sessions and this one was used least recently.
     public static let sessionEnded = Self(rawValue: "session_ended")
-    /// 401: the device is known by another secret.
+    /// 401: the device is registered with another secret.
     public static let deviceSecretMismatch = Self(rawValue: "device_secret_mismatch")
-    /// 401: no such refresh token, or it has expired.
+    /// 401: the refresh token does not exist or has expired.
     public static let refreshInvalid = Self(rawValue: "refresh_invalid")
-    /// 401: a rotated refresh token came again; its whole family has ended.
+    /// 401: a rotated refresh token was used again; all sessions of its family have ended.
     public static let refreshReused = Self(rawValue: "refresh_reused")
     /// 402: the balance does not cover the amount.
     public static let insufficientTokens = Self(rawValue: "insufficient_tokens")
@@ -47,70 +47,71 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
     /// 403: the record belongs to another account.
     public static let notOwner = Self(rawValue: "not_owner")
-    /// 403: the request names another server in `Host`, or comes from another server's page.
+    /// 403: the request names another server in `Host`, or was sent by another server's page.
     public static let foreignRequest = Self(rawValue: "foreign_request")
-    /// 404: there is no such thing, or not for this account.
+    /// 404: the resource does not exist, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
-    /// 405: the resource does not take the method; `Allow` names those that it takes.
+    /// 405: the resource does not support the method; `Allow` lists the supported ones.
     public static let methodNotAllowed = Self(rawValue: "method_not_allowed")
-    /// 409: the first request with this key still runs.
+    /// 409: the first request with this key is still running.
     public static let operationInProgress = Self(rawValue: "operation_in_progress")
-    /// 409: the call was ended by its owner; `charged` says what it cost.
+    /// 409: the caller cancelled the call; `charged` contains its cost.
     public static let callCancelled = Self(rawValue: "call_cancelled")
-    /// 409: the hold was settled otherwise before.
+    /// 409: the hold was settled differently before.
     public static let holdSettled = Self(rawValue: "hold_settled")
-    /// 409: there is a record with this id already.
+    /// 409: a record with this id already exists.
     public static let recordExists = Self(rawValue: "record_exists")
-    /// 413: the record would be larger than the limit.
+    /// 413: the record would exceed the limit.
     public static let recordTooLarge = Self(rawValue: "record_too_large")
-    /// 422: no record mutation of that name is known.
+    /// 422: the record mutation is not known.
     public static let mutatorUnknown = Self(rawValue: "mutator_unknown")
-    /// 422: no collection of that name is declared.
+    /// 422: the collection is not declared.
     public static let collectionUnknown = Self(rawValue: "collection_unknown")
-    /// 422: the record mutation threw something else than a refusal.
+    /// 422: the record mutation threw an error other than a refusal.
     public static let mutatorFailed = Self(rawValue: "mutator_failed")
     /// 422: the key was used for another request.
     public static let idempotencyMismatch = Self(rawValue: "idempotency_mismatch")
-    /// 422: the operation was done, and its answer is older than answers are kept.
+    /// 422: the operation was done, but its response is no longer stored.
     public static let idempotencyExpired = Self(rawValue: "idempotency_expired")
-    /// 422: the JSON is well-formed and its content is not valid.
+    /// 422: the JSON is well-formed, but its content is not valid.
     public static let invalidContent = Self(rawValue: "invalid_content")
-    /// 422: the upstream refuses what the caller sent; ``Problem/upstream`` holds its words.
+    /// 422: the upstream refused the caller's input; ``Problem/upstream`` contains its reason.
     public static let upstreamRefused = Self(rawValue: "upstream_refused")
-    /// 422: the account's records and files would take more room than they may; delete some.
+    /// 422: the account's records and files would exceed their storage limit; delete some.
     public static let storageFull = Self(rawValue: "storage_full")
     /// 429: too many requests.
     public static let rateLimited = Self(rawValue: "rate_limited")
-    /// 500: a fault of the server.
+    /// 500: an error in the server.
     public static let internalFault = Self(rawValue: "internal_fault")
-    /// 502: the call was cut short by the server's end, or because nobody read it; `charged` says
-    /// what it cost.
+    /// 502: the call was interrupted by a server shutdown, or because its client disconnected;
+    /// `charged` contains its cost.
     public static let interrupted = Self(rawValue: "interrupted")
-    /// 502: the upstream failed; the hold was released, or `charged` says what was made before.
+    /// 502: the upstream failed; the hold was released, or `charged` contains the cost of its
+    /// output.
     public static let upstreamFailed = Self(rawValue: "upstream_failed")
     /// 503: no upstream is configured.
     public static let upstreamMissing = Self(rawValue: "upstream_missing")
-    /// 503: the server does not do it now, and nothing was changed: too much waits, an index is
-    /// being built, its disk takes nothing, or its data is damaged and takes no changes.
+    /// 503: the server refuses temporarily, and nothing was changed: its queue is full, an index is
+    /// being built, its disk is full, or its data is damaged and read-only.
     ///
-    /// The detail says which, and `Retry-After` when to come back.
+    /// The detail contains the reason, and `Retry-After` the time to wait.
     public static let overloaded = Self(rawValue: "overloaded")
-    /// 504: the upstream did not answer in time.
+    /// 504: the upstream did not respond in time.
     public static let upstreamTimeout = Self(rawValue: "upstream_timeout")
 }
 
 extension ProblemCode {
-    /// The HTTP status and the title that belong to the code.
+    /// The HTTP status and the title of the code.
     ///
-    /// `http_<status>` means that status. Every other unknown code is an app's own, with which it
-    /// refuses: 422.
+    /// `http_<status>` has that status. Every other unknown code is an app's own refusal, with
+    /// status 422.
     public var meaning: (status: Int, title: String) {
         if let known = Self.meanings[self] { return known }
         if let status = httpStatus { return (status, Self.title(ofStatus: status)) }
         return (422, "The operation was refused.")
     }
 
-    /// The code of a backend's answer that names none: `http_<status>`.
+    /// The code of a backend's response without one: `http_<status>`.
     package init(status: Int) { self.init(rawValue: "http_\(status)") }
 
     private var httpStatus: Int? {
@@ -122,7 +123,7 @@ extension ProblemCode {
         return status
     }
 
-    /// What an HTTP status means (RFC 9110, section 15), where the answer says no more.
+    /// Returns the title of an HTTP status (RFC 9110, section 15), for a response without one.
     package static func title(ofStatus status: Int) -> String {
         if let title = statusTitles[status] { return title }
         return switch status {
@@ -133,11 +134,11 @@ extension ProblemCode {
         }
     }
 
-    /// Whether a server that is deployed later may decide otherwise: such a refusal of an operation
-    /// is not remembered.
+    /// Whether a later version of the server may decide differently, so that the refusal of an
+    /// operation is not stored.
     package var awaitsDeployment: Bool { self == .mutatorUnknown || self == .collectionUnknown }
 
-    /// Whether the protocol defines the code, and not an app.
+    /// Whether the protocol defines the code, as opposed to an app.
     package var isDefined: Bool { Self.meanings[self] != nil }
 
     private static let statusTitles: [Int: String] = [

@@ -2,7 +2,7 @@ import Foundation
 
 /// The `Retry-After` header (RFC 9110, section 10.2.3): seconds, or a date.
 package enum RetryAfter {
-    /// Whole seconds to wait from now, zero and more, or `nil` if the header cannot be read.
+    /// Returns the number of whole seconds to wait, at least zero, or `nil` for an invalid header.
     package static func seconds(_ header: String, now: Timestamp) -> Int? {
         let text = header.trimmingCharacters(in: .whitespaces)
         if let seconds = Int(text) { return max(0, seconds) }
@@ -13,7 +13,7 @@ package enum RetryAfter {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    // `Sun, 06 Nov 1994 08:49:37 GMT`, rewritten for the parser of RFC 3339.
+    // Converts `Sun, 06 Nov 1994 08:49:37 GMT` for the parser of RFC 3339.
     private static func date(_ text: String) -> Timestamp? {
         let parts = text.split(separator: " ")
         guard parts.count == 6, parts[5] == "GMT", parts[1].count == 2,

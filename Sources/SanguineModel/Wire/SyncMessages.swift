@@ -1,6 +1,8 @@
-/// Operations that a device sends: the body of `POST /v1/sync/push`.
+/// The body of `POST /v1/sync/push`: the operations that a device sends.
 public struct PushRequest: Hashable, Codable, Sendable {
-    /// The device's id, 16 to 128 characters; sequence numbers are its own.
+    /// The device's id, 16 to 128 characters.
+    ///
+    /// Each device has its own sequence numbers.
     public var device: String
     /// The operations, at most 100, in the order of their sequence numbers.
     public var operations: [PushedOperation]
@@ -12,17 +14,17 @@ public struct PushRequest: Hashable, Codable, Sendable {
     }
 }
 
-/// One operation as it travels.
+/// An operation on the wire.
 public struct PushedOperation: Hashable, Codable, Sendable {
     /// The operation's id, which is also its idempotency key.
     public var id: Identifier
-    /// Its place among the device's operations; positive, and rising.
+    /// The operation's position among the device's operations; positive and ascending.
     public var sequence: Int64
-    /// The line in which it waits.
+    /// The lane in which it waits.
     public var lane: String
     /// The record mutation's name.
     public var mutator: String
-    /// The record mutation's own members.
+    /// The members of the record mutation.
     public var arguments: JSONValue
 
     /// Creates an operation.
@@ -41,29 +43,29 @@ public struct PushedOperation: Hashable, Codable, Sendable {
     }
 }
 
-/// What became of one operation.
+/// The result of an operation.
 public struct PushResult: Hashable, Codable, Sendable {
-    /// What became of it.
+    /// The outcome of an operation.
     public enum Status: String, Codable, Sendable {
-        /// It was done now.
+        /// It was applied now.
         case applied
-        /// It was done before.
+        /// It was applied earlier.
         case replayed
-        /// It was not done, and never will be.
+        /// It was refused permanently.
         case refused
         /// The server has not decided it.
         ///
-        /// In a ``PullAnswer``: it has never seen it. In a ``PushAnswer``: it follows, in its lane,
-        /// one whose mutator the server does not know yet, or it or one before it looks records up
-        /// by an index that is being built.
+        /// In a ``PullAnswer``: the server has never received it. In a ``PushAnswer``: it follows
+        /// an operation in its lane whose mutation the server does not know yet, or it or an
+        /// earlier one looks up records by an index that is being built.
         case unknown
     }
 
     /// The operation's id.
     public var id: Identifier
-    /// What became of it.
+    /// The outcome of the operation.
     public var status: Status
-    /// The number in the account's feed at which its changes are contained; `nil` if refused.
+    /// The number in the account's feed that includes its changes, or `nil` if it was refused.
     public var head: Int64?
     /// Why it was refused.
     public var problem: Problem?
@@ -77,36 +79,36 @@ public struct PushResult: Hashable, Codable, Sendable {
     }
 }
 
-/// What became of the operations of a push, in their order.
+/// The response to a push: the results of its operations, in order.
 public struct PushAnswer: Hashable, Codable, Sendable {
-    /// One for each operation.
+    /// One result for each operation.
     public var results: [PushResult]
     /// The newest number of the account's feed.
     public var head: Int64
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(results: [PushResult], head: Int64) {
         self.results = results
         self.head = head
     }
 }
 
-/// A record as an account's feed has it: at its newest.
+/// The latest version of a record in an account's feed.
 public struct RecordChange: Hashable, Codable, Sendable {
     /// The collection's name.
     public var collection: String
     /// The record's id.
     public var id: RecordID
-    /// The number in the account's feed of its last change.
+    /// The number of the record's last change in the account's feed.
     public var seq: Int64
-    /// The number at which all that was changed together with it is contained: `seq` or later.
+    /// The number that includes all changes made together with this one: `seq` or later.
     ///
-    /// A reader that shows records as they arrive waits for that number, and never shows half of an
-    /// operation. Default: `seq`.
+    /// A client that shows records as they arrive waits for that number, so that it never shows
+    /// half of an operation. Default: `seq`.
     public var through: Int64?
-    /// Whether the record is gone.
+    /// Whether the record was deleted.
     public var deleted: Bool
-    /// What it holds, without its id; `null` if it is gone.
+    /// The record's members without its id, or `null` if it was deleted.
     public var value: JSONValue?
 
     /// Creates a change.
@@ -127,37 +129,37 @@ public struct RecordChange: Hashable, Codable, Sendable {
     }
 }
 
-/// A part of an account's feed: the answer of `GET /v1/sync/pull`.
+/// The response to `GET /v1/sync/pull`: a part of an account's feed.
 public struct PullAnswer: Hashable, Codable, Sendable {
-    /// The changes, ordered by ``RecordChange/seq``, each record once.
+    /// The changes, ordered by ``RecordChange/seq``, with each record once.
     public var changes: [RecordChange]
-    /// What to ask with as `since` next.
+    /// The `since` of the next request.
     public var next: Int64
     /// The newest number of the account's feed.
     public var head: Int64
-    /// Whether there are more changes after ``next``.
+    /// Whether there are changes after ``next``.
     public var hasMore: Bool
-    /// Whether the reader must forget its records first: deletions before `since` are not known any
-    /// more, and the changes begin at the start.
+    /// Whether the client must discard its records first: deletions before `since` are no longer
+    /// known, and the changes start at the beginning.
     public var reset: Bool
-    /// The number up to which deletions are not known any more; `nil` if all are.
+    /// The latest number with unknown deletions at or before it, or `nil` if all are known.
     ///
-    /// A reader keeps it beside its position and sends it along as `?horizon=`: that tells a
-    /// reader who is on its way from the start from one who was away for too long.
+    /// A client stores it with its position and sends it as `?horizon=`. It distinguishes a client
+    /// that started from the beginning from one that was away for too long.
     public var horizon: Int64?
-    /// The epoch to which the numbers belong; `nil` from a server that knows of none.
+    /// The epoch of the numbers, or `nil` from a server that does not support epochs.
     ///
-    /// A reader keeps it with its position and sends it along as `?epoch=`: after a copy of the
-    /// server's database was restored, the answer is a ``reset``.
+    /// A client stores it with its position and sends it as `?epoch=`. After a copy of the server's
+    /// database was restored, the response is a ``reset``.
     public var epoch: Epoch?
-    /// What became of the operations that the reader asked about, as of these changes; `nil` if it
-    /// asked about none.
+    /// The results of the operations that the request asked about, as of these changes, or `nil` if
+    /// it asked about none.
     ///
-    /// Asked with `?operations=<id>,<id>`, at most 100. Without it a reader that pulls while a push
-    /// is unanswered cannot tell whether the changes have the operation in them already.
+    /// The query is `?operations=<id>,<id>`, with at most 100 ids. Without it, a client that pulls
+    /// while a push is unanswered cannot tell whether the changes include the operation.
     public var operations: [PushResult]?
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(
         changes: [RecordChange],
         next: Int64,
@@ -179,14 +181,14 @@ public struct PullAnswer: Hashable, Codable, Sendable {
     }
 }
 
-/// A single-use ticket for `GET /v1/live?ticket=…`: the answer of `POST /v1/live/tickets`.
+/// A single-use ticket for `GET /v1/live?ticket=…`: the response to `POST /v1/live/tickets`.
 public struct LiveTicket: Hashable, Codable, Sendable {
     /// The ticket.
     public var ticket: String
     /// Seconds until it expires.
     public var expiresIn: Int
 
-    /// Creates the answer.
+    /// Creates the response.
     public init(ticket: String, expiresIn: Int) {
         self.ticket = ticket
         self.expiresIn = expiresIn
@@ -194,7 +196,7 @@ public struct LiveTicket: Hashable, Codable, Sendable {
 }
 
 extension Problem {
-    /// What is said of a lane that cannot travel.
+    /// The problem of an invalid lane.
     package static let badLane = Problem(
         .invalidContent,
         """
