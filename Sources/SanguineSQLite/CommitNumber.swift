@@ -8,36 +8,40 @@ import Musl
 import Darwin
 #endif
 
-/// The number of the last commit, which every commit raises by one: the table `commits`, which has
-/// one row on one page.
+/// The number of the last commit, which each commit increments.
 ///
-/// The log must follow the database file without a gap. A copy of a running folder can break that:
-/// `sanguine.sqlite` is copied, the server checkpoints and begins its log again, and then
-/// `sanguine.sqlite-wal` is copied. SQLite opens such a pair without an error, and the pages that
-/// were checkpointed in between are missing. The numbers show it: the first commit in the log must
-/// be at most one more than the one in the database file, and the last one must not be smaller.
+/// It is stored in the table `commits`, which has one row on one page.
+///
+/// The log must continue the database file without a gap. Copying a folder in use can break this:
+/// `sanguine.sqlite` is copied, the server checkpoints and restarts its log, and then
+/// `sanguine.sqlite-wal` is copied. SQLite opens such a pair without an error, but the pages that
+/// were checkpointed in between are missing. The numbers reveal it: the first commit in the log
+/// must be at most one more than the one in the database file, and the last one must not be
+/// smaller.
 ///
 /// Both numbers are read from the files themselves, because SQLite shows only the newest version of
 /// a page (<https://www.sqlite.org/fileformat2.html>, sections 1.6 and 4).
 enum CommitNumber {
-    /// Raises the number, in the transaction that is about to be committed.
+    /// Increments the number, in the transaction that is about to be committed.
     static let raise = "UPDATE commits SET number = number + 1"
-    /// Returns the page where the number is; nothing if an older version wrote the database, or its
+    /// Returns the page of the number, or nothing if an older version wrote the database, or its
     /// upgrade was interrupted.
     static let page = "SELECT rootpage FROM sqlite_master WHERE name = 'commits'"
-    /// Returns the newest number; it cannot be compiled without the table.
+    /// Returns the newest number.
+    ///
+    /// The statement cannot be compiled without the table.
     static let newest = "SELECT number FROM commits"
 
-    /// Whether the log belongs to another state of the database file.
+    /// Returns whether the log belongs to another state of the database file.
     ///
-    /// A page that makes no sense says nothing, because a crash may leave it half-written.
+    /// An unreadable page is ignored, because a crash may leave it half-written.
     ///
     /// - Parameters:
     ///   - folder: The data folder. No other process may change it meanwhile.
-    ///   - page: The page where the number is.
+    ///   - page: The page of the number.
     ///   - newest: The number that SQLite shows.
     /// - Returns: Whether commits are missing between the two, or the log is older.
-    /// - Throws: What keeps it from reading the files, which says nothing of them.
+    /// - Throws: The error that prevented reading the files. It implies nothing about their state.
     static func isMixed(
         _ folder: DataFolder,
         page: Int,
@@ -51,18 +55,19 @@ enum CommitNumber {
             from: (page - 1) * log.pageSize,
             log.pageSize
         )
-        // A page that the file does not have yet was never checkpointed.
+        // A page that is missing in the file was never checkpointed.
         let stored = file.isEmpty ? 0 : number(in: file)
         guard let stored else { return false }
         return first > stored + 1 || newest < stored
     }
 
-    /// Reads the number from the page of the table: a leaf with one cell.
+    /// Parses the number from the table's page, a leaf with one cell.
     static func number(in page: [UInt8]) -> Int64? {
         guard page.count >= 512, page[0] == 0x0D, page[3] == 0, page[4] == 1 else { return nil }
         var reader = CellReader(bytes: page, position: Int(page[8]) << 8 | Int(page[9]))
-        // The cell: size of the record, rowid; the record: size of its header, type of the id,
-        // which is NULL because the rowid stands for it, type of the number.
+        // The cell contains the record's size and the rowid. The record contains the size of its
+        // header, the type of the id (NULL, because the rowid represents it), and the type of the
+        // number.
         guard reader.varint() != nil, reader.varint() == 1, reader.varint() == 3,
             reader.varint() == 0, let type = reader.varint()
         else { return nil }
@@ -77,7 +82,7 @@ enum CommitNumber {
     }
 }
 
-/// Reads what a cell of a table is made of.
+/// Parses the parts of a cell of a table.
 private struct CellReader {
     let bytes: [UInt8]
     var position: Int
@@ -109,7 +114,7 @@ private struct CellReader {
     }
 }
 
-/// A log file of SQLite's, as far as it says which pages its commits have.
+/// A log file of SQLite, parsed for the pages of its commits.
 struct WriteAheadLog {
     /// The bytes of a page.
     let pageSize: Int
@@ -119,7 +124,7 @@ struct WriteAheadLog {
     private static let headerSize = 32
     private static let frameHeaderSize = 24
 
-    /// Reads the header; returns `nil` if there is no log with anything in it.
+    /// Reads the header, or returns `nil` if there is no log or it is empty.
     init?(_ path: String) throws(Piecewise.Failure) {
         header = try Piecewise.read(path, from: 0, Self.headerSize)
         self.path = path
@@ -130,9 +135,9 @@ struct WriteAheadLog {
         guard (512...65_536).contains(pageSize) else { return nil }
     }
 
-    /// Returns the page as the first commit that has it has written it, or `nil` if none has.
+    /// Returns the page as written by the first commit that contains it, or `nil` if there is none.
     ///
-    /// Only frames count whose salts and checksums are those of the log: SQLite ignores all others.
+    /// Only frames with the log's salts and with valid checksums count; SQLite ignores all others.
     func firstCommitted(_ page: Int) throws(Piecewise.Failure) -> [UInt8]? {
         var sum = Checksum(isBigEndian: header[3] & 1 == 1)
         sum.add(header[..<24])
@@ -186,7 +191,7 @@ struct WriteAheadLog {
 }
 
 extension [UInt8] {
-    /// Four bytes as a number, the most significant first.
+    /// Returns four bytes as a number, most significant byte first.
     fileprivate func word(_ offset: Int) -> UInt32 {
         self[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
     }

@@ -2,20 +2,20 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// The profiles and balances of the accounts used last, as they are committed.
+/// The committed profiles and balances of recently used accounts.
 ///
 /// Invariants:
-/// 1. A row that is here is the newest committed one, at every moment. The writer takes the rows
-///    that it changed out before it commits, and puts the new ones in afterwards: so no reader
-///    sees the old value here after another has seen the new one in the database.
-/// 2. All rows that are here at one moment are of one snapshot. It follows from 1.
-/// 3. A reader that fetched a row puts it in only if no commit of that account began or ended since
-///    before it read. See ``Ticket``.
-/// 4. There are at most `capacity` accounts.
+/// 1. A cached row is the newest committed one at every moment. The writer removes the rows that it
+///    changed before it commits, and adds the new ones afterwards, so that no reader finds the old
+///    value here after another has seen the new one in the database.
+/// 2. All rows that are cached at one moment belong to one snapshot. This follows from 1.
+/// 3. A reader that fetched a row adds it only if no commit of the account began or ended since
+///    before the read. See ``Ticket``.
+/// 4. The cache contains at most `capacity` accounts.
 ///
 /// Mutable state: one `State`, guarded by its mutex, because loading a cached row must not suspend.
 final class CommittedCache: Sendable {
-    /// The rows that a transaction has changed; one that it removed is there as `nil`.
+    /// The rows that a transaction changed; a deleted row is `nil`.
     struct Draft {
         var accounts: [Identifier: AccountRow?] = [:]
         var balances: [Identifier: BalanceRow?] = [:]
@@ -33,7 +33,7 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// The right to put in what is about to be read, unless something is committed meanwhile.
+    /// Permission to cache a row that is about to be read, unless a commit intervenes.
     struct Ticket {
         fileprivate let account: Identifier
         fileprivate let count: UInt64
@@ -43,18 +43,18 @@ final class CommittedCache: Sendable {
         var id: Identifier
         var account: AccountRow?
         var balance: BalanceRow?
-        /// Whether the slot was used, after it was filled, since the hand last passed.
+        /// Whether the slot was used since it was filled and since the hand last passed.
         var wasUsed = false
     }
 
     fileprivate struct State {
         var slots: [Slot] = []
         var index: [Identifier: Int] = [:]
-        /// The next candidate for eviction: the clock algorithm, an LRU that is cheap to read.
+        /// The next candidate for eviction by the clock algorithm, an LRU with cheap reads.
         var hand = 0
         /// Accounts whose change is being committed.
         var committing: Set<Identifier> = []
-        /// How often a commit of an account of that stripe began or ended.
+        /// The number of commits that began or ended, by stripe of the account.
         var stripes = [UInt64](repeating: 0, count: 1_024)
     }
 
@@ -65,9 +65,9 @@ final class CommittedCache: Sendable {
         self.capacity = max(1, capacity)
     }
 
-    // MARK: - For readers
+    // MARK: - Readers
 
-    /// Returns the rows of these keys, or `nil` unless all of them are here.
+    /// Returns the rows with these keys, or `nil` unless all of them are cached.
     func loaded(_ keys: [Key]) -> Loaded? {
         state.withLock { state in
             var loaded = Loaded()
@@ -79,7 +79,9 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// Returns tickets for the accounts of these keys, to be taken before the snapshot is.
+    /// Returns tickets for the accounts of these keys.
+    ///
+    /// Call this before the snapshot begins.
     func tickets(for keys: [Key]) -> [Ticket] {
         state.withLock { state in
             keys.compactMap { key in
@@ -91,7 +93,7 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// Puts rows in that were read after the tickets were taken.
+    /// Caches rows that were read after the tickets were issued.
     func fill(_ rows: [Row], with tickets: [Ticket]) {
         state.withLock { state in
             for row in rows {
@@ -104,22 +106,22 @@ final class CommittedCache: Sendable {
         }
     }
 
-    // MARK: - For the writer
+    // MARK: - Writer
 
-    /// Returns the row, if it is here.
+    /// Returns the row if it is cached.
     func row(_ key: Key) -> Row? {
         state.withLock { $0.row(key) }
     }
 
-    /// Puts in what the writer read and has not changed: nobody else could have changed it.
+    /// Caches a row that the writer read and did not change; only the writer could have changed it.
     func fill(_ row: Row) {
         guard row.key.cachedAccount != nil else { return }
         state.withLock { $0.put(row, capacity: capacity) }
     }
 
-    /// Takes out what is about to change.
+    /// Removes the rows that are about to change.
     ///
-    /// Readers ask the database until the commit has ended.
+    /// Readers use the database until the commit ends.
     func commitBegins(_ draft: Draft) {
         state.withLock { state in
             for id in draft.accounts.keys {
@@ -133,9 +135,9 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// Puts in what was committed.
+    /// Caches the committed rows.
     ///
-    /// After a failure that is nothing, so that the database is asked.
+    /// After a failed commit none are cached, so that readers use the database.
     func commitEnded(_ draft: Draft, committed: Bool) {
         state.withLock { state in
             for (id, row) in draft.accounts {
@@ -150,7 +152,7 @@ final class CommittedCache: Sendable {
         }
     }
 
-    /// How many accounts are here.
+    /// The number of cached accounts.
     var count: Int { state.withLock { $0.slots.count } }
 }
 
@@ -209,7 +211,7 @@ extension CommittedCache.State {
 }
 
 extension Key {
-    /// The account, if rows of the kind are cached.
+    /// The account, if rows of this kind are cached.
     fileprivate var cachedAccount: Identifier? {
         switch self {
         case .account(let id), .balance(let id): id

@@ -3,15 +3,14 @@ import GRDBSQLite
 import SanguineAuthority
 import SanguineModel
 
-/// Opens connections with the settings on which the guarantees rest.
+/// Opens connections with the settings that the guarantees depend on.
 ///
 /// **Only the writer checkpoints.** The SQLite of Debian 12 (3.40.1) has the WAL-reset bug (3.7.0
-/// to 3.51.2): two connections that write or checkpoint at the same time may corrupt the
-/// database. There is one connection that writes, in the one process that has the lock file; all
-/// others are opened read-only, and such a connection neither checkpoints by itself nor when it
-/// is closed as the last.
+/// to 3.51.2): two connections that write or checkpoint at the same time may corrupt the database.
+/// There is one writing connection, in the process that holds the lock file. All others are opened
+/// read-only, and such a connection never checkpoints, not even when it is the last one to close.
 enum Connections {
-    /// Opens the connection that writes, and upgrades the database.
+    /// Opens the writing connection, and upgrades the database.
     static func writer(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -45,7 +44,7 @@ enum Connections {
         }
     }
 
-    /// Reads the database's epoch, after assigning a new one where the caller says so.
+    /// Reads the database's epoch, after assigning a new one if requested.
     static func epoch(
         of queue: DatabaseQueue,
         isNew: Bool
@@ -73,7 +72,7 @@ enum Connections {
     /// Refuses a folder whose log belongs to another state of the database file, before anything is
     /// written.
     ///
-    /// By a connection that only reads: it leaves both files as they are, also when it is closed.
+    /// It uses a read-only connection, which changes neither file, not even when it is closed.
     static func checkHistory(
         of folder: DataFolder,
         options: SQLiteStorageOptions
@@ -91,10 +90,11 @@ enum Connections {
         guard !isMixed else { throw .mixed(folder: folder.path) }
     }
 
-    /// Opens a connection that reads, and can do nothing else.
+    /// Opens a connection that can only read.
     ///
-    /// Where the folder cannot be written, SQLite cannot make the memory that connections share:
-    /// the connection then only reads, see ``ReadOnlyPlace``. Without a schema it reads all.
+    /// If the folder is not writable, SQLite cannot create the memory that connections share, and
+    /// the connection is opened without it, see ``ReadOnlyPlace``. Without a schema any schema is
+    /// accepted.
     static func reader(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -168,15 +168,15 @@ enum Connections {
     }
 }
 
-/// What the writer's thread works with: one connection's prepared statements.
+/// The prepared statements of the writing connection, used by the writer's thread.
 ///
 /// Not sendable.
 final class WriteConnection {
-    /// Reads rows, with what the open transaction has changed.
+    /// Reads rows, including changes of the open transaction.
     let rows: RowReader
     /// Reads records for commands.
     let records: RecordStatements
-    /// GRDB's handle, for what is not worth a prepared statement.
+    /// GRDB's handle, for statements that are not worth preparing.
     let database: Database
 
     private let changes: RowWriter
@@ -186,8 +186,8 @@ final class WriteConnection {
     private let undo: SQLStatement
     private let number: SQLStatement
     private let handle: OpaquePointer
-    /// The rows that the connection had changed when the transaction began; `nil` if it is to be
-    /// committed in any case.
+    /// The rows that the connection had changed when the transaction began, or `nil` to commit the
+    /// transaction in any case.
     private var changesAtBegin: Int32?
 
     init(_ database: Database) throws(SQLFailure) {
@@ -213,7 +213,7 @@ final class WriteConnection {
 
     func store(_ change: Change) throws(SQLFailure) { try changes.store(change) }
 
-    /// Returns the sessions that a command asked for, with what the open transaction has changed.
+    /// Returns the sessions that a command requested, including changes of the open transaction.
     func sessions(_ surplus: SurplusSessions) throws(SQLFailure) -> [SessionRow] {
         surplusSessions.bind(surplus.account)
         surplusSessions.bind(Int64(surplus.kept))
@@ -221,20 +221,20 @@ final class WriteConnection {
         return try surplusSessions.all(SessionRow.init(from:))
     }
 
-    /// Commits, with the next ``CommitNumber`` if anything was changed.
+    /// Commits, and increments ``CommitNumber`` if anything was changed.
     func commit() throws(SQLFailure) {
         if sqlite3_total_changes(handle) != changesAtBegin { try number.run() }
         try end.run()
     }
 
-    /// Ends the transaction, if there is one: after some failures SQLite has ended it by itself.
+    /// Rolls back the transaction, if there is one: SQLite ends it on its own after some failures.
     func rollBack() {
         guard sqlite3_get_autocommit(handle) == 0 else { return }
-        // Rolling back cannot fail in a way that leaves a transaction.
+        // A failed rollback does not leave an open transaction.
         try? undo.run()
     }
 
-    /// Performs the body in a transaction of its own.
+    /// Performs the body in a new transaction.
     func inTransaction<Value>(
         _ body: () throws(SQLFailure) -> Value
     ) throws(SQLFailure) -> Value {
@@ -249,21 +249,21 @@ final class WriteConnection {
         }
     }
 
-    /// Commits something that changes no data: the next commit's number.
+    /// Commits a transaction that changes only the commit number.
     func commitNothing() throws(SQLFailure) {
         try inTransaction { () throws(SQLFailure) in
             changesAtBegin = nil
         }
     }
 
-    /// Compiles a statement that is not used often enough to be kept.
+    /// Compiles a statement that is used too rarely to be stored.
     func statement(_ sql: String) throws(SQLFailure) -> SQLStatement {
         try SQLStatement(sql, on: handle)
     }
 }
 
 extension SurplusSessions {
-    /// Reads nothing but `sessions_by_use` until it knows which sessions they are.
+    /// Reads only the index `sessions_by_use` until the sessions are known.
     fileprivate static let selectSQL = """
         SELECT \(SessionRow.columns) FROM sessions WHERE id IN (
             SELECT id FROM sessions WHERE account = ?1 AND ended_at IS NULL

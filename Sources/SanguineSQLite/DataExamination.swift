@@ -1,22 +1,22 @@
 public import SanguineAuthority
 
-/// The result of reading all of a data folder: its pages and indexes, its ledger, its files.
+/// The result of reading a whole data folder: its pages and indexes, its ledger, its files.
 ///
-/// The one examination: `sanguine doctor`, `sanguine ledger verify`, a backup, a restore and the
-/// start of a server judge by it.
+/// `sanguine doctor`, `sanguine ledger verify`, backups, restores and the start of a server all use
+/// this examination.
 public struct DataExamination: Hashable, Sendable {
-    /// What was found of the files.
+    /// The result of checking the files.
     public struct Files: Hashable, Sendable {
-        /// How many findings are listed at most: 10.
+        /// The largest number of listed findings: 10.
         public static let limit = 10
 
-        /// How many files the database names.
+        /// The number of files that the database names.
         public var count = 0
-        /// Their bytes.
+        /// Their total size in bytes.
         public var bytes: Int64 = 0
-        /// How many of them are missing, altered or cannot be read.
+        /// The number of files that are missing, altered or unreadable.
         public var damaged = 0
-        /// What is wrong with the first of them, at most ``limit``.
+        /// The first findings, at most ``limit``.
         public var findings: [String] = []
 
         /// Creates a report of no files.
@@ -28,21 +28,21 @@ public struct DataExamination: Hashable, Sendable {
         }
     }
 
-    /// The result of comparing the counters of feeds with what is stored.
+    /// The result of comparing the counters of feeds with the stored data.
     ///
-    /// A counter that is wrong is no damage: it shifts the limits of its account, and nothing is
-    /// lost. A server does not look for it when it starts.
+    /// A wrong counter is not damage: it shifts the limits of its account, and loses no data. A
+    /// server does not check counters when it starts.
     public struct Feeds: Hashable, Sendable {
-        /// How many findings are listed at most: 10.
+        /// The largest number of listed findings: 10.
         public static let limit = 10
 
-        /// How many accounts were compared.
+        /// The number of compared accounts.
         public var accounts = 0
-        /// Their records, without the deleted.
+        /// The number of their records, without deleted ones.
         public var records = 0
-        /// How many accounts have counters that differ, or records that no device finds.
+        /// The number of accounts with wrong counters, or with records that no device receives.
         public var differing = 0
-        /// What differs for the first of them, at most ``limit``.
+        /// The first findings, at most ``limit``.
         public var findings: [String] = []
 
         /// Creates a report of no accounts.
@@ -54,19 +54,19 @@ public struct DataExamination: Hashable, Sendable {
         }
     }
 
-    /// What is wrong with pages and indexes, ten findings at most.
+    /// Faults of pages and indexes, ten at most.
     public var pages: [String] = []
     /// The result of recomputing every balance; incomplete if ``pages`` are damaged.
     public var ledger = LedgerReport(accounts: 0, transfers: 0, differences: [])
-    /// The result of comparing the counters of feeds with what is stored, where that was asked for.
+    /// The result of comparing the counters of feeds with the stored data, if requested.
     public var feeds = Feeds()
     /// The result of comparing every file with its name.
     public var files = Files()
 
-    /// Creates a report in which nothing is damaged.
+    /// Creates a report without damage.
     public init() {}
 
-    /// What is damaged, in sentences: pages, balances, files.
+    /// The damage of pages, balances and files, in sentences.
     public var damage: [String] {
         pages + ledger.differences.map { "The account \($0.account): \($0.finding)" }
             + files.findings

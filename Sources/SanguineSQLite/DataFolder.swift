@@ -1,7 +1,7 @@
 import Foundation
 import SanguineAuthority
 
-/// Where the driver's files are, and who may read them.
+/// The paths and permissions of the driver's files.
 struct DataFolder: Sendable {
     /// The folder's path.
     let path: String
@@ -12,13 +12,13 @@ struct DataFolder: Sendable {
     var historyPath: String { path + "/sanguine.history" }
     var blobsPath: String { path + "/blobs" }
 
-    /// The name of a file in the folder: `blobs/ab/abcdef…`.
+    /// Returns the name of a file in the folder: `blobs/ab/abcdef…`.
     func blobName(_ id: BlobID) -> String {
         let name = id.description
         return "blobs/\(name.prefix(2))/\(name)"
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     func blobPath(_ id: BlobID) -> String { "\(path)/\(blobName(id))" }
 
     init(_ folder: URL) {
@@ -26,35 +26,35 @@ struct DataFolder: Sendable {
         self.path = path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path
     }
 
-    /// Whether there is a database.
+    /// Whether the folder contains a database.
     var hasDatabase: Bool { FileManager.default.fileExists(atPath: databasePath) }
 
-    /// The bytes of the database; 0 if there is none.
+    /// The size of the database in bytes, 0 if there is none.
     var size: Int64 { Self.size(of: databasePath) }
 
-    /// The free bytes of its disk, or `nil` if the system does not say.
+    /// The free space of the folder's disk, or `nil` if the system does not report it.
     var space: DiskSpace? { DiskSpace(of: path) }
 
-    /// Refuses a folder that others than its owner may enter or list.
+    /// Refuses a folder that users other than its owner may enter or list.
     func checkPrivate() throws(SQLiteStorageError) {
         guard let mode = Self.mode(of: path) else { return }
         guard mode & 0o077 == 0 else { throw .openToOthers(folder: path, mode: mode) }
     }
 
-    /// The permissions of a file or folder, or `nil` if there is none.
+    /// Returns the permissions of a file or folder, or `nil` if it does not exist.
     static func mode(of path: String) -> Int? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return Int(status.st_mode & 0o7777)
     }
 
-    /// The bytes of a file; 0 if there is none.
+    /// Returns the size of a file in bytes, 0 if it does not exist.
     static func size(of path: String) -> Int64 {
         var status = stat()
         return stat(path, &status) == 0 ? Int64(status.st_size) : 0
     }
 
-    /// Makes the folder, for its owner alone, unless it is there.
+    /// Creates the folder, accessible only to its owner, unless it exists.
     func create() throws(SQLiteStorageError) {
         let manager = FileManager.default
         guard !manager.fileExists(atPath: path) else { return }
@@ -69,12 +69,12 @@ struct DataFolder: Sendable {
         }
     }
 
-    /// Makes the database's file, readable for its owner alone.
+    /// Creates the database file, readable only by its owner.
     ///
-    /// SQLite gives the log the same mode.
+    /// SQLite gives the log the same permissions.
     ///
-    /// Only under the lock and before SQLite opens the file: closing a file drops every lock that
-    /// the process has on it.
+    /// Call it only under the lock and before SQLite opens the file: closing a file releases all
+    /// locks that the process holds on it.
     func secureDatabase() throws(SQLiteStorageError) {
         let file = open(databasePath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else {

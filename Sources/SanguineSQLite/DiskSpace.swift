@@ -8,14 +8,14 @@ import Musl
 import Darwin
 #endif
 
-/// What the file system of a folder says of itself.
+/// The space that the file system of a folder reports.
 struct DiskSpace: Hashable, Sendable {
-    /// Bytes that this process can still write.
+    /// The number of bytes that this process can still write.
     let freeBytes: Int64
-    /// Whether nothing at all can be written, because it is mounted so.
+    /// Whether the file system is mounted read-only.
     let isReadOnly: Bool
 
-    /// Asks the system, or returns `nil` if it does not say.
+    /// Queries the system, or returns `nil` if it reports nothing.
     init?(of path: String) {
         var status = statvfs()
         guard statvfs(path, &status) == 0 else { return nil }

@@ -5,14 +5,14 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// Reads all of a data folder, and says what is damaged.
+/// Reads a whole data folder, and reports damage.
 ///
-/// It works on a connection of its own, which only reads, and in constant memory. The pages and the
-/// ledger are each read on one snapshot, so the log of a server that writes grows meanwhile.
+/// It uses a separate read-only connection and constant memory. The pages and the ledger are each
+/// read on one snapshot, so the log of a running server grows meanwhile.
 ///
 /// Mutable state: `part` and `running`, guarded by their mutex; `isStopped`, atomic.
 final class Examiner: Sendable {
-    /// What is read, in this order.
+    /// The parts, in the order in which they are read.
     enum Part: String, Sendable {
         case pages = "pages and indexes"
         case ledger = "balances"
@@ -33,14 +33,14 @@ final class Examiner: Sendable {
     private let state = Mutex(State())
     private let isStopped = Atomic(false)
 
-    /// Creates an examiner that has read nothing.
+    /// Creates an examiner.
     ///
     /// - Parameters:
-    ///   - folder: What it reads.
-    ///   - options: How it connects.
+    ///   - folder: The folder to read.
+    ///   - options: The options of the connection.
     ///   - schema: The schema that the database must have.
-    ///   - parts: What is read. Default: all that may be damaged.
-    ///   - isClosed: Whether it must end, as after ``stop()``; asked now and then. Default: no.
+    ///   - parts: The parts to read. Default: all that may be damaged.
+    ///   - isClosed: Whether to end, as after ``stop()``; called now and then. Default: never.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -55,16 +55,18 @@ final class Examiner: Sendable {
         self.schema = schema
     }
 
-    /// What is being read.
+    /// The part that is being read.
     var part: Part { state.withLock(\.part) }
 
-    /// Lets ``run()`` end soon.
+    /// Makes ``run()`` end soon.
     func stop() {
         isStopped.store(true, ordering: .releasing)
         state.withLock { $0.running?.interrupt() }
     }
 
-    /// Examines the folder on a thread of its own; ends early if the calling task is cancelled.
+    /// Examines the folder on a separate thread.
+    ///
+    /// Cancelling the calling task stops the examination.
     func examine() async throws(StorageError) -> DataExamination {
         try await OwnThread.run { [self] () throws(StorageError) in
             try run()
@@ -73,7 +75,7 @@ final class Examiner: Sendable {
         }
     }
 
-    /// Recomputes every balance, for a caller that asks for nothing else.
+    /// Recomputes every balance, and returns only the ledger's report.
     ///
     /// - Throws: As ``examine()``, and ``StorageError/damaged(_:)``.
     func ledger() async throws(StorageError) -> LedgerReport {
@@ -84,8 +86,8 @@ final class Examiner: Sendable {
 
     /// Examines the folder.
     ///
-    /// - Throws: ``StorageError/closed`` if it was stopped, and what keeps it from reading, damage
-    ///   excepted.
+    /// - Throws: ``StorageError/closed`` if it was stopped, or the error that prevented reading,
+    ///   except for damage.
     func run() throws(StorageError) -> DataExamination {
         let database: DatabaseQueue
         do throws(SQLiteStorageError) {
@@ -96,7 +98,7 @@ final class Examiner: Sendable {
         state.withLock { $0.running = database }
         defer {
             state.withLock { $0.running = nil }
-            // A connection that reads has nothing to lose.
+            // A read-only connection has nothing to lose.
             try? database.close()
         }
         let result = database.unsafeRead { database in
@@ -112,8 +114,8 @@ final class Examiner: Sendable {
 
     /// Interrupts each statement that begins after ``stop()``.
     ///
-    /// SQLite interrupts statements that run. One that was about to begin goes on, and the check of
-    /// the pages is one statement that may take minutes.
+    /// SQLite interrupts only running statements. One that is about to begin would continue, and
+    /// the check of the pages is a single statement that may take minutes.
     private func interruptWhenStopped(_ database: Database) {
         guard let handle = database.sqliteConnection else { return }
         database.trace { [self] _ in
@@ -145,7 +147,9 @@ final class Examiner: Sendable {
         return report
     }
 
-    /// Reads a part if it was asked for; what the part fails with is a finding if it is damage.
+    /// Reads a part if it is requested.
+    ///
+    /// Damage that the part throws becomes a finding.
     private func examine(
         _ part: Part,
         _ report: inout DataExamination,
@@ -171,9 +175,10 @@ final class Examiner: Sendable {
     }
 }
 
-/// Compares every file that the database names with its name, which is the hash of its content.
+/// Compares every file in the database with its name, the hash of its content.
 private struct FileCheck {
-    /// How many rows are read at a time, so that no snapshot is held while files are read.
+    /// The number of rows that are read at a time, so that no snapshot is held while files are
+    /// read.
     private static let pageRows = 256
 
     private let folder: DataFolder
@@ -216,8 +221,8 @@ private struct FileCheck {
         }
     }
 
-    /// Returns what is wrong with a file, unless that was only so for a moment: its owner may have
-    /// deleted it since its row was read, and stored it again.
+    /// Returns the fault of a file, unless it was temporary: the owner may have deleted the file
+    /// since its row was read, and stored it again.
     private func lastingFault(of id: BlobID, sizes: [Int64]) throws(SQLFailure) -> String? {
         guard try fault(of: id, sizes: sizes) != nil else { return nil }
         row.bind(id.bytes)
@@ -225,7 +230,7 @@ private struct FileCheck {
         return try fault(of: id, sizes: sizes)
     }
 
-    /// - Throws: What keeps it from reading the file, which says nothing of it.
+    /// - Throws: The error that prevented reading the file. It implies nothing about the file.
     private func fault(of id: BlobID, sizes: [Int64]) throws(SQLFailure) -> String? {
         var hash = BlobHash()
         do {

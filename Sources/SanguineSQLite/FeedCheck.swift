@@ -3,16 +3,16 @@ import GRDBSQLite
 import SanguineAuthority
 import SanguineModel
 
-/// Compares what each account's feed counts with the records and files that are stored.
+/// Compares the counters of each account's feed with the stored records and files.
 ///
-/// A record is its own entry in its owner's feed, by its number: there is no other table of
-/// entries. So three things can differ: how many records, deletions and bytes are counted; whether
-/// an account that has some is counted at all; and whether a record's number is past the end of the
-/// feed, where no device finds it.
+/// A record is its own entry in its owner's feed, by its number: there is no separate table of
+/// entries. So three things can be wrong: the counted records, deletions and bytes; the counters of
+/// an account may be missing; or a record's number may exceed the end of the feed, where no device
+/// receives it.
 ///
-/// All rows come in the order of accounts, on one snapshot: memory stays the same for any number.
+/// All rows are read in the order of accounts, on one snapshot, in constant memory.
 struct FeedCheck {
-    /// Rows in the order of accounts, one for each.
+    /// Rows in the order of accounts, one for each account.
     private struct Rows {
         private let statement: SQLStatement
         private(set) var account: Identifier?
@@ -22,14 +22,14 @@ struct FeedCheck {
             statement = try SQLStatement(sql, on: handle)
         }
 
-        /// Goes on to the next row, whose numbers are so many.
+        /// Advances to the next row, which has the given number of columns.
         mutating func advance(_ count: Int32) throws(SQLFailure) {
             account = try statement.step() ? try statement.identifier(0) : nil
             guard account != nil else { return }
             numbers = (1...count).map { statement.integer($0) }
         }
 
-        /// The numbers of an account, after which the next row comes; `nil` if it has none.
+        /// Returns the numbers of an account and advances, or returns `nil` if it has no row.
         mutating func take(_ other: Identifier) throws(SQLFailure) -> [Int64]? {
             guard account == other else { return nil }
             let taken = numbers
@@ -70,12 +70,12 @@ struct FeedCheck {
         end = try SQLStatement("COMMIT", on: handle)
     }
 
-    /// Returns the report; incomplete if it was stopped, which is asked before each account.
+    /// Returns the report, which is incomplete if stopped; that is checked before each account.
     mutating func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Feeds {
         try begin.run()
         defer {
             for rows in [live, deleted, files, feeds, balances] { rows.reset() }
-            // Nothing was written, so ending is all that is left to do.
+            // Nothing was written, so only the transaction must be ended.
             try? end.run()
         }
         var report = DataExamination.Feeds()

@@ -2,8 +2,8 @@ import SanguineAuthority
 
 /// Finds the records of an account by their numbers.
 ///
-/// One for each reading connection. Live and deleted records have an index each: who begins has no
-/// use for the deleted and does not step over them, and everybody else gets both, merged.
+/// Each reading connection has one. Live and deleted records are in separate indexes: a client that
+/// starts from the beginning skips the deleted ones, and others receive both, merged.
 final class FeedStatements {
     private let live: SQLStatement
     private let all: SQLStatement
@@ -21,7 +21,7 @@ final class FeedStatements {
         all = try SQLStatement("\(live) UNION ALL \(deleted) ORDER BY seq", on: connection)
     }
 
-    /// The statement that steps through the records after the query's number.
+    /// Returns the statement that steps through the records after the query's number.
     func path(_ query: FeedQuery) -> SQLStatement {
         let statement = query.liveOnly ? live : all
         statement.bind(query.account)

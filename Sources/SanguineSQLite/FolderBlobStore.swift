@@ -11,23 +11,23 @@ import Musl
 import Darwin
 #endif
 
-/// Keeps the bytes of files in a folder: `blobs/ab/abcdef…`, each under its content's name.
+/// Stores the bytes of files in a folder: `blobs/ab/abcdef…`, each named by its content.
 ///
-/// A file is written whole under another name, flushed, renamed, and then its folder is flushed:
-/// what has a name of its content is that content, and what was kept survives a loss of power. When
-/// it was last kept is its time of modification.
+/// A file is written completely under another name, flushed and renamed, and then its folder is
+/// flushed. So a file always has the content that its name identifies, and a stored file survives a
+/// loss of power. Its modification time is the moment at which it was last stored.
 ///
-/// Work is done on threads of its own, ``lanes`` at a time, so that a slow disk holds up nothing
-/// else; how much waits is for those to bound who ask.
+/// Work runs on ``lanes`` separate threads, so that a slow disk blocks nothing else. Callers must
+/// limit the amount of waiting work.
 ///
 /// Invariants:
-/// 1. A file is put in its place, or kept again, and removed under one lock, so none is removed
-///    that was kept again.
-/// 2. After ``close()`` no file changes, nor once damage is found.
+/// 1. A file is moved into its folder, or stored again, and removed under one lock, so that no file
+///    is removed that was just stored again.
+/// 2. No file changes after ``close()``, or after damage is found.
 ///
 /// Mutable state: the files, as above; two atomic numbers.
 final class FolderBlobStore: BlobStore {
-    /// Pieces of work that are done at a time: 4.
+    /// The number of threads: 4.
     static let lanes = 4
 
     private let folder: DataFolder
@@ -38,13 +38,13 @@ final class FolderBlobStore: BlobStore {
     private let isClosed = Atomic(false)
     private let places = Mutex(())
 
-    /// Opens the folder, of which no other store may have a hold, and drops what a former process
-    /// has left half-written.
+    /// Opens the folder, which no other store may use, and removes incomplete files of earlier
+    /// processes.
     init(_ folder: DataFolder, damage: FoundDamage = FoundDamage()) {
         self.folder = folder
         self.damage = damage
         queues = (1...Self.lanes).map { DispatchQueue(label: "sanguine.blobs.\($0)") }
-        // What cannot be removed is only in nobody's way.
+        // Files that cannot be removed do no harm.
         try? FileManager.default.removeItem(atPath: drafts)
     }
 
@@ -79,7 +79,8 @@ final class FolderBlobStore: BlobStore {
                     throw error
                 }
             }
-            // Also of one that is there: whoever has put it there may have died before this.
+            // An existing file needs this too: the process that moved it here may have crashed
+            // before this.
             try Piecewise.flush(place.folder)
         }
     }
@@ -136,7 +137,7 @@ final class FolderBlobStore: BlobStore {
         }
     }
 
-    /// Returns when what was begun is done; nothing is begun any more.
+    /// Returns when the running work is done; further work is refused.
     func close() async {
         isClosed.store(true, ordering: .releasing)
         for queue in queues {
@@ -144,7 +145,7 @@ final class FolderBlobStore: BlobStore {
         }
     }
 
-    /// Performs the body on one of the threads, whatever becomes of the calling task.
+    /// Performs the body on one of the threads, even if the calling task is cancelled.
     private func perform<Value: Sendable>(
         _ body: @escaping @Sendable () throws(Piecewise.Failure) -> Value
     ) async throws(StorageError) -> Value {
@@ -167,11 +168,11 @@ final class FolderBlobStore: BlobStore {
     }
 }
 
-// One call of the system each, or some few.
+// Each of these makes one system call, or a few.
 extension FolderBlobStore {
-    /// Takes note that a file is kept again.
+    /// Updates the time of an existing file.
     ///
-    /// - Returns: Whether it is there, whole.
+    /// - Returns: Whether the complete file exists.
     private func keepAgain(
         _ path: String,
         _ size: Int,
@@ -207,7 +208,7 @@ extension FolderBlobStore {
         return try Piecewise.read(file, path, from: start, min(count, max(0, Int(size) - start)))
     }
 
-    /// Makes a folder for its owner alone, unless it is there, and flushes where its name stands.
+    /// Creates a folder for its owner, unless it exists, and flushes its parent folder.
     private func makeFolder(_ path: String) throws(Piecewise.Failure) {
         guard mkdir(path, 0o700) != 0 else {
             return try Piecewise.flush(URL(filePath: path).deletingLastPathComponent().path)
@@ -219,7 +220,7 @@ extension FolderBlobStore {
         (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     }
 
-    /// When a file was last kept; `nil` if there is none.
+    /// Returns the moment at which a file was last stored, or `nil` if it does not exist.
     private func keptAt(_ path: String) -> Timestamp? {
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         guard let date = attributes?[.modificationDate] as? Date else { return nil }
@@ -234,7 +235,7 @@ extension FolderBlobStore {
 }
 
 extension Timestamp {
-    /// As the system counts time, also before 1970.
+    /// The system's representation of the moment, also before 1970.
     fileprivate var systemTime: timespec {
         let (seconds, rest) = millisecondsSince1970.quotientAndRemainder(dividingBy: 1_000)
         let isBefore = rest < 0

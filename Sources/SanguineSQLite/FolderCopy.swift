@@ -12,27 +12,26 @@ import Musl
 import Darwin
 #endif
 
-/// Makes a consistent copy of a data folder, which a server may be writing to.
+/// Makes a consistent copy of a data folder, even while a server writes to it.
 ///
-/// The database is copied by SQLite's online backup, on one snapshot and by a connection that only
-/// reads: it neither writes nor checkpoints, so the server stays the one writer. The files that the
-/// copied database names follow; their bytes were there before the rows that name them. All is
-/// written to `<target>.incomplete`, examined, and renamed: a folder with the name of the target is
-/// whole.
+/// The database is copied by SQLite's online backup, on one snapshot and by a read-only connection,
+/// which never checkpoints, so the server remains the only writer. Then the files in the copied
+/// database are copied; their bytes were stored before their rows. Everything is written to
+/// `<target>.incomplete`, examined, and renamed: a folder with the name of the target is complete.
 ///
 /// Mutable state: `isStopped`, atomic.
 public final class FolderCopy: Sendable {
-    /// What a copy has.
+    /// The properties of a copy.
     public struct Report: Hashable, Sendable {
-        /// What the examination of the copy has found: no damage.
+        /// The result of examining the copy, without damage.
         public var examination: DataExamination
-        /// The bytes of the database's file.
+        /// The size of the database file in bytes.
         public var databaseBytes: Int64
-        /// Where the folder is now that was there before; `nil` if there was none.
+        /// The new location of the folder that was replaced, or `nil` if there was none.
         public var replaced: URL?
     }
 
-    /// The pages of the database that are copied at a time.
+    /// The number of pages of the database that are copied at a time.
     private static let pagesPerStep: CInt = 1_024
 
     private let source: DataFolder
@@ -42,14 +41,14 @@ public final class FolderCopy: Sendable {
     private let upgrades: Bool
     private let isStopped = Atomic(false)
 
-    /// Creates a copy that is to be made.
+    /// Creates a copy operation, without starting it.
     ///
     /// - Parameters:
     ///   - source: The data folder, which a server may have open.
-    ///   - target: The folder to make; it must not exist, or be empty.
-    ///   - files: The names of further files in the folder that are copied, where they are there.
-    ///   - replaces: Whether a folder that is there is moved aside.
-    ///   - upgrades: Whether the copy gets the schema of this version.
+    ///   - target: The folder to create. It must not exist, or be empty.
+    ///   - files: The names of additional files in the folder that are copied if they exist.
+    ///   - replaces: Whether to move an existing folder aside.
+    ///   - upgrades: Whether to upgrade the copy to the schema of this version.
     public init(
         of source: URL,
         to target: URL,
@@ -58,20 +57,20 @@ public final class FolderCopy: Sendable {
         upgrades: Bool = false
     ) {
         self.source = DataFolder(source)
-        // The folder is replaced, not a link to it, which may lead to another disk.
+        // Replace the folder itself, not a link to it, which may lead to another disk.
         self.target = DataFolder(target.resolvingSymlinksInPath())
         self.files = files
         self.replaces = replaces
         self.upgrades = upgrades
     }
 
-    /// Makes the copy, examines it, and gives it its name.
+    /// Makes the copy, examines it, and renames it to the target.
     ///
-    /// If it fails, or the calling task is cancelled, nothing is left of it.
+    /// If this fails, or the calling task is cancelled, the copy is removed.
     ///
-    /// - Parameter finish: What is done with the folder before it gets its name, while no other
-    ///   process knows it and its lock is free.
-    /// - Returns: What the copy has.
+    /// - Parameter finish: Called with the folder before it is renamed, while no other process
+    ///   knows it and its lock is free.
+    /// - Returns: The properties of the copy.
     /// - Throws: ``FolderCopyError``, `SQLiteStorageError`, `StorageError`, or `finish`'s error.
     public func make(finishing finish: (URL) async throws -> Void = { _ in }) async throws -> Report
     {
@@ -103,7 +102,8 @@ public final class FolderCopy: Sendable {
         }
     }
 
-    /// What SQLite says of a database that it cannot read names neither the folder nor a remedy.
+    /// Replaces SQLite's errors of an unreadable database, which mention neither the folder nor a
+    /// remedy.
     private func explained(_ error: any Error) -> any Error {
         switch error {
         case SQLiteStorageError.damaged(let reason):
@@ -116,7 +116,7 @@ public final class FolderCopy: Sendable {
         }
     }
 
-    /// Returns the lock of a folder that is to be replaced, or `nil` if the target is free.
+    /// Returns the lock of the folder to be replaced, or `nil` if the target is free.
     private func occupiedTarget() throws -> LockFile? {
         let manager = FileManager.default
         guard manager.fileExists(atPath: target.path) else { return nil }
@@ -136,7 +136,7 @@ public final class FolderCopy: Sendable {
         }
     }
 
-    /// Copies all, and returns the schema that the copy has.
+    /// Copies everything, and returns the schema of the copy.
     private func copy(to draft: DataFolder) throws -> Schema {
         try draft.secureDatabase()
         let copied = try DatabaseQueue(path: draft.databasePath)
@@ -147,14 +147,14 @@ public final class FolderCopy: Sendable {
         try original.unsafeRead { try checkLog(of: $0) }
         let schema = try copied.writeWithoutTransaction { copied in
             try original.unsafeRead { try copyPages(of: $0, to: copied) }
-            // SQLite takes a file without a byte for a database without a table.
+            // SQLite accepts an empty file as a database without tables.
             guard try Schema.version(of: copied) > 0 else {
                 throw FolderCopyError.damaged(
                     source: source.path,
                     findings: ["The database is empty"]
                 )
             }
-            // One file, which is read from any medium. A server makes it a log again.
+            // A single file can be read from any medium. A server turns its log on again.
             try copied.execute(sql: "PRAGMA journal_mode = DELETE")
             if upgrades { try Schema.current.migrate(copied) }
             let schema = try Schema.current.known(to: copied)
@@ -167,8 +167,9 @@ public final class FolderCopy: Sendable {
         return schema
     }
 
-    /// Refuses a folder whose log belongs to another state of its database: what is missing between
-    /// the two would be missing in the copy, where nothing shows it any more.
+    /// Refuses a folder whose log belongs to another state of its database.
+    ///
+    /// The missing commits would also be missing in the copy, where they could not be detected.
     private func checkLog(of original: Database) throws {
         guard let handle = original.sqliteConnection else { return }
         guard try !Integrity.isLeftMixed(handle, in: source) else {
@@ -177,8 +178,8 @@ public final class FolderCopy: Sendable {
     }
 
     private func copyPages(of original: Database, to copied: Database) throws {
-        // The snapshot is held over all steps: without it each write of the server starts the
-        // copying again.
+        // The snapshot is held during all steps. Otherwise each write of the server would restart
+        // the copying.
         try original.execute(sql: "BEGIN")
         defer { try? original.execute(sql: "COMMIT") }
         _ = try Int.fetchOne(original, sql: "SELECT count(*) FROM sqlite_master")
@@ -187,11 +188,11 @@ public final class FolderCopy: Sendable {
         }
     }
 
-    /// Copies the files that the copied database names; internal for tests.
+    /// Copies the files in the copied database; internal for tests.
     ///
-    /// The server goes on meanwhile: a file that it has removed since the snapshot is removed from
-    /// the copied database as well. One that is missing although the original names it is left for
-    /// the examination to find.
+    /// The server continues meanwhile. A file that it has removed since the snapshot is also
+    /// removed from the copied database. A file that is missing although the original names it is
+    /// left for the examination to report.
     func copyBlobs(
         in copied: Database,
         from original: Database,
@@ -211,7 +212,7 @@ public final class FolderCopy: Sendable {
             if try Bool.fetchOne(original, sql: query, arguments: [bytes]) == nil {
                 removed.append(bytes)
             } else {
-                // It may have been removed and stored again.
+                // The file may have been removed and stored again.
                 try copyFile(draft.blobName(id), to: draft)
             }
         }
@@ -221,7 +222,7 @@ public final class FolderCopy: Sendable {
         for folder in folders { try Piecewise.flush(folder) }
     }
 
-    /// Copies a file of the folder, and returns whether it is there.
+    /// Copies a file of the folder, and returns whether it exists.
     @discardableResult
     private func copyFile(_ name: String, to draft: DataFolder) throws -> Bool {
         let (from, to) = ("\(source.path)/\(name)", "\(draft.path)/\(name)")
@@ -256,11 +257,12 @@ public final class FolderCopy: Sendable {
         return examination
     }
 
-    /// Gives the draft its name, and returns where the folder is that had it.
+    /// Renames the draft to the target, and returns the new location of the replaced folder.
     ///
-    /// The two folders exchange their names in one step, so that there is a data folder at every
-    /// moment: a server that started without one would make an empty one. Before that the draft
-    /// gets the name of a replaced folder, because a draft's name is cleared by the next copy.
+    /// The two folders exchange their names in one step, so that a data folder exists at every
+    /// moment: a server that starts without one would create an empty one. Before that, the draft
+    /// is renamed to the name for a replaced folder, because the next copy clears a folder with a
+    /// draft's name.
     private func publish(_ draft: DataFolder, replacing: Bool) throws -> URL? {
         try Piecewise.flush(draft.path)
         let parent = URL(filePath: target.path).deletingLastPathComponent().path
@@ -275,9 +277,10 @@ public final class FolderCopy: Sendable {
         return URL(filePath: aside, directoryHint: .isDirectory)
     }
 
-    /// Lets the draft take the place of the target, which is aside then, in one step.
+    /// Exchanges the draft and the target, which is then moved aside, in one step.
     ///
-    /// - Returns: `false` if the file system cannot do it. The draft has its own name then.
+    /// - Returns: `false` if the file system does not support it. The draft then has its original
+    ///   name.
     private func exchange(_ draft: String, aside: String) throws -> Bool {
         try rename(draft, to: aside)
         let result = Result { try SystemCall.exchange(aside, target.path) }
@@ -318,24 +321,24 @@ public final class FolderCopy: Sendable {
     private var wasStopped: Bool { isStopped.load(ordering: .acquiring) || Task.isCancelled }
 }
 
-/// A reason why a data folder was not copied.
+/// The reason that a data folder was not copied.
 public enum FolderCopyError: Error, Hashable {
-    /// There is something at the target already.
+    /// The target exists and is not empty.
     case notEmpty(path: String)
     /// A disk is mounted at the target, which therefore cannot be renamed.
     case mountPoint(path: String)
-    /// The folder at the target was moved aside, and something else took its place meanwhile.
+    /// The folder at the target was moved aside, but something else was created there meanwhile.
     case displaced(path: String, aside: String)
-    /// What would have been copied is damaged.
+    /// The source is damaged.
     case damaged(source: String, findings: [String])
-    /// What would have been copied cannot be read.
+    /// The source cannot be read.
     case unreadable(source: String, reason: String)
     /// The copying was cancelled.
     case stopped
 }
 
 extension FolderCopyError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// The error, and what to do about it.
     public var description: String {
         switch self {
         case .notEmpty(let path):

@@ -4,16 +4,16 @@ import SanguineModel
 /// Performs many commands in one transaction, so that they share one write to the disk.
 ///
 /// Invariants:
-/// 1. A command sees the changes of the commands before it, and of no later one.
-/// 2. Nobody is answered before the commit has returned.
-/// 3. A command that cannot be stored takes no other with it: the transaction is rolled back, and
-///    its two halves are tried by themselves, down to the command that stands alone. Decisions
-///    are pure, so asking again is harmless; and the usual case pays nothing, where a savepoint
-///    for each command would copy every page that it touches.
+/// 1. A command sees the changes of earlier commands, and of no later ones.
+/// 2. No command is answered before the commit returns.
+/// 3. A command that cannot be stored does not affect others: the transaction is rolled back, and
+///    its two halves are retried separately, down to single commands. Decisions are pure, so making
+///    them again is harmless; and the usual case has no overhead, whereas a savepoint for each
+///    command would copy every page that it touches.
 struct GroupCommit {
     let connection: WriteConnection
     let cache: CommittedCache
-    /// Is told of every transaction that was committed.
+    /// Called after every commit.
     let didCommit: (_ commands: Int) -> Void
 
     func perform(_ commands: ArraySlice<any QueuedCommand>) {

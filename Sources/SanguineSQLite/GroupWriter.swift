@@ -5,30 +5,30 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// The one thread that changes the database, and the bounded queue before it.
+/// The only thread that changes the database, and its bounded queue.
 ///
-/// While a transaction is written to the disk, the next commands gather; the thread then takes
-/// all of them, up to the limit, into the next transaction. So the busier it is, the more
-/// commands share one write, and a single command waits for no timer.
+/// While a transaction is written to the disk, further commands are queued; the thread then takes
+/// all of them, up to the limit, into the next transaction. So under higher load more commands
+/// share a write, and a single command waits for no timer.
 ///
 /// Invariants:
-/// 1. Work is done in the order in which it was taken in, on one thread.
-/// 2. Every piece of work that was taken in is answered exactly once, also while closing.
-/// 3. The connection and its statements are touched by the thread alone.
+/// 1. Work is done in the order of its arrival, on one thread.
+/// 2. Each accepted piece of work is answered exactly once, also while closing.
+/// 3. Only the thread uses the connection and its statements.
 /// 4. The lock file is released after the connection is closed, not before.
-/// 5. Of the commands that were taken in and not answered there are at most `queuedCommands`, and
-///    of one account `queuedCommandsPerAccount`. Everything else in the queue is the server's own:
-///    a sweep at a time.
-/// 6. Once damage is found no work is done any more: all of it fails with the damage.
+/// 5. At most `queuedCommands` accepted commands are unanswered, and at most
+///    `queuedCommandsPerAccount` of one account. All other work in the queue is the server's own,
+///    one sweep at a time.
+/// 6. After damage is found, all work fails with the damage.
 ///
 /// Mutable state: one `State`, guarded by its mutex; `places` guards its own. `wake` is signalled
 /// once for each time that `isAsleep` becomes false. The counters are atomic.
 final class GroupWriter: Sendable {
     private struct State {
         var queue = Deque<QueuedWork>()
-        /// Whether the thread waits for `wake`.
+        /// Whether the thread is waiting for `wake`.
         var isAsleep = false
-        /// Whether new work is refused, and the rest of the queue is the last.
+        /// Whether new work is refused, so that the queue only shrinks.
         var isClosing = false
         /// Whether the thread may close the connection once the queue is empty.
         var mayEnd = false
@@ -38,7 +38,7 @@ final class GroupWriter: Sendable {
         var waitForEnd: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// What the thread does next.
+    /// The next step of the thread.
     private enum Turn {
         case commands([any QueuedCommand])
         case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
@@ -70,29 +70,28 @@ final class GroupWriter: Sendable {
         )
     }
 
-    /// How many transactions of commands were committed.
+    /// The number of committed transactions of commands.
     var commits: Int { commitCount.load(ordering: .relaxed) }
 
-    /// How many commands were in them.
+    /// The number of commands in them.
     var commands: Int { commandCount.load(ordering: .relaxed) }
 
-    /// How much waits.
+    /// The number of waiting pieces of work.
     var queued: Int { state.withLock(\.queue.count) }
 
-    /// Starts the thread, which owns the connection and the lock from now on.
+    /// Starts the thread, which owns the connection and the lock afterwards.
     ///
     /// - Parameters:
     ///   - database: The connection.
     ///   - lock: The lock, released at the end.
     ///   - closed: Called after the connection was closed cleanly, still under the lock.
-    /// - Throws: What SQLite says if the database does not have the tables that the statements
-    /// need.
+    /// - Throws: SQLite's error if the database lacks the tables that the statements need.
     func start(
         _ database: DatabaseQueue,
         lock: LockFile,
         closed: @escaping @Sendable () -> Void
     ) throws(SQLFailure) {
-        // Compiled once here, so that opening fails and not the first command.
+        // Compile the statements once here, so that opening fails instead of the first command.
         do {
             try database.inDatabase { _ = try WriteConnection($0) }
         } catch let error as SQLFailure {
@@ -102,7 +101,7 @@ final class GroupWriter: Sendable {
         }
         let thread = Thread { [self] in
             database.inDatabase { run($0) }
-            // A failure to close leaves files that the next opening recovers from.
+            // Files left by a failed close are recovered when the database is opened again.
             if (try? database.close()) != nil { closed() }
             lock.release()
             let waiting = state.withLock { state in
@@ -137,7 +136,7 @@ final class GroupWriter: Sendable {
         return try noted(answer)
     }
 
-    /// Returns the answer, and notes a failure that is damage.
+    /// Returns the answer, and records a failure that is damage.
     private func noted<Value>(
         _ answer: Result<Value, StorageError>
     ) throws(StorageError) -> Value {
@@ -145,7 +144,7 @@ final class GroupWriter: Sendable {
         return try answer.get()
     }
 
-    /// Takes work in, or answers it at once that no more is taken.
+    /// Enqueues work, or fails it at once if the queue is closed.
     func enqueue(_ work: QueuedWork) {
         let (isTaken, mustWake) = state.withLock { state -> (Bool, Bool) in
             guard !state.isClosing else { return (false, false) }
@@ -184,7 +183,7 @@ final class GroupWriter: Sendable {
         return try noted(result)
     }
 
-    /// Refuses new work, and returns when all of the old is done.
+    /// Refuses new work, and returns when all accepted work is done.
     func drain() async {
         await withCheckedContinuation { caller in
             let (isDrained, mustWake) = state.withLock { state -> (Bool, Bool) in
@@ -209,7 +208,7 @@ final class GroupWriter: Sendable {
         }
     }
 
-    /// As ``end()``, for those who cannot wait.
+    /// Closes the connection as ``end()`` does, without waiting.
     func endSoon() {
         let mustWake = state.withLock { state -> Bool in
             state.isClosing = true
@@ -240,8 +239,9 @@ final class GroupWriter: Sendable {
         }
     }
 
-    /// The connection, unless something was found to be damaged: the one decision that keeps writes
-    /// from damaged data.
+    /// Returns the connection, unless damage was found.
+    ///
+    /// This one check prevents writes to damaged data.
     private func unlessDamaged(
         _ connection: Result<WriteConnection, StorageError>
     ) -> Result<WriteConnection, StorageError> {

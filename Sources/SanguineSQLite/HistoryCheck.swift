@@ -1,14 +1,14 @@
 import GRDB
 import SanguineModel
 
-/// The comparison of a database with its ``HistoryFile`` at an opening.
+/// Compares a database with its ``HistoryFile`` when it is opened.
 struct HistoryCheck {
     private let folder: DataFolder
     private let history: HistoryFile?
     private let isEmpty: Bool
     private let difference: String?
 
-    /// Compares them, before anything changes the database's file, its permissions included.
+    /// Compares them, before the database file or its permissions are changed.
     init(of folder: DataFolder) {
         self.folder = folder
         history = HistoryFile(readFrom: folder)
@@ -16,7 +16,7 @@ struct HistoryCheck {
         difference = history.map { $0.difference(in: folder) } ?? "its history is not known"
     }
 
-    /// Gives the open database a new epoch if it may be a copy, and writes down which it has.
+    /// Assigns a new epoch to the open database if it may be a copy, and stores its epoch.
     ///
     /// - Returns: The epoch, and messages for the operator; see ``SQLiteStorage/notices``.
     func settle(

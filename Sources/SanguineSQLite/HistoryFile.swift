@@ -1,20 +1,21 @@
 import Foundation
 import SanguineModel
 
-/// Tells a database that goes on from an older copy of it that was put in its place.
+/// Distinguishes a continued database from an older copy that replaced it.
 ///
-/// The file `sanguine.history` names the epoch of the database next to it, the database's file,
-/// and, after a clean close, the times of the file's last changes. An opening that finds a
-/// difference assigns a new epoch.
+/// The file `sanguine.history` contains the epoch of the adjacent database, the identity of the
+/// database file, and, after a clean close, the times of the file's last changes. If they differ
+/// when the database is opened, a new epoch is assigned.
 ///
-/// Two things cannot be copied. The file's birth time tells a new file from the old one although
-/// it has the old one's inode, which file systems give away again. The time when the inode was
-/// changed tells a copy that was written into the old file together with its times (`cp -p`). A
-/// program that changes owner or permissions changes that time too. The new epoch then costs
-/// each device one read from the start, and loses nothing.
+/// Two properties cannot be copied. The file's birth time distinguishes a new file from the old one
+/// even with the same inode, which file systems reuse. The inode's change time reveals a copy that
+/// was written into the old file together with its times (`cp -p`). A program that changes owner or
+/// permissions changes that time too. The new epoch then makes each device read its data once from
+/// the start, and loses nothing.
 ///
-/// After a crash the times of changes are not known, and the file and the epoch decide. A snapshot
-/// of the whole disk shows no difference: it needs ``SQLiteStorage/assignNewEpoch(at:)``.
+/// After a crash the times of changes are not known, and only the file and the epoch are compared.
+/// A snapshot of the whole disk shows no difference: it needs
+/// ``SQLiteStorage/assignNewEpoch(at:)``.
 struct HistoryFile: Equatable {
     /// The times of the database file's last changes, in nanoseconds since 1970.
     struct Changes: Equatable {
@@ -24,12 +25,13 @@ struct HistoryFile: Equatable {
 
     var epoch: Epoch
     var inode: UInt64
-    /// When the file was made, in nanoseconds since 1970; 0 if the file system does not say.
+    /// The creation time of the file, in nanoseconds since 1970; 0 if the file system does not
+    /// report it.
     var madeAt: Int64
-    /// The last changes; `nil` while the database is open.
+    /// The last changes, or `nil` while the database is open.
     var changes: Changes?
 
-    /// Describes the database file as it is now; `nil` if there is none.
+    /// Describes the current database file, or returns `nil` if there is none.
     init?(of folder: DataFolder, epoch: Epoch, isClosed: Bool) {
         guard let facts = SystemCall.facts(of: folder.databasePath) else { return nil }
         self.epoch = epoch
@@ -38,7 +40,7 @@ struct HistoryFile: Equatable {
         changes = isClosed ? Changes(content: facts.writtenAt, inode: facts.changedAt) : nil
     }
 
-    /// Reads the description that the last process has left; `nil` if there is none.
+    /// Reads the description that the last process stored, or returns `nil` if there is none.
     init?(readFrom folder: DataFolder) {
         guard let handle = FileHandle(forReadingAtPath: folder.historyPath) else { return nil }
         defer { try? handle.close() }
@@ -59,15 +61,15 @@ struct HistoryFile: Equatable {
         changes = Changes(content: content, inode: changed)
     }
 
-    /// The line of the file.
+    /// The line in the file.
     private var text: String {
         let state = changes.map { "\($0.content) \($0.inode)" } ?? "open"
         return "\(epoch) \(inode) \(madeAt) \(state)\n"
     }
 
-    /// Returns what shows that the database file is not the one that was described; `nil` if it is.
+    /// Returns how the database file differs from the described one, or `nil` if it does not.
     ///
-    /// To be asked before anything changes the file, its permissions included.
+    /// Call it before the file or its permissions are changed.
     func difference(in folder: DataFolder) -> String? {
         guard let now = HistoryFile(of: folder, epoch: epoch, isClosed: changes != nil) else {
             return "it was removed"
@@ -78,10 +80,10 @@ struct HistoryFile: Equatable {
         return "its owner, its permissions or its times were changed"
     }
 
-    /// Writes the description down.
+    /// Stores the description.
     ///
-    /// After a failure the next opening takes the database for a copy, which costs its readers a
-    /// fresh start and loses nothing.
+    /// If this fails, the database is treated as a copy when it is opened next. Its clients then
+    /// read their data from the start, and nothing is lost.
     func write(to folder: DataFolder) throws(Piecewise.Failure) {
         let path = folder.historyPath
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)

@@ -1,8 +1,8 @@
 import GRDBSQLite
 
-/// Looks for pages and rows that do not fit together.
+/// Checks pages and rows for inconsistencies.
 enum Integrity {
-    /// Findings that are told of, at most.
+    /// The largest number of reported findings.
     static let limit = 10
 
     /// The finding of a log that belongs to another state of the database file.
@@ -12,7 +12,6 @@ enum Integrity {
         """
 
     /// Reads every page, and compares every index with its table.
-    ///
     static func findings(
         _ handle: OpaquePointer,
         in folder: DataFolder
@@ -23,11 +22,11 @@ enum Integrity {
         return said == ["ok"] ? [] : said
     }
 
-    /// Whether no process has the folder open, and the log belongs to another state of the
+    /// Returns whether no process has the folder open, and the log belongs to another state of the
     /// database.
     ///
-    /// A server changes both files, and has compared them when it started. So it is asked again
-    /// afterwards whether there is one.
+    /// A running server changes both files, and compared them when it started. So the lock is
+    /// checked again afterwards.
     static func isLeftMixed(
         _ handle: OpaquePointer,
         in folder: DataFolder
@@ -38,7 +37,7 @@ enum Integrity {
         return LockFile.holder(of: folder) == .nobody
     }
 
-    /// Whether the log belongs to another state of the database file; see ``CommitNumber``.
+    /// Returns whether the log belongs to another state of the database file; see ``CommitNumber``.
     ///
     /// No process may change the folder meanwhile.
     static func isMixed(_ handle: OpaquePointer, in folder: DataFolder) throws(SQLFailure) -> Bool {

@@ -5,8 +5,8 @@ import SanguineModel
 
 /// Recomputes every balance on one snapshot.
 ///
-/// Balances, transfers and open holds are three streams in the order of accounts, merged as they
-/// come: memory stays the same for a ledger of any size.
+/// Balances, transfers and open holds are read as three streams in the order of accounts and
+/// merged, in constant memory.
 struct LedgerVerifier {
     private let balances: SQLStatement
     private let transfers: SQLStatement
@@ -41,14 +41,14 @@ struct LedgerVerifier {
         end = try SQLStatement("COMMIT", on: handle)
     }
 
-    /// Returns the report, or `nil` if it was stopped, which is asked before each account.
+    /// Returns the report, or `nil` if stopped; that is checked before each account.
     mutating func verify(
         unless shouldStop: () -> Bool = { false }
     ) throws(SQLFailure) -> LedgerReport? {
         try begin.run()
         defer {
             for statement in [balances, transfers, holds] { statement.reset() }
-            // Nothing was written, so ending is all that is left to do.
+            // Nothing was written, so only the transaction must be ended.
             try? end.run()
         }
         var report = LedgerReport(accounts: 0, transfers: 0, differences: [])
@@ -78,7 +78,7 @@ struct LedgerVerifier {
         }
         var openHolds: Int64 = 0
         while let hold = nextHold, hold.account == account {
-            // A damaged amount must be reported, not crash the audit.
+            // Report a damaged amount instead of crashing on it.
             openHolds &+= hold.amount
             try advanceHold()
         }

@@ -3,9 +3,9 @@ import SanguineModel
 
 /// Lists the records of a collection.
 ///
-/// One for each reading connection. A list is followed along one index, entry by entry, and each
-/// record on it is looked at: so a page costs what it shows, or at most the query's `looks`.
-/// Deleted records are in none of these indexes.
+/// Each reading connection has one. It steps along an index, entry by entry, and examines each
+/// record. So the cost of a page is proportional to its length, or bounded by the query's `looks`.
+/// These indexes contain no deleted records.
 final class ListStatements {
     private let rows: RowReader
     private let byID: Directed
@@ -13,7 +13,7 @@ final class ListStatements {
     private let atKey: Directed
     private let entry: SQLStatement
 
-    /// A statement in both directions.
+    /// A statement for each direction.
     private struct Directed {
         let up: SQLStatement
         let down: SQLStatement
@@ -73,9 +73,9 @@ final class ListStatements {
         return list
     }
 
-    /// The statement that steps through the entries, from the query's place.
-    // No id is smaller than the empty text, or larger than one of a byte that UTF-8 does not have;
-    // no key than no bytes, or than one that begins with 255.
+    /// Returns the statement that steps through the entries, starting at the query's position.
+    // The initial bounds: ids are ASCII, so they follow the empty text and precede U+10FFFF. Keys
+    // follow the empty key and precede a first byte of 255.
     func path(_ query: RecordQuery) -> SQLStatement {
         let isDescending = query.isDescending
         let statement: SQLStatement

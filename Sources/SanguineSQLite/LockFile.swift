@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// Keeps a second opener away from a data folder, in another process or in this one.
+/// Prevents a data folder from being opened twice, in another process or in this one.
 ///
-/// The lock is the kernel's (`flock`), so it ends with the process, however that ends, and a file
-/// that a dead process left behind locks nothing. The file holds the owner's process id, for the
-/// message. It is never removed: whoever opened it just before would lock a file that no one else
-/// can see. Because somebody may remove it all the same, the folder itself is locked as well.
+/// The kernel's lock (`flock`) ends with the process in any case, so a file that a crashed process
+/// left behind locks nothing. The file contains the owner's process id, for the error message. It
+/// is never removed: a process that had just opened it would lock a file that others cannot see.
+/// Because it may be removed manually, the folder itself is locked as well.
 ///
 /// Mutable state: `descriptors`, guarded by its mutex; empty once released.
 final class LockFile: Sendable {
@@ -36,7 +36,8 @@ final class LockFile: Sendable {
             throw .locked(folder: folder.path, process: nil)
         }
         let text = Array("\(getpid())\n".utf8)
-        // Without the number the lock still holds; only the other's message says less.
+        // Without the process id the lock still holds, and only the other process's message lacks
+        // it.
         _ = ftruncate(file, 0)
         _ = pwrite(file, text, text.count, 0)
         descriptors = Mutex([file, directory])
@@ -44,22 +45,22 @@ final class LockFile: Sendable {
 
     deinit { release() }
 
-    /// Lets the next one in; does nothing the second time.
+    /// Releases the lock; further calls do nothing.
     func release() {
         let open = descriptors.withLock { descriptors -> [Int32] in
             defer { descriptors = [] }
             return descriptors
         }
         for descriptor in open {
-            // A child process that was just forked has the descriptor too, until it executes.
+            // A child process that was just forked shares the descriptor until it executes.
             flock(descriptor, LOCK_UN)
             Foundation.close(descriptor)
         }
     }
 
-    /// Who has the folder open.
+    /// Returns the process that has the folder open.
     ///
-    /// It takes the lock for a moment, in the mode that several may have.
+    /// It acquires the lock for a moment, in shared mode.
     static func holder(of folder: DataFolder) -> SQLiteFolderFacts.Holder {
         let file = open(folder.lockPath, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return .nobody }

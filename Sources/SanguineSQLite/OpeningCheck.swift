@@ -2,10 +2,10 @@ import Foundation
 import SanguineAuthority
 import Synchronization
 
-/// The examination of a data folder that has just been opened.
+/// Examines a data folder that was just opened.
 ///
-/// The opening waits for it for ``SQLiteStorageOptions/openingCheck`` at most; what is not read by
-/// then is read in the background, on a thread of its own.
+/// Opening waits for it for at most ``SQLiteStorageOptions/openingCheck``; the rest is read in the
+/// background, on a separate thread.
 ///
 /// Mutable state: `outcome`, guarded by its mutex, set once.
 final class OpeningCheck: Sendable {
@@ -13,7 +13,7 @@ final class OpeningCheck: Sendable {
     private let outcome = Mutex<DataCheck?>(nil)
     private let end = DispatchGroup()
 
-    /// Starts the examination, and waits for it as long as the options say.
+    /// Starts the examination, and waits for it as long as the options allow.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -34,13 +34,13 @@ final class OpeningCheck: Sendable {
         _ = end.wait(timeout: bound)
     }
 
-    /// How far it is.
+    /// The progress of the examination.
     var progress: DataCheck { outcome.withLock { $0 } ?? .running(examiner.part.rawValue) }
 
-    /// Lets it end soon.
+    /// Makes the examination end soon.
     func stopSoon() { examiner.stop() }
 
-    /// Ends it, and returns when its connection is closed.
+    /// Ends the examination, and returns when its connection is closed.
     func stop() async {
         examiner.stop()
         await withCheckedContinuation { caller in

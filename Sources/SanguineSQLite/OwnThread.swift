@@ -1,14 +1,14 @@
 import Foundation
 
-/// Does long work on a thread of its own, so that it takes none from the tasks.
+/// Performs long work on a separate thread, so that it does not block the threads of tasks.
 enum OwnThread {
     /// Performs the body on a new thread.
     ///
     /// - Parameters:
     ///   - body: The work.
-    ///   - onCancel: Called when the calling task is cancelled, to let the work end early.
-    /// - Returns: What the body returns.
-    /// - Throws: What the body throws.
+    ///   - onCancel: Called when the calling task is cancelled, to end the work early.
+    /// - Returns: The body's result.
+    /// - Throws: The body's error.
     static func run<Value: Sendable, Failure: Error>(
         _ body: @escaping @Sendable () throws(Failure) -> Value,
         onCancel: @escaping @Sendable () -> Void

@@ -10,17 +10,17 @@ import Musl
 import Darwin
 #endif
 
-/// Reads files a piece at a time, so that memory stays the same for a file of any size.
+/// Reads files in pieces, in constant memory.
 enum Piecewise {
-    /// The bytes of a piece: 256 KiB.
+    /// The size of a piece: 256 KiB.
     static let pieceBytes = 1 << 18
 
-    /// What the system said when it could not do something with a file.
+    /// The system's error of an operation on a file.
     struct Failure: Error {
         let code: Int32
         let path: String
 
-        /// Takes the reason of the last call of the system.
+        /// Captures the error of the last system call.
         init(_ path: String) {
             code = errno
             self.path = path
@@ -28,9 +28,9 @@ enum Piecewise {
 
         var reason: String { String(cString: strerror(code)) }
 
-        /// Whether the disk or the file system has lost what it had.
+        /// Whether the disk or the file system lost data.
         ///
-        /// Any other reason says nothing of the file: there are too many open ones, or this user
+        /// Any other error implies nothing about the file: too many files may be open, or the user
         /// may not read it.
         var isDamage: Bool {
             #if canImport(Darwin)
@@ -40,7 +40,7 @@ enum Piecewise {
             #endif
         }
 
-        /// The failure as SQLite would name it.
+        /// The corresponding error of SQLite.
         var asSQLFailure: SQLFailure {
             SQLFailure(
                 code: isDamage ? SQLFailure.unreadableDisk : SQLITE_CANTOPEN,
@@ -48,7 +48,7 @@ enum Piecewise {
             )
         }
 
-        /// What a caller learns.
+        /// The corresponding error of the storage.
         var asStorageError: StorageError {
             switch code {
             case ENOSPC, EDQUOT: .full("\(path): \(reason)")
@@ -58,7 +58,7 @@ enum Piecewise {
         }
     }
 
-    /// Returns a part of a file; fewer bytes at its end, and none if there is no file.
+    /// Returns a part of a file: fewer bytes at its end, none if it does not exist.
     static func read(_ path: String, from offset: Int, _ count: Int) throws(Failure) -> [UInt8] {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else {
@@ -69,7 +69,7 @@ enum Piecewise {
         return try read(file, path, from: offset, count)
     }
 
-    /// Returns a part of an open file; fewer bytes at its end.
+    /// Returns a part of an open file: fewer bytes at its end.
     static func read(
         _ file: Int32,
         _ path: String,
@@ -82,13 +82,13 @@ enum Piecewise {
         return bytes
     }
 
-    /// Reads a file from its beginning to its end.
+    /// Reads a file from beginning to end.
     ///
     /// - Parameters:
     ///   - path: The file.
     ///   - body: Called with each piece.
-    /// - Returns: The bytes of the file.
-    /// - Throws: ``Failure``, or what the body throws.
+    /// - Returns: The size of the file in bytes.
+    /// - Throws: ``Failure``, or the error that the body throws.
     @discardableResult
     static func forEach(_ path: String, _ body: ([UInt8]) throws -> Void) throws -> Int64 {
         let file = open(path, O_RDONLY | O_CLOEXEC)
@@ -105,7 +105,7 @@ enum Piecewise {
         }
     }
 
-    /// Writes all of the bytes at the end of what was written.
+    /// Writes all bytes at the current position of the file.
     static func write(_ bytes: [UInt8], to file: Int32, _ path: String) throws(Failure) {
         var done = 0
         while done < bytes.count {
@@ -152,6 +152,6 @@ enum Piecewise {
 }
 
 extension Piecewise.Failure: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// The error, and what to do about it.
     var description: String { "\(path): \(reason). Check the disk and the folder's permissions." }
 }

@@ -1,14 +1,14 @@
 import SanguineAuthority
 import SanguineModel
 
-/// What waits for the writer.
+/// Work that waits for the writer.
 enum QueuedWork: Sendable {
-    /// A command, which shares a transaction with its neighbours.
+    /// A command, which may share a transaction with others.
     case command(any QueuedCommand)
-    /// Anything else, which has the connection to itself and opens its own transaction.
+    /// Other work, which has the connection for itself and opens its own transaction.
     case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
 
-    /// Answers without having done anything.
+    /// Answers with an error, without doing the work.
     func fail(_ error: StorageError) {
         switch self {
         case .command(let command): command.fail(error)
@@ -17,25 +17,25 @@ enum QueuedWork: Sendable {
     }
 }
 
-/// A command with the caller who waits for it, whatever its outcome's type.
+/// A command and its waiting caller, without the type of the outcome.
 protocol QueuedCommand: Sendable {
-    /// What to load.
+    /// The rows to load.
     var keys: [Key] { get }
-    /// Which sessions to look for.
+    /// The surplus sessions to load.
     var surplus: SurplusSessions? { get }
-    /// Asks the command. May be called again if the transaction could not be stored.
+    /// Runs the command's decision. It is called again if the transaction could not be stored.
     func decide(_ loaded: Loaded, _ records: any RecordReader) -> Verdict
     /// Answers that the storage failed.
     func fail(_ error: StorageError)
 }
 
-/// What a command decided, and how to say so once it is durable.
+/// A command's decision, and its answer once the changes are durable.
 struct Verdict {
     let changes: [Change]
     let answer: () -> Void
 }
 
-/// The one implementation of ``QueuedCommand``.
+/// The only implementation of ``QueuedCommand``.
 struct WaitingCommand<Outcome: Sendable>: QueuedCommand {
     typealias Answer = Result<Result<Outcome, Problem>, StorageError>
 

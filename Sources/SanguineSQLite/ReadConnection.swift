@@ -4,7 +4,7 @@ import SanguineModel
 
 import class GRDB.Database
 
-/// What one reader works with: its connection's prepared statements.
+/// The prepared statements of a reading connection.
 ///
 /// Not sendable.
 final class ReadConnection {
@@ -105,13 +105,13 @@ final class ReadConnection {
             try end.run()
             return value
         } catch {
-            // Nothing was written, so ending is all that is left to do.
+            // Nothing was written, so only the transaction must be ended.
             try? end.run()
             throw error
         }
     }
 
-    /// Returns those of the rows that exist, all as of one moment.
+    /// Returns the existing rows with the keys, all from one moment.
     func rows(_ keys: [Key]) throws(SQLFailure) -> [Row] {
         if keys.count == 1 { return try found(keys) }
         return try inSnapshot { () throws(SQLFailure) in try found(keys) }
@@ -151,7 +151,7 @@ final class ReadConnection {
         after position: OperationPosition?,
         limit: Int
     ) throws(SQLFailure) -> [OperationRow] {
-        // No bytes come before every id.
+        // An empty id comes before every other.
         runningOperations.bind(position?.account.bytes ?? [])
         runningOperations.bind(position?.key ?? "")
         runningOperations.bind(limit: limit)
@@ -179,7 +179,7 @@ final class ReadConnection {
         return try any.first { _ in true } ?? false
     }
 
-    /// When the last transfer or operation was made, or `nil` if there is none.
+    /// Returns the moment of the newest transfer or operation, or `nil` if there is none.
     func newestMoment() throws(SQLFailure) -> Timestamp? {
         let newest = try SQLStatement(
             """
@@ -201,6 +201,6 @@ final class ReadConnection {
 }
 
 extension SQLStatement {
-    /// Binds a limit, which is never negative: SQLite takes that for none at all.
+    /// Binds a limit, made non-negative: SQLite treats a negative one as no limit.
     func bind(limit: Int) { bind(Int64(max(0, limit))) }
 }

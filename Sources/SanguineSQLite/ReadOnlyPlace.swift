@@ -8,40 +8,39 @@ import Musl
 import Darwin
 #endif
 
-/// How a database is opened that is only read.
+/// How a database is opened for reading only.
 ///
-/// Connections to one database share memory by a file, `-shm`, which SQLite makes beside the
-/// database. Where nothing can be made, as on a read-only mount, nobody writes either, and a
-/// connection can do without.
+/// Connections to one database share memory through a file, `-shm`, which SQLite creates next to
+/// the database. Where it cannot create files, as on a read-only mount, no process can write
+/// either, and a connection works without the file.
 enum ReadOnlyPlace {
-    /// Beside others, a server perhaps.
+    /// Together with other connections, such as those of a server.
     case shared(DataFolder)
-    /// Alone, with the log that a process has left which died.
+    /// As the only connection, with a log that a crashed process left.
     case withLog(DataFolder)
-    /// Alone, without a log.
+    /// As the only connection, without a log.
     case withoutLog(DataFolder)
 
-    /// The place for those who are alone, or `nil` if the folder can be written, so that others
-    /// may come.
+    /// Returns the way to open the folder as the only connection, or `nil` if the folder is
+    /// writable, so that other connections may open it.
     static func alone(_ folder: DataFolder) -> ReadOnlyPlace? {
         guard folder.hasDatabase, access(folder.path, W_OK) != 0 else { return nil }
         return DataFolder.size(of: folder.walPath) > 0 ? .withLog(folder) : .withoutLog(folder)
     }
 
-    /// What SQLite is given as the path: a URI (<https://sqlite.org/uri.html>), unless it is
-    /// shared.
+    /// The path for SQLite: a URI (<https://sqlite.org/uri.html>), unless the database is shared.
     var path: String {
         switch self {
         case .shared(let folder): folder.databasePath
-        // The VFS takes no locks, which a file that is only read does not have for this use.
+        // This VFS takes no locks, which would need a writable file.
         case .withLog(let folder): Self.uri(folder, "mode=ro&vfs=unix-none")
         case .withoutLog(let folder): Self.uri(folder, "mode=ro&immutable=1")
         }
     }
 
-    /// What is done before the database is read, or `nil`.
+    /// The statement to execute before the database is read, if any.
     ///
-    /// A connection that excludes others keeps the index of the log in its own memory
+    /// A connection in exclusive mode keeps the index of the log in its own memory
     /// (<https://sqlite.org/wal.html>, section 8).
     var pragma: String? {
         if case .withLog = self { "PRAGMA locking_mode = EXCLUSIVE" } else { nil }

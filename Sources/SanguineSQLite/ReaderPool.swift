@@ -4,12 +4,12 @@ import Synchronization
 
 /// The read-only connections, each behind a serial queue.
 ///
-/// GRDB's own asynchronous reads honour the cancellation of the calling task; these do not: a
-/// read is short, and its caller gets what it asked for.
+/// GRDB's own asynchronous reads are cancelled with the calling task. These are not, because a read
+/// is short, and its caller always receives the result.
 ///
 /// Invariants:
 /// 1. At most `queuedReads` reads wait or run.
-/// 2. Reads that were taken in before ``close()`` are answered with what they read.
+/// 2. Reads that were accepted before ``close()`` are completed.
 ///
 /// Mutable state: two atomic counters; each ``Reader`` guards its own.
 final class ReaderPool: Sendable {
@@ -55,15 +55,15 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// Closes the connections after the reads that are queued.
+    /// Closes the connections after the queued reads.
     ///
-    /// Does nothing the second time.
+    /// Further calls do nothing.
     func close() async {
         for reader in readers { await reader.close() }
     }
 }
 
-/// One read-only connection.
+/// A read-only connection.
 ///
 /// Mutable state: `connection`, touched only on the queue of `database`.
 // Sendable because the queue of `database` serialises every use of `connection`.
@@ -107,7 +107,7 @@ private final class Reader: @unchecked Sendable {
                 caller.resume()
             }
         }
-        // A connection that reads has nothing to lose.
+        // A read-only connection has nothing to lose.
         try? database.close()
     }
 

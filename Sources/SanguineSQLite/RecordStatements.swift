@@ -1,9 +1,9 @@
 import SanguineAuthority
 import SanguineModel
 
-/// Reads records for a command that decides, with what the open transaction has changed.
+/// Reads records for a command's decision, including changes of the open transaction.
 ///
-/// Mutable state: `fault`, on the writer's thread alone.
+/// Mutable state: `fault`, used only on the writer's thread.
 final class RecordStatements: RecordReader {
     private let rows: RowReader
     private let ids: SQLStatement
@@ -107,7 +107,7 @@ final class RecordStatements: RecordReader {
     ) throws -> [Identifier?] {
         try noting { () throws(SQLFailure) in
             var scopes: [Identifier?] = []
-            // Of all bytes that are larger, those with a zero at the end are the smallest.
+            // The smallest larger byte string is the same one followed by a zero.
             var least: [UInt8] = []
             if let place { least = (place.scope?.bytes ?? []) + [0] }
             while scopes.count < limit {
@@ -134,9 +134,9 @@ final class RecordStatements: RecordReader {
         }
     }
 
-    /// Throws what a read failed with since this was last asked.
+    /// Throws the error of a read since the last call, if there is one.
     ///
-    /// Whoever decided may have taken the failure for a record that is not there.
+    /// The decision may have mistaken the failed read for a missing record.
     func check() throws(SQLFailure) {
         guard let fault else { return }
         self.fault = nil

@@ -3,7 +3,7 @@ import SanguineModel
 
 /// Reads single rows.
 ///
-/// One for each connection.
+/// Each connection has one.
 final class RowReader {
     private let account: SQLStatement
     private let balance: SQLStatement
@@ -35,7 +35,7 @@ final class RowReader {
         indexes = try SQLStatement(IndexesRow.selectSQL, on: connection)
     }
 
-    /// Returns the row of that name, as the connection sees it now.
+    /// Returns the row with the key, as the connection sees it now.
     func row(_ key: Key) throws(SQLFailure) -> Row? {
         switch key {
         case .account(let id):
@@ -87,9 +87,9 @@ final class RowReader {
 
 /// Stores changes.
 ///
-/// The writer connection has the only one.
+/// Only the writing connection has one.
 final class RowWriter {
-    /// What writes and removes the rows of one kind.
+    /// The statements that write and delete rows of one kind.
     private struct Table {
         let put: SQLStatement
         let delete: SQLStatement
@@ -171,7 +171,7 @@ final class RowWriter {
         )
     }
 
-    /// Stores one change in the open transaction.
+    /// Stores a change in the open transaction.
     func store(_ change: Change) throws(SQLFailure) {
         switch change {
         case .put(let row): try put(row)

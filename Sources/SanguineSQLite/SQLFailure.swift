@@ -2,11 +2,11 @@ import GRDB
 import GRDBSQLite
 import SanguineAuthority
 
-/// What SQLite said when it could not do something.
+/// An error of SQLite.
 struct SQLFailure: Error, Hashable {
     /// The extended result code.
     let code: Int32
-    /// SQLite's own words.
+    /// SQLite's message.
     let message: String
 
     init(code: Int32, message: String) {
@@ -14,16 +14,16 @@ struct SQLFailure: Error, Hashable {
         self.message = message
     }
 
-    /// Takes the reason of the connection's last failure.
+    /// Captures the connection's last error.
     init(code: Int32, on connection: OpaquePointer?) {
         let extended = sqlite3_extended_errcode(connection)
-        // Where the connection remembers another failure, the code at hand is the better witness.
+        // If the connection remembers another error, the given code is more reliable.
         let agrees = extended & 0xFF == code & 0xFF
         self.code = agrees ? extended : code
         message = String(cString: agrees ? sqlite3_errmsg(connection) : sqlite3_errstr(code))
     }
 
-    /// Takes over what GRDB has thrown.
+    /// Converts an error of GRDB.
     init(_ error: DatabaseError) {
         self.init(
             code: error.extendedResultCode.rawValue,
@@ -31,24 +31,24 @@ struct SQLFailure: Error, Hashable {
         )
     }
 
-    /// A row that does not read back as what it must be.
+    /// The error of a row with unexpected content.
     static func unreadable(_ what: String) -> SQLFailure {
         SQLFailure(code: SQLITE_CORRUPT, message: "\(what) does not read back")
     }
 
-    /// The code of a page that the disk does not give back: `SQLITE_IOERR_CORRUPTFS`.
+    /// The code of a page that the disk could not read: `SQLITE_IOERR_CORRUPTFS`.
     static let unreadableDisk = SQLITE_IOERR | 33 << 8
 
-    /// Whether the disk did not give back a page: `SQLITE_IOERR_READ`, `_SHORT_READ`, `_DATA`,
+    /// Whether the disk could not read a page: `SQLITE_IOERR_READ`, `_SHORT_READ`, `_DATA`,
     /// `_CORRUPTFS`.
     private var isUnreadablePage: Bool {
         [1, 2, 32, 33].contains { code == SQLITE_IOERR | $0 << 8 }
     }
 
-    /// The text for people: the words and the code, which SQLite's documentation lists.
+    /// The message and the code, which SQLite's documentation explains.
     var explanation: String { "\(message) (SQLite \(code))" }
 
-    /// What a caller learns whose change was rolled back.
+    /// The storage error of a change that was rolled back.
     var asStorageError: StorageError {
         switch code & 0xFF {
         case SQLITE_FULL: .full(explanation)
@@ -59,10 +59,10 @@ struct SQLFailure: Error, Hashable {
         }
     }
 
-    /// What callers learn whose commit failed.
+    /// The storage error of a failed commit.
     ///
-    /// An I/O error may have come after the commit's last frame was written: if the process died
-    /// now, recovery would find the frame and take the commit for done. Any other code is given
+    /// An I/O error may occur after the commit's last frame was written: if the process crashed
+    /// now, recovery would find the frame and treat the commit as done. All other errors occur
     /// before.
     var asCommitError: StorageError {
         code & 0xFF == SQLITE_IOERR ? .unknownOutcome(explanation) : asStorageError

@@ -1,19 +1,19 @@
 import GRDBSQLite
 import SanguineModel
 
-/// A prepared statement, driven through SQLite's C interface.
+/// A prepared statement, used through SQLite's C interface.
 ///
-/// GRDB opens and configures the connections; its statements cost several times what SQLite itself
-/// needs, and the writer has some 20 µs for each command.
+/// GRDB opens and configures the connections, but its statements cost several times as much as
+/// SQLite itself, and the writer has about 20 µs for each command.
 ///
-/// Parameters are bound in order, one call each. The class is not sendable: it lives where its
-/// connection lives.
+/// Parameters are bound in order, one call each. The class is not sendable: it is used only
+/// together with its connection.
 final class SQLStatement {
     private let handle: OpaquePointer
     private let connection: OpaquePointer
-    /// How many parameters are bound since the last reset.
+    /// The number of parameters that were bound since the last reset.
     private var bound: Int32 = 0
-    /// The first failure to bind, which the next step throws.
+    /// The first error of binding, which the next step throws.
     private var bindingCode: Int32 = SQLITE_OK
 
     /// Compiles one statement.
@@ -62,7 +62,7 @@ final class SQLStatement {
 
     private func bind(_ buffer: UnsafeRawBufferPointer) {
         let index = next()
-        // A missing address would bind NULL instead of no bytes.
+        // A missing address would bind NULL instead of an empty blob.
         if buffer.isEmpty {
             note(sqlite3_bind_zeroblob(handle, index, 0))
         } else {
@@ -77,7 +77,8 @@ final class SQLStatement {
         text.withUTF8 { buffer in
             buffer.withMemoryRebound(to: CChar.self) { characters in
                 let count = UInt64(characters.count)
-                // With an address even when empty, which would bind NULL.
+                // A non-null address even for an empty text, because a null address would bind
+                // NULL.
                 withUnsafePointer(to: 0 as CChar) { empty in
                     note(
                         sqlite3_bind_text64(
@@ -104,7 +105,7 @@ final class SQLStatement {
 
     // MARK: - Execution
 
-    /// Goes to the next row, and returns whether there is one.
+    /// Advances to the next row, and returns whether there is one.
     func step() throws(SQLFailure) -> Bool {
         guard bindingCode == SQLITE_OK else {
             throw SQLFailure(code: bindingCode, on: connection)
@@ -117,13 +118,13 @@ final class SQLStatement {
         }
     }
 
-    /// Runs the statement to its end and makes it ready for the next use.
+    /// Runs the statement to its end, and resets it.
     func run() throws(SQLFailure) {
         defer { reset() }
         while try step() {}
     }
 
-    /// Reads the first row, if there is one, and makes the statement ready for the next use.
+    /// Reads the first row, if there is one, and resets the statement.
     func first<Value>(
         _ read: (SQLStatement) throws(SQLFailure) -> Value
     ) throws(SQLFailure) -> Value? {
@@ -131,7 +132,7 @@ final class SQLStatement {
         return try step() ? try read(self) : nil
     }
 
-    /// Reads all rows, and makes the statement ready for the next use.
+    /// Reads all rows, and resets the statement.
     func all<Value>(
         _ read: (SQLStatement) throws(SQLFailure) -> Value
     ) throws(SQLFailure) -> [Value] {
@@ -141,15 +142,15 @@ final class SQLStatement {
         return values
     }
 
-    /// Makes the statement ready for the next use, and lets go of what it read.
+    /// Resets the statement for the next use, and releases what it read.
     func reset() {
         sqlite3_reset(handle)
         bound = 0
         bindingCode = SQLITE_OK
     }
 
-    /// How many steps of SQLite's virtual machine were made since this was last asked: what the
-    /// statement has cost, whatever the machine.
+    /// Returns the steps of SQLite's virtual machine since the last call, a measure of the
+    /// statement's cost that does not depend on the hardware.
     func takeSteps() -> Int {
         Int(sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1))
     }
@@ -177,7 +178,7 @@ final class SQLStatement {
     }
 
     func text(_ column: Int32) -> String {
-        // The text first: asking for it may convert, and change the count.
+        // Read the text first: reading it may convert it, which changes the count.
         guard let start = sqlite3_column_text(handle, column) else { return "" }
         let count = Int(sqlite3_column_bytes(handle, column))
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
@@ -194,7 +195,7 @@ final class SQLStatement {
     }
 
     func identifier(_ column: Int32) throws(SQLFailure) -> Identifier {
-        // Read where SQLite has it: its memory lasts until the next step.
+        // Read from SQLite's memory, which remains valid until the next step.
         guard let start = sqlite3_column_blob(handle, column),
             let id = Identifier(
                 copying: UnsafeRawBufferPointer(
@@ -212,9 +213,9 @@ final class SQLStatement {
 
     // MARK: - Helpers
 
-    /// Tells SQLite to copy what is bound, because Swift's buffers end with the call.
+    /// Makes SQLite copy bound values, because Swift's buffers are valid only during the call.
     private static var transient: sqlite3_destructor_type {
-        // SQLite's SQLITE_TRANSIENT: a marker that it compares with, and never calls.
+        // SQLite's SQLITE_TRANSIENT, a marker that SQLite compares and never calls.
         unsafeBitCast(-1, to: sqlite3_destructor_type.self)
     }
 

@@ -1,29 +1,29 @@
 public import Foundation
 
-/// What can be seen of a data folder from outside, without opening its database.
+/// The properties of a data folder that can be read without opening its database.
 public struct SQLiteFolderFacts: Hashable, Sendable {
-    /// Who has the folder open.
+    /// The process that has the folder open.
     public enum Holder: Hashable, Sendable {
-        /// Nobody.
+        /// No process.
         case nobody
-        /// A process; `nil` if it left no number.
+        /// A process, by its id, or `nil` if it stored none.
         case process(Int32?)
     }
 
-    /// The permissions of the folder; `nil` if there is none.
+    /// The permissions of the folder, or `nil` if it does not exist.
     public var folderMode: Int?
-    /// The permissions of the files in it, by their names.
+    /// The permissions of the files in it, by name.
     public var fileModes: [String: Int]
-    /// Whether there is a database, with anything in it.
+    /// Whether there is a non-empty database.
     public var hasDatabase: Bool
-    /// Bytes that can still be written; `nil` if the system does not say.
+    /// The number of bytes that can still be written, or `nil` if the system does not report it.
     public var freeBytes: Int64?
     /// Whether the file system is mounted read-only.
     public var isReadOnly: Bool
-    /// Who has it open.
+    /// The process that has the folder open.
     public var holder: Holder
 
-    /// Creates the facts.
+    /// Creates the properties.
     public init(
         folderMode: Int?,
         fileModes: [String: Int],
@@ -40,7 +40,7 @@ public struct SQLiteFolderFacts: Hashable, Sendable {
         self.holder = holder
     }
 
-    /// Looks at the folder, and changes nothing.
+    /// Reads the properties of a folder, without changing it.
     public init(of folder: URL) {
         let folder = DataFolder(folder)
         let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []

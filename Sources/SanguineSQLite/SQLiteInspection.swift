@@ -2,10 +2,10 @@ public import Foundation
 public import SanguineAuthority
 public import SanguineModel
 
-/// Looks at a data folder without changing it, also while a server has it open.
+/// Reads a data folder without changing it, even while a server has it open.
 ///
-/// Made by ``SQLiteStorage/inspect(folder:)``. It takes no lock, makes and upgrades nothing, and
-/// its connections can neither write nor checkpoint.
+/// It is created by ``SQLiteStorage/inspect(folder:)``. It takes no lock, creates and upgrades
+/// nothing, and its connections can neither write nor checkpoint.
 public final class SQLiteInspection: Sendable {
     private let folder: DataFolder
     private let options: SQLiteStorageOptions
@@ -22,7 +22,7 @@ public final class SQLiteInspection: Sendable {
         readers = try ReaderPool(in: folder, options: options, schema: schema)
     }
 
-    /// Loads committed rows, all as of one moment.
+    /// Loads committed rows, all from one moment.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         let rows = try await readers.read { connection throws(SQLFailure) in
             try connection.rows(keys)
@@ -43,34 +43,34 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Returns the account with that e-mail address.
+    /// Returns the account with the e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try await readers.read { connection throws(SQLFailure) in
             try connection.account(email: email)
         }
     }
 
-    /// Whether there is an account.
+    /// Returns whether there is an account.
     public func hasAccounts() async throws(StorageError) -> Bool {
         try await readers.read { connection throws(SQLFailure) in
             try connection.hasAccounts()
         }
     }
 
-    /// When the last transfer or operation was made, or `nil` if there is none.
+    /// Returns the moment of the newest transfer or operation, or `nil` if there is none.
     public func newestMoment() async throws(StorageError) -> Timestamp? {
         try await readers.read { connection throws(SQLFailure) in
             try connection.newestMoment()
         }
     }
 
-    /// Reads all of the data: pages and indexes, the ledger, the counters of feeds, and the files.
+    /// Reads all data: pages and indexes, the ledger, the counters of feeds, and the files.
     ///
-    /// - Returns: What was found.
-    /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or what keeps it from
-    ///   reading, damage excepted.
+    /// - Returns: The findings.
+    /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or the error that
+    ///   prevented reading, except for damage.
     public func examine() async throws(StorageError) -> DataExamination {
-        try await readers.read { _ throws(SQLFailure) in }  // Throws if this was closed.
+        try await readers.read { _ throws(SQLFailure) in }  // Throws if the connections are closed.
         let examiner = Examiner(
             of: folder,
             options: options,
@@ -89,9 +89,9 @@ public final class SQLiteInspection: Sendable {
 }
 
 extension SQLiteStorage {
-    /// Opens the data in the folder for looking at it, beside a server or without one.
+    /// Opens the data in the folder for reading, with or without a running server.
     ///
-    /// - Throws: ``SQLiteStorageError/noData(folder:)`` if there is none; nothing is made then.
+    /// - Throws: ``SQLiteStorageError/noData(folder:)`` if there is none; nothing is created then.
     public static func inspect(
         folder: URL
     ) throws(SQLiteStorageError) -> SQLiteInspection {

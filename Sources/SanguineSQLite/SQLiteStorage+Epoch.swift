@@ -3,14 +3,14 @@ import GRDB
 package import SanguineModel
 
 extension SQLiteStorage {
-    /// Gives the database in a folder a new epoch, so that every device reads its feed again.
+    /// Assigns a new epoch to the database in a folder, so that each device reads its feed again.
     ///
-    /// To be called after a copy of the database was put into the folder. Upgrades the database.
+    /// Call it after a copy of the database was placed in the folder. It upgrades the database.
     ///
     /// - Parameter folder: The data folder, which no process may have open.
     /// - Returns: The new epoch, after it is on the disk.
-    /// - Throws: As ``init(folder:options:mayBeEmpty:)``; ``SQLiteStorageError/noData(folder:)``
-    ///   if there is no database in it.
+    /// - Throws: As ``init(folder:options:mayBeEmpty:)``; ``SQLiteStorageError/noData(folder:)`` if
+    ///   the folder contains no database.
     @discardableResult
     package static func assignNewEpoch(at folder: URL) throws(SQLiteStorageError) -> Epoch {
         let folder = DataFolder(folder)
@@ -33,7 +33,7 @@ extension SQLiteStorage {
         } catch {
             throw .failed("\(error)")
         }
-        // If this fails, the next opening assigns another one.
+        // If this fails, the database gets another epoch when it is opened next.
         try? HistoryFile(of: folder, epoch: epoch, isClosed: true)?.write(to: folder)
         return epoch
     }

@@ -3,7 +3,7 @@ public import SanguineAuthority
 public import SanguineModel
 import Synchronization
 
-/// Keeps an authority's data in one SQLite file, for one server process.
+/// Stores an authority's data in one SQLite file, for one server process.
 ///
 /// ```swift
 /// let storage = try SQLiteStorage(folder: URL(filePath: "/var/lib/sanguine"))
@@ -14,17 +14,18 @@ import Synchronization
 /// Commands that wait at the same time share a commit.
 ///
 /// **No write to damaged data.** The data is examined when it is opened, for
-/// ``SQLiteStorageOptions/openingCheck`` and then in the background. Once damage is found, there or
-/// by any later read, every change fails with ``StorageError/damaged(_:)``. Reads go on.
+/// ``SQLiteStorageOptions/openingCheck`` and then in the background. After damage is found, by this
+/// examination or by a later read, every change fails with ``StorageError/damaged(_:)``. Reads are
+/// still possible.
 ///
 /// **One writer.** One connection writes and checkpoints; the others only read. A lock file
-/// refuses a second opening of the same folder.
+/// prevents the folder from being opened twice.
 ///
-/// **Reads from memory.** Profiles and balances used last are answered without the database, and
-/// are never older than what any other answer has shown.
+/// **Reads from memory.** Recently used profiles and balances are read from memory, and are never
+/// older than those in any earlier answer.
 ///
-/// The folder has `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`), `sanguine.lock`,
-/// `sanguine.history`, and, once there is a file, the folder `blobs`.
+/// The folder contains `sanguine.sqlite` (mode 0600, with SQLite's `-wal` and `-shm`),
+/// `sanguine.lock`, `sanguine.history`, and, after the first file is stored, the folder `blobs`.
 ///
 /// Mutable state: `isClosed`, atomic. Writer, readers and cache guard their own.
 public final class SQLiteStorage: Storage {
@@ -37,11 +38,12 @@ public final class SQLiteStorage: Storage {
     private let damage: FoundDamage
     private let check: OpeningCheck
 
-    /// The epoch of the database: another one after a copy of it was restored.
+    /// The epoch of the database, which changes after a copy of it was restored.
     public let epoch: Epoch
-    /// Messages for the operator about the opening; empty after most openings.
+    /// Messages for the operator about opening the database; usually empty.
     ///
-    /// They say why the database has a new epoch, and why the next opening will give it one.
+    /// They explain why the database has a new epoch, or why it will get one when it is opened
+    /// next.
     package let notices: [String]
 
     /// The thread that changes the database; internal for tests.
@@ -49,14 +51,14 @@ public final class SQLiteStorage: Storage {
     /// The committed rows in memory; internal for tests.
     let cache: CommittedCache
 
-    /// Opens the data in the folder, and makes or upgrades it as needed.
+    /// Opens the data in the folder, and creates or upgrades it as needed.
     ///
     /// - Parameters:
-    ///   - folder: The data folder. It is made, for its owner alone, if it is missing.
+    ///   - folder: The data folder. If it is missing, it is created, accessible only to its owner.
     ///   - options: The limits.
-    ///   - mayBeEmpty: Whether a database that is missing or empty is made. Default: yes. Say no
-    ///     where something else shows that there was one, and lost data must not be replaced.
-    /// - Throws: The first reason, in the order in which ``SQLiteStorageError`` lists them.
+    ///   - mayBeEmpty: Whether to create a missing or empty database. Default: yes. Pass `false` if
+    ///     a database is known to have existed, so that lost data is not replaced.
+    /// - Throws: The first applicable ``SQLiteStorageError``, in the order of their declaration.
     public convenience init(
         folder: URL,
         options: SQLiteStorageOptions = SQLiteStorageOptions(),
@@ -97,7 +99,8 @@ public final class SQLiteStorage: Storage {
         let writer = GroupWriter(options: options, cache: cache, damage: damage)
         do throws(SQLFailure) {
             try writer.start(database, lock: lock) { [epoch] in
-                // If this fails, the next opening says that it has made a new epoch.
+                // If this fails, a new epoch is assigned and reported when the database is opened
+                // next.
                 try? HistoryFile(of: folder, epoch: epoch, isClosed: true)?.write(to: folder)
             }
         } catch {
@@ -121,8 +124,8 @@ public final class SQLiteStorage: Storage {
 
     /// Performs the command, and returns when its changes are on the disk.
     ///
-    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait, and of an account at most
-    /// ``SQLiteStorageOptions/queuedCommandsPerAccount``; more are refused with
+    /// At most ``SQLiteStorageOptions/queuedCommands`` may wait, and of one account at most
+    /// ``SQLiteStorageOptions/queuedCommandsPerAccount``; further commands are refused with
     /// ``StorageError/overloaded(retryAfterSeconds:)``.
     public func perform<Outcome>(
         _ command: Command<Outcome>
@@ -130,9 +133,9 @@ public final class SQLiteStorage: Storage {
         try await writer.perform(command)
     }
 
-    /// Loads committed rows as of one moment.
+    /// Loads committed rows, all from one moment.
     ///
-    /// Does not suspend if memory has all of them.
+    /// It does not suspend if all of them are cached.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         try checkOpen()
         if let loaded = cache.loaded(keys) { return loaded }
@@ -146,7 +149,7 @@ public final class SQLiteStorage: Storage {
         return loaded
     }
 
-    /// Reads a part of an account's feed, and loads rows as of the same moment.
+    /// Reads a part of an account's feed, and loads rows from the same moment.
     public func feed(_ query: FeedQuery) async throws(StorageError) -> FeedSlice {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
@@ -154,7 +157,7 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Reads a part of a list of live records, as of one moment.
+    /// Reads a part of a list of live records, from one moment.
     public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
@@ -196,7 +199,7 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Returns the parts of a streamed answer that were stored.
+    /// Returns the stored parts of a streamed answer.
     public func parts(
         of run: Identifier,
         from index: Int64,
@@ -208,7 +211,7 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Returns those of the files that any account has.
+    /// Returns the files that at least one account owns.
     public func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
@@ -216,7 +219,7 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Returns the account with that e-mail address, compared byte by byte.
+    /// Returns the account with the e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
@@ -224,9 +227,9 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Drops what has served its time.
+    /// Removes expired data.
     ///
-    /// Commands wait meanwhile, so the limit bounds their wait.
+    /// Commands wait meanwhile; the limit bounds their wait.
     @discardableResult
     public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
         let sweep = Sweep(horizon: horizon, limit: limit)
@@ -235,9 +238,9 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Recomputes every balance, on one snapshot and a connection of its own.
+    /// Recomputes every balance, on one snapshot and a separate connection.
     ///
-    /// Stops with ``StorageError/closed`` when the storage is closed meanwhile.
+    /// It throws ``StorageError/closed`` if the storage is closed meanwhile.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
         try checkOpen()
         let examiner = Examiner(
@@ -250,7 +253,7 @@ public final class SQLiteStorage: Storage {
         return try await examiner.ledger()
     }
 
-    /// Whether there is an account.
+    /// Returns whether there is an account.
     public func hasAccounts() async throws(StorageError) -> Bool {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
@@ -258,16 +261,15 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// The bytes that are always kept free for a commit: 1 MiB.
+    /// The free space that a commit requires: 1 MiB, in bytes.
     ///
-    /// With less, a small commit may succeed while the next one fails.
+    /// With less, a small commit may succeed although the next one fails.
     public static let neededBytes: Int64 = 1 << 20
 
-    /// Commits something that changes nothing, and is durable like any commit.
+    /// Commits a transaction without changes, which is durable like any commit.
     ///
-    /// - Throws: ``StorageError/damaged(_:)`` if something was found to be since the storage was
-    ///   opened, ``StorageError/full(_:)`` also with less than ``neededBytes``, or what the commit
-    ///   came to.
+    /// - Throws: ``StorageError/damaged(_:)`` if damage was found since the storage was opened,
+    ///   ``StorageError/full(_:)`` also with less than ``neededBytes``, or the error of the commit.
     public func checkHealth() async throws(StorageError) {
         try checkOpen()
         try damage.check()
@@ -282,18 +284,18 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// How far the examination is that began when the storage was opened.
+    /// The progress of the examination that began when the storage was opened.
     public var dataCheck: DataCheck { check.progress }
 
-    /// The bytes of the files, each a file of the folder `blobs`.
+    /// The files' bytes, each stored as a file in the folder `blobs`.
     public var blobs: any BlobStore { files }
 
     /// The free bytes of the folder's disk.
     public var freeBytes: Int64? { folder.space?.freeBytes }
 
-    /// Finishes what is queued, closes the readers, then the writer, and releases the lock.
+    /// Finishes the queued work, closes the readers and then the writer, and releases the lock.
     ///
-    /// Calling it again waits for the same end.
+    /// Further calls wait until the first one has finished.
     public func close() async {
         isClosed.store(true, ordering: .releasing)
         await check.stop()

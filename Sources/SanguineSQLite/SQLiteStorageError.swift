@@ -1,32 +1,31 @@
 import GRDBSQLite
 
-/// A reason why a data folder could not be opened.
+/// The reason that a data folder could not be opened.
 ///
-/// Listed in the order in which they are decided.
+/// The cases are declared in the order in which they are checked.
 public enum SQLiteStorageError: Error, Hashable {
-    /// There is no database in the folder, and looking does not make one.
+    /// There is no database in the folder, and an inspection does not create one.
     case noData(folder: String)
-    /// Others than the owner may look into the folder.
+    /// Users other than the owner may read the folder.
     case openToOthers(folder: String, mode: Int)
-    /// Another process, or this one, has the folder open. The process is `nil` if it left no
-    /// number.
+    /// Another process, or this one, has the folder open. The process is `nil` if it stored no id.
     case locked(folder: String, process: Int32?)
-    /// The database is missing or empty, although there must be one.
+    /// The database is missing or empty, although it must exist.
     case emptied(folder: String)
     /// The log belongs to another state of the database file.
     case mixed(folder: String)
-    /// A newer version of the program has written the database.
+    /// A newer version of the program wrote the database.
     case schemaTooNew(found: Int, known: Int)
-    /// An older version of the program has written the database, and looking does not upgrade it.
+    /// An older version of the program wrote the database, and an inspection does not upgrade it.
     case schemaTooOld(found: Int, known: Int)
-    /// SQLite did not take a setting on which the guarantees rest.
+    /// SQLite did not accept a setting that the guarantees depend on.
     case settingRefused(name: String, wanted: String, got: String)
-    /// The database is damaged where SQLite begins to read it; the text says how.
+    /// The database is damaged where SQLite reads it first; the text describes the damage.
     case damaged(String)
-    /// The file system or SQLite failed; the text says how.
+    /// The file system or SQLite failed; the text describes the error.
     case failed(String)
 
-    /// What SQLite said when the folder was opened.
+    /// Converts SQLite's error when the folder was opened.
     init(_ failure: SQLFailure) {
         switch failure.code & 0xFF {
         case SQLITE_CORRUPT, SQLITE_NOTADB: self = .damaged(failure.explanation)
@@ -36,7 +35,7 @@ public enum SQLiteStorageError: Error, Hashable {
 }
 
 extension SQLiteStorageError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// The error, and what to do about it.
     public var description: String {
         switch self {
         case .noData(let folder):

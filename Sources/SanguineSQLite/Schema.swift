@@ -1,18 +1,18 @@
 import GRDB
 
-/// The database's tables, as the steps that lead to them.
+/// The tables of the database, as a sequence of migration steps.
 ///
-/// A step that was released is never changed: the next one follows it. The database carries the
-/// number of steps that it has seen (`user_version`), and each step is one transaction with its
-/// number.
+/// A released step is never changed; new steps are added after it. The database stores the number
+/// of steps that were applied (`user_version`), and each step runs in one transaction together with
+/// its number.
 struct Schema: Sendable {
-    /// SQL scripts, of which the first makes the first tables.
+    /// SQL scripts; the first one creates the initial tables.
     let steps: [String]
 
     /// The number of the newest step.
     var version: Int { steps.count }
 
-    /// What this version of the program reads and writes.
+    /// The schema that this version of the program reads and writes.
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
@@ -20,9 +20,9 @@ struct Schema: Sendable {
         ]
     )
 
-    /// Takes the database from where it is to the newest step.
+    /// Applies all missing steps to the database.
     ///
-    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or what SQLite throws.
+    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or an error of SQLite.
     func migrate(_ database: Database) throws {
         let found = try Self.version(of: database)
         guard found <= version else {
@@ -37,12 +37,12 @@ struct Schema: Sendable {
         }
     }
 
-    /// Whether nothing was ever written: a database that was opened has at least one step.
+    /// Returns whether the database was never written: an opened database has at least one step.
     func isMissing(in database: Database) throws -> Bool {
         try Self.version(of: database) == 0
     }
 
-    /// Checks that a database that cannot be changed is at the newest step.
+    /// Checks that a database that cannot be changed has the newest step.
     func check(_ database: Database) throws {
         let found = try Self.version(of: database)
         guard found <= version else {
@@ -53,9 +53,9 @@ struct Schema: Sendable {
         }
     }
 
-    /// Returns the steps that the database has seen.
+    /// Returns the schema with the steps that were applied to the database.
     ///
-    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or what SQLite throws.
+    /// - Throws: ``SQLiteStorageError/schemaTooNew(found:known:)``, or an error of SQLite.
     func known(to database: Database) throws -> Schema {
         let found = try Self.version(of: database)
         guard found <= version else {
@@ -64,7 +64,7 @@ struct Schema: Sendable {
         return Schema(steps: Array(steps.prefix(found)))
     }
 
-    /// Whether there is a table of files: versions before the first with files have none.
+    /// Whether the schema has a table of files, which the first versions lack.
     var hasBlobs: Bool { steps.contains(Self.blobs) }
 
     static func version(of database: Database) throws -> Int {
@@ -73,11 +73,11 @@ struct Schema: Sendable {
 }
 
 extension Schema {
-    // Ids are blobs of 16 bytes, times are milliseconds since 1970. Tables have no foreign keys
-    // and no checks: the decisions hold the rules, and are the same for every driver.
+    // Ids are blobs of 16 bytes, times are milliseconds since 1970. Tables have no foreign keys and
+    // no checks: the commands' decisions enforce the rules, identically for all drivers.
     //
-    // `transfers` has no unique index on its id. It would cost a third tree for every charge, and
-    // what keeps a charge from happening twice is the operation's key.
+    // `transfers` has no unique index on its id, which would add a third tree to every charge. The
+    // operation's key already prevents duplicate charges.
     //
     // The indexes of `holds` and `operations` are partial: a row is in at most one of them.
     private static let firstTables = """
@@ -180,15 +180,16 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
         """
 
-    // `ended_at` is in the index, although it is always NULL there: without it SQLite looks up each
-    // row to see that.
+    // `ended_at` is in the index although it is always NULL there: without it, SQLite would look up
+    // each row to check it.
     private static let sessionsByUse = """
         CREATE INDEX sessions_by_use ON sessions (account, ended_at, rotated_at)
             WHERE ended_at IS NULL;
         """
 
-    // `records` has rowids, because a tree whose cells are values of many kilobytes is a bad one to
-    // search. `record_index.value` has the bytes of `IndexKey`. An empty scope is everyone's.
+    // `records` has rowids, because a tree with values of many kilobytes in its cells is slow to
+    // search. `record_index.value` contains the bytes of `IndexKey`. An empty scope means all
+    // accounts.
     private static let records = """
         CREATE TABLE records (
             number INTEGER PRIMARY KEY,
@@ -223,9 +224,9 @@ extension Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // What is left of deleted records stands in indexes of its own: neither a list nor a read from
-    // the start steps over it. A record is in one of the two by feed, so a change costs no more.
-    // 100 is `RecordRow.overheadBytes`.
+    // Tombstones have separate indexes, so that neither a list nor a read from the start steps over
+    // them. A record is in one of the two indexes by feed, so a change costs no more. 100 is
+    // `RecordRow.overheadBytes`.
     private static let room = """
         ALTER TABLE feeds ADD COLUMN tombstones INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE feeds ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
@@ -243,8 +244,8 @@ extension Schema {
             WHERE deleted_at IS NULL;
         """
 
-    // Kept answers and parts of streams have rowids, as records do. An account of no bytes is
-    // everybody: an index on NULL could not be walked by equality.
+    // Cached answers and parts of streams have rowids, as records do. An account of no bytes means
+    // all accounts: an index on NULL could not be searched by equality.
     private static let functions = """
         ALTER TABLE holds ADD COLUMN quota TEXT;
         ALTER TABLE holds ADD COLUMN quota_day TEXT;
@@ -276,7 +277,7 @@ extension Schema {
         CREATE INDEX parts_by_time ON parts (at);
         """
 
-    // By the content first, so that whether anybody has it is found without an index of its own.
+    // The content comes first, so that finding any owner of a file needs no other index.
     private static let blobs = """
         CREATE TABLE blobs (
             id BLOB NOT NULL,
@@ -290,7 +291,8 @@ extension Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // Values of the database as a whole, by name. SQLite makes the epoch: a step has no parameters.
+    // Values of the whole database, by name. SQLite generates the epoch, because a step has no
+    // parameters.
     private static let epoch = """
         CREATE TABLE meta (
             name TEXT PRIMARY KEY,
@@ -299,17 +301,17 @@ extension Schema {
         INSERT INTO meta (name, value) VALUES ('epoch', lower(hex(randomblob(8))));
         """
 
-    // One row on one page, which each commit writes: see `CommitNumber`.
+    // One row on one page, which each commit updates: see `CommitNumber`.
     private static let commitNumber = """
         CREATE TABLE commits (id INTEGER PRIMARY KEY, number INTEGER NOT NULL) STRICT;
         INSERT INTO commits VALUES (1, 0);
         """
 
-    // A unit that was taken before is given back if its call is lost.
+    // A unit that was used is returned if its call is lost.
     private static let quotaHolds = "ALTER TABLE holds ADD COLUMN quota_kept INTEGER;"
 
-    // Nobody has said until now which indexes know all records: those that have entries are of
-    // version 0, and are built again.
+    // Earlier versions did not record which indexes contain all records: those with entries get
+    // version 0, and are rebuilt.
     private static let indexes = """
         CREATE TABLE indexes (
             number INTEGER PRIMARY KEY,

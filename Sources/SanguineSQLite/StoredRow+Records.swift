@@ -2,7 +2,8 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-// A scope of everyone is no bytes: the columns of a primary key should not be NULL.
+// The scope of all accounts is stored as no bytes, because columns of a primary key must not be
+// NULL.
 
 extension RecordRow: StoredRow {
     static let table = "records"
@@ -64,12 +65,12 @@ extension FeedRow: StoredRow {
     }
 }
 
-/// One row: all indexes are looked at together, and there are few.
+/// A single row, because all indexes are read together, and there are few.
 extension IndexesRow: StoredRow {
     static let table = "indexes"
     static let keyColumns = ["number"]
     static let valueColumns = ["builds"]
-    /// The number of the one row.
+    /// The number of that row.
     static let number: Int64 = 1
 
     func bind(to statement: SQLStatement) throws(SQLFailure) {

@@ -2,7 +2,7 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-// The rows whose columns stand for cases. A stored number keeps its meaning for ever.
+// Rows with columns that represent cases. A stored number never changes its meaning.
 
 extension AccountRow: StoredRow {
     static let table = "accounts"

@@ -1,11 +1,11 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A row that has a table: how its columns are written and read.
+/// A row that is stored in a table, with its conversion to and from columns.
 protocol StoredRow {
     /// The table's name.
     static var table: String { get }
-    /// The columns that name the row, in the order of the table's primary key.
+    /// The columns that identify the row, in the order of the table's primary key.
     static var keyColumns: [String] { get }
     /// The other columns.
     static var valueColumns: [String] { get }
@@ -17,7 +17,7 @@ protocol StoredRow {
 }
 
 extension StoredRow {
-    /// All columns, as they stand after `SELECT`.
+    /// All columns, in the order in which `SELECT` returns them.
     static var columns: String { (keyColumns + valueColumns).joined(separator: ", ") }
 
     private static var keyCondition: String {

@@ -1,14 +1,14 @@
 import SanguineAuthority
 import SanguineModel
 
-/// Drops what has served its time, in one transaction on the writer's thread.
+/// Removes expired data, in one transaction on the writer's thread.
 ///
-/// It touches no row that is cached.
+/// It changes no cached rows.
 struct Sweep {
     let horizon: SweepHorizon
     let limit: Int
 
-    /// Returns how many rows were dropped or emptied.
+    /// Returns the number of rows that were deleted or emptied.
     func perform(on connection: WriteConnection) throws(SQLFailure) -> Int {
         try connection.inTransaction { () throws(SQLFailure) in
             try sweepAnswers(on: connection)
@@ -69,7 +69,7 @@ struct Sweep {
         return try statement.all { _ in () }.count
     }
 
-    /// What is noted of a tombstone that goes.
+    /// The properties of a tombstone that is removed.
     private struct Tombstone {
         let number: Int64
         let owner: Identifier
@@ -97,7 +97,7 @@ struct Sweep {
             )
         }
         let delete = try connection.statement("DELETE FROM records WHERE number = ?")
-        // As `FeedRow.drop` does.
+        // The same changes as those of `FeedRow.drop`.
         let note = try connection.statement(
             """
             INSERT INTO feeds (account, records, horizon, tombstones, bytes)

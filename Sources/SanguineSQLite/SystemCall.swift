@@ -8,29 +8,30 @@ import Musl
 import Darwin
 #endif
 
-/// Calls of the system that Swift's modules of the C libraries do not declare on Linux.
+/// System calls that Swift's modules of the C libraries do not declare on Linux.
 ///
-/// They are looked up by name. Where the C library or the kernel does not have one, the answer is
-/// `nil`, and the caller does without.
+/// They are looked up by name. If the C library or the kernel lacks one, the result is `nil`, and
+/// the caller continues without it.
 enum SystemCall {
-    /// What tells one file from another, and one state of it from the next.
+    /// The properties that distinguish a file from others, and its states from each other.
     struct FileFacts: Equatable {
-        /// The file's number on its disk, which a new file may get once the old one is removed.
+        /// The file's number on its disk, which may be reused after the file is removed.
         var inode: UInt64
-        /// When the file was made; 0 if the file system does not say.
+        /// The creation time; 0 if the file system does not report it.
         ///
-        /// On Linux no program can set it.
+        /// On Linux programs cannot set it.
         var madeAt: Int64
-        /// When the content was last written; programs can set it.
+        /// The time of the last change of the content; programs can set it.
         var writtenAt: Int64
-        /// When the content, owner, permissions or times were last changed; 0 if the system does
-        /// not say.
+        /// The time of the last change of the content, owner, permissions or times; 0 if the system
+        /// does not report it.
         ///
-        /// No program can set it.
+        /// Programs cannot set it.
         var changedAt: Int64
     }
 
-    /// Returns the facts of a file, with times in nanoseconds since 1970; `nil` if there is none.
+    /// Returns a file's properties, with times in nanoseconds since 1970, or `nil` if it does not
+    /// exist.
     static func facts(of path: String) -> FileFacts? {
         #if canImport(Darwin)
         var status = stat()
@@ -46,7 +47,7 @@ enum SystemCall {
         )
         #else
         guard let words = statx(path) else {
-            // Without the call there are only these.
+            // Without the system call only these are available.
             let facts = try? FileManager.default.attributesOfItem(atPath: path)
             guard let facts, let inode = facts[.systemFileNumber] as? NSNumber,
                 let date = facts[.modificationDate] as? Date
@@ -72,10 +73,10 @@ enum SystemCall {
         #endif
     }
 
-    /// Whether something is mounted at the folder, so that it cannot be renamed.
+    /// Returns whether the folder is a mount point, which cannot be renamed.
     static func isMountPoint(_ path: String) -> Bool {
         #if !canImport(Darwin)
-        // Also of a folder that is mounted from the same disk.
+        // This also detects a folder that is mounted from the same disk.
         if let words = statx(path), words[7] & statxMountRoot != 0 {
             return words[1] & statxMountRoot != 0
         }
@@ -84,15 +85,15 @@ enum SystemCall {
         return own != parent
     }
 
-    /// The number of the disk that a file is on.
+    /// Returns the number of a file's disk.
     private static func disk(of path: String) -> NSNumber? {
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         return attributes?[.systemNumber] as? NSNumber
     }
 
-    /// Lets two folders change their names in one step.
+    /// Exchanges the names of two folders in one step.
     ///
-    /// - Returns: Whether it was done; `false` if the file system cannot do it.
+    /// - Returns: `false` if the file system does not support it.
     static func exchange(_ path: String, _ other: String) throws(Piecewise.Failure) -> Bool {
         #if canImport(Darwin)
         let result = renamex_np(path, other, UInt32(RENAME_SWAP))
@@ -123,9 +124,9 @@ enum SystemCall {
     private static let statxBirth: UInt64 = 0x800
     private static let statxMountRoot: UInt64 = 0x2000
 
-    /// Returns the 256 bytes of `struct statx` as words of 64 bits; see `linux/stat.h`.
+    /// Returns the 256 bytes of `struct statx` as 64-bit words; see `linux/stat.h`.
     ///
-    /// Of two halves the first is the low one: no system with another order of bytes has Swift.
+    /// The first of two halves is the low one: Swift supports only little-endian systems.
     private static func statx(_ path: String) -> [UInt64]? {
         guard let symbol = dlsym(nil, "statx") else { return nil }
         var words = [UInt64](repeating: 0, count: 32)

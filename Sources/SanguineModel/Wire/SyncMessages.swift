@@ -142,7 +142,7 @@ public struct PullAnswer: Hashable, Codable, Sendable {
     /// Whether the client must discard its records first: deletions before `since` are no longer
     /// known, and the changes start at the beginning.
     public var reset: Bool
-    /// The latest number with unknown deletions at or before it, or `nil` if all are known.
+    /// The horizon, at or before which deletions are no longer known, or `nil` if all are known.
     ///
     /// A client stores it with its position and sends it as `?horizon=`. It distinguishes a client
     /// that started from the beginning from one that was away for too long.
