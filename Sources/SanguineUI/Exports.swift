@@ -1,2 +1,2 @@
-// A view imports one module.
+// Views need to import only one module.
 @_exported public import Sanguine

@@ -1,6 +1,8 @@
-/// What a model is of: as long as it is the same, a view keeps its model.
+/// Identifies the content of a model.
+///
+/// A view keeps its model while the identity is the same.
 struct ModelIdentity: Hashable, Sendable {
-    /// What stands for a query that says nothing of itself.
+    /// A key that identifies a query without a name.
     struct Key: Hashable, Sendable {
         let base: any Hashable & Sendable
 
@@ -13,10 +15,10 @@ struct ModelIdentity: Hashable, Sendable {
 
     /// The query's name and parameters; empty if it has none.
     var query = ""
-    /// What it depends on beside them.
+    /// The key that the query depends on, in addition to its name and parameters.
     var key: Key?
 
-    /// The identity of a query with these name and parameters, and that key.
+    /// Creates the identity of a query from its name and parameters, and a key.
     init(_ query: String, _ key: (any Hashable & Sendable)? = nil) {
         self.query = query
         self.key = key.map { Key(base: $0) }

@@ -1,12 +1,12 @@
 import Sanguine
 
-/// Where a view keeps its model: the same one, until the query or the client is another.
+/// Stores a view's model, which is the same until the query or the client changes.
 ///
-/// The state of a property of a view, so it lasts as long as the view has its place, however often
-/// the view's value is made anew. The first slot stays, and those of later values are dropped
-/// unused: a slot is cheap, and has no model before it is asked for one.
+/// It is the state of a view's property, so it exists as long as the view keeps its identity, even
+/// if the view's value is recreated. The first slot is kept, and slots of later values are
+/// discarded unused. A slot is cheap, and creates its model on demand.
 ///
-/// Invariant: `held` is of the identity and the client that it was last asked for.
+/// Invariant: `held` has the identity and the client of the last request.
 @MainActor
 final class ModelSlot<Model: AnyObject> {
     private struct Held {
@@ -19,20 +19,20 @@ final class ModelSlot<Model: AnyObject> {
 
     nonisolated init() {}
 
-    /// The model of that identity and client.
+    /// Returns the model for the identity and the client.
     ///
     /// - Parameters:
-    ///   - identity: What the model is of.
-    ///   - client: Whose it is.
-    ///   - make: Makes it, if it is another one than the last.
-    /// - Returns: The model, the same one as the last time if that was asked for the same.
+    ///   - identity: The identity of the model.
+    ///   - client: The client of the model.
+    ///   - make: Creates the model, if the identity or the client changed.
+    /// - Returns: The previous model if neither changed, otherwise a new one.
     func model(
         of identity: ModelIdentity,
         from client: SanguineClient,
         _ make: (SanguineClient) -> Model
     ) -> Model {
         if let held, held.client === client, held.identity == identity { return held.model }
-        // The new one is made before the old one ends: what both need goes on.
+        // The new model is created before the old one is released, so that shared work continues.
         let model = make(client)
         held = Held(identity: identity, client: client, model: model)
         return model

@@ -7,7 +7,9 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// The rows of a list in a view: those that are known are there at once, and every change follows.
+/// The rows of a list in a view.
+///
+/// Known rows are available at once, and the view follows changes.
 ///
 /// ```swift
 /// struct FeedView: View {
@@ -22,8 +24,8 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// `$posts` is the Sanguine/ListModel: `phase`, `hasMore`, `loadNext()` and more. Client and
-/// list may change as those of a CachedValue.
+/// `$posts` is the Sanguine/ListModel: `phase`, `hasMore`, `loadNext()` and more. The client and
+/// the list may change, as described for CachedValue.
 @MainActor
 @propertyWrapper
 public struct CachedList<Item: Codable & Sendable & Equatable & Identifiable>: DynamicProperty
@@ -33,20 +35,20 @@ where Item.ID: Sendable {
     private let identity: ModelIdentity
     private let make: @MainActor @Sendable (SanguineClient) -> ListModel<Item>
 
-    /// The rows of this list.
+    /// Creates the property for a list.
     public nonisolated init(_ list: ListQuery<Item>) {
         _slot = State(initialValue: ModelSlot())
         identity = ModelIdentity(list.identity)
         make = { $0.model(list) }
     }
 
-    /// The rows of a list that depends on an id which may be a temporary one.
+    /// Creates the property for a list that depends on an id, which may be a temporary one.
     ///
-    /// When another id has come to stand for it, the list of that one follows.
+    /// After the temporary id is replaced, the list of the permanent id is shown.
     ///
     /// - Parameters:
     ///   - id: The id, temporary or not.
-    ///   - list: Makes the list of an id.
+    ///   - list: Creates the list for an id.
     public nonisolated init(
         of id: String,
         _ list: @escaping @Sendable (String) -> ListQuery<Item>
@@ -56,17 +58,18 @@ where Item.ID: Sendable {
         make = { $0.model(of: id, list) }
     }
 
-    /// The rows, fresh or not.
+    /// The rows, whether or not they are fresh.
     public var wrappedValue: [Item] { projectedValue.items }
 
-    /// The model: its phase, its errors, and what loads more.
+    /// The model, with its phase, its errors, and methods to load more.
     public var projectedValue: ListModel<Item> {
         slot.model(of: identity, from: client, make)
     }
 
-    /// Called by SwiftUI before the view's body is.
+    /// Called by SwiftUI before it calls the view's body.
     public nonisolated func update() {
-        // SwiftUI updates the properties of views on the main actor, though it does not say so.
+        // SwiftUI updates the properties of views on the main actor, although it does not declare
+        // this.
         MainActor.assumeIsolated { _ = projectedValue }
     }
 }

@@ -7,8 +7,9 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// A stretch of days or numbers in a view: what is known is there at once, and only what is not
-/// known is fetched.
+/// A range of days or numbers in a view.
+///
+/// Known values are available at once, and only missing ones are fetched.
 ///
 /// ```swift
 /// struct MonthView: View {
@@ -18,8 +19,8 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// `$moods` is the Sanguine/RangeModel. Client, query and stretch may change as those of a
-/// CachedValue.
+/// `$moods` is the Sanguine/RangeModel. The client, the query and the range may change, as
+/// described for CachedValue.
 @MainActor
 @propertyWrapper
 public struct CachedRange<Index: RangeIndex, Value: Codable & Sendable & Equatable>:
@@ -30,24 +31,27 @@ public struct CachedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     private let identity: ModelIdentity
     private let make: @MainActor @Sendable (SanguineClient) -> RangeModel<Index, Value>
 
-    /// The values of this query in that stretch.
+    /// Creates the property for a query and a range.
     public nonisolated init(_ query: RangeQuery<Index, Value>, in range: ClosedRange<Index>) {
         _slot = State(initialValue: ModelSlot())
         identity = ModelIdentity(query.identity, range)
         make = { $0.model(query, in: range) }
     }
 
-    /// What is known of the stretch.
+    /// The known values of the range.
     public var wrappedValue: RangeValues<Index, Value> { projectedValue.state }
 
-    /// The model, which shows another stretch when it is told to, until the view names another.
+    /// The model.
+    ///
+    /// It can be set to another range, until the view passes a new one.
     public var projectedValue: RangeModel<Index, Value> {
         slot.model(of: identity, from: client, make)
     }
 
-    /// Called by SwiftUI before the view's body is.
+    /// Called by SwiftUI before it calls the view's body.
     public nonisolated func update() {
-        // SwiftUI updates the properties of views on the main actor, though it does not say so.
+        // SwiftUI updates the properties of views on the main actor, although it does not declare
+        // this.
         MainActor.assumeIsolated { _ = projectedValue }
     }
 }

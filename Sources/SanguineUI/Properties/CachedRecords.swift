@@ -7,8 +7,9 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// What a query makes of the user's records in a view: with all that waits to be sent, and every
-/// change of it.
+/// The result of a query for the user's records in a view, including changes that are not sent yet.
+///
+/// The view follows changes.
 ///
 /// ```swift
 /// struct HabitsView: View {
@@ -18,9 +19,9 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// The value is always there. `$habits` is the Sanguine/RecordModel. Client and query may change
-/// as those of a CachedValue; of a query that was declared with a closure nobody can tell which
-/// one it is, so what it depends on is said beside it, see init(_:id:).
+/// The value is always available. `$habits` is the Sanguine/RecordModel. The client and the query
+/// may change, as described for CachedValue. Queries that are declared with a closure cannot be
+/// compared, so pass the values that they depend on, see init(_:id:).
 @MainActor
 @propertyWrapper
 public struct CachedRecords<Value: Sendable & Equatable>: DynamicProperty {
@@ -29,15 +30,15 @@ public struct CachedRecords<Value: Sendable & Equatable>: DynamicProperty {
     private let identity: ModelIdentity
     private let make: @MainActor @Sendable (SanguineClient) -> RecordModel<Value>
 
-    /// What this query gives.
+    /// Creates the property for a query.
     ///
-    /// A query with a closure stays the one that the view had first; if it depends on what the
-    /// view is given, use init(_:id:).
+    /// A query with a closure is never replaced by a later one. If it depends on the view's
+    /// parameters, use init(_:id:).
     public nonisolated init(_ query: RecordQuery<Value>) {
         self.init(query, key: nil)
     }
 
-    /// What this query gives, which depends on `id`: if that is another, so is the query.
+    /// Creates the property for a query that depends on `id`, and changes with it.
     ///
     /// ```swift
     /// _due = CachedRecords(.due(on: day), id: day)
@@ -52,7 +53,7 @@ public struct CachedRecords<Value: Sendable & Equatable>: DynamicProperty {
         make = { $0.model(query) }
     }
 
-    /// What the query gives.
+    /// The result of the query.
     public var wrappedValue: Value { projectedValue.value }
 
     /// The model.
@@ -60,9 +61,10 @@ public struct CachedRecords<Value: Sendable & Equatable>: DynamicProperty {
         slot.model(of: identity, from: client, make)
     }
 
-    /// Called by SwiftUI before the view's body is.
+    /// Called by SwiftUI before it calls the view's body.
     public nonisolated func update() {
-        // SwiftUI updates the properties of views on the main actor, though it does not say so.
+        // SwiftUI updates the properties of views on the main actor, although it does not declare
+        // this.
         MainActor.assumeIsolated { _ = projectedValue }
     }
 }

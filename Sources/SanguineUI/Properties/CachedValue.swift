@@ -7,7 +7,9 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// The value of a query in a view: it is there at once if it is known, and follows every change.
+/// The value of a query in a view.
+///
+/// A known value is available at once, and the view follows changes.
 ///
 /// ```swift
 /// struct ProfileName: View {
@@ -17,11 +19,11 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// The wrapped value is `nil` until there is one; `$profile` is the Sanguine/ValueModel with
-/// its phase, its error and `refresh()`. The client is that of the environment, see
-/// `sanguineClient(_:)`. Where the query depends on what the view is given, it is set in the view's
-/// initializer: `_profile = CachedValue(.profile(id))`. When that is another query, or the
-/// environment has another client, the view shows what is known there, and lets the former one go.
+/// The wrapped value is `nil` until there is one. `$profile` is the Sanguine/ValueModel with its
+/// phase, its error and `refresh()`. The client is that of the environment, see
+/// `sanguineClient(_:)`. If the query depends on the view's parameters, set it in the view's
+/// initializer: `_profile = CachedValue(.profile(id))`. If the query or the environment's client
+/// changes, the view shows the new query's known value, and releases the previous model.
 @MainActor
 @propertyWrapper
 public struct CachedValue<Value: Codable & Sendable & Equatable>: DynamicProperty {
@@ -30,20 +32,20 @@ public struct CachedValue<Value: Codable & Sendable & Equatable>: DynamicPropert
     private let identity: ModelIdentity
     private let make: @MainActor @Sendable (SanguineClient) -> ValueModel<Value>
 
-    /// The value of this query.
+    /// Creates the property for a query.
     public nonisolated init(_ query: ValueQuery<Value>) {
         _slot = State(initialValue: ModelSlot())
         identity = ModelIdentity(query.identity)
         make = { $0.model(query) }
     }
 
-    /// The value of the query of an id that may be a temporary one.
+    /// Creates the property for the query of an id, which may be a temporary one.
     ///
-    /// When another id has come to stand for it, the query of that one follows.
+    /// After the temporary id is replaced, the query of the permanent id is shown.
     ///
     /// - Parameters:
     ///   - id: The id, temporary or not.
-    ///   - query: Makes the query of an id.
+    ///   - query: Creates the query for an id.
     public nonisolated init(
         of id: String,
         _ query: @escaping @Sendable (String) -> ValueQuery<Value>
@@ -53,17 +55,18 @@ public struct CachedValue<Value: Codable & Sendable & Equatable>: DynamicPropert
         make = { $0.model(of: id, query) }
     }
 
-    /// The value, fresh or not; `nil` if there never was one.
+    /// The value, whether or not it is fresh, or `nil` if there never was one.
     public var wrappedValue: Value? { projectedValue.value }
 
-    /// The model: its phase, its error, when the value came, and `refresh()`.
+    /// The model, with its phase, its error, the time of the value, and `refresh()`.
     public var projectedValue: ValueModel<Value> {
         slot.model(of: identity, from: client, make)
     }
 
-    /// Called by SwiftUI before the view's body is.
+    /// Called by SwiftUI before it calls the view's body.
     public nonisolated func update() {
-        // SwiftUI updates the properties of views on the main actor, though it does not say so.
+        // SwiftUI updates the properties of views on the main actor, although it does not declare
+        // this.
         MainActor.assumeIsolated { _ = projectedValue }
     }
 }

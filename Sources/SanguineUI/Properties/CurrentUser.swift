@@ -7,7 +7,7 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// What the user may spend, in a view: the server's balance and, on top of it, the calls in flight.
+/// The user's balance in a view: the server's balance, adjusted for calls in progress.
 ///
 /// ```swift
 /// struct TokenBadge: View {
@@ -23,17 +23,17 @@ public import SwiftUIStandIn
 public struct CurrentBalance: DynamicProperty {
     @CachedValue(.balance) private var balance
 
-    /// The balance of the client in the environment.
+    /// Creates the property for the balance of the environment's client.
     public nonisolated init() {}
 
-    /// The balance; `nil` if it was never fetched.
+    /// The balance, or `nil` if it was never fetched.
     public var wrappedValue: Balance? { balance }
 
-    /// The model: its phase, its error, and `refresh()`.
+    /// The model, with its phase, its error, and `refresh()`.
     public var projectedValue: ValueModel<Balance> { $balance }
 }
 
-/// What the user did and the backend has not settled yet, in a view.
+/// The user's operations that the backend has not settled yet, in a view.
 ///
 /// ```swift
 /// struct SyncBadge: View {
@@ -43,14 +43,14 @@ public struct CurrentBalance: DynamicProperty {
 /// }
 /// ```
 ///
-/// The wrapped value is the Sanguine/OutboxModel: what waits, and what was refused.
+/// The wrapped value is the Sanguine/OutboxModel, with the waiting and the refused operations.
 @MainActor
 @propertyWrapper
 public struct CurrentOutbox: DynamicProperty {
     @Environment(\.sanguine) private var client
     @State private var slot: ModelSlot<OutboxModel>
 
-    /// The outbox of the client in the environment.
+    /// Creates the property for the outbox of the environment's client.
     public nonisolated init() { _slot = State(initialValue: ModelSlot()) }
 
     /// The model.
@@ -58,9 +58,10 @@ public struct CurrentOutbox: DynamicProperty {
         slot.model(of: ModelIdentity("outbox"), from: client) { $0.outbox.model }
     }
 
-    /// Called by SwiftUI before the view's body is.
+    /// Called by SwiftUI before it calls the view's body.
     public nonisolated func update() {
-        // SwiftUI updates the properties of views on the main actor, though it does not say so.
+        // SwiftUI updates the properties of views on the main actor, although it does not declare
+        // this.
         MainActor.assumeIsolated { _ = wrappedValue }
     }
 }

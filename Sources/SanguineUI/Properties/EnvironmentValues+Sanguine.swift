@@ -7,7 +7,7 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// Where views find their client.
+/// The environment key of the views' client.
 private enum ClientKey: EnvironmentKey {
     static let defaultValue = SanguineClient.refusing(
         .invalidDeclaration(
@@ -22,8 +22,8 @@ private enum ClientKey: EnvironmentKey {
 extension EnvironmentValues {
     /// The client of the views.
     ///
-    /// Without one it is a client that knows nothing and refuses every read and write with an
-    /// error that says how to add one: views show that error, and nothing crashes.
+    /// The default client contains no data, and refuses every read and write with an error that
+    /// explains how to set a client. Views show that error instead of crashing.
     public var sanguine: SanguineClient {
         get { self[ClientKey.self] }
         set { self[ClientKey.self] = newValue }
@@ -31,9 +31,9 @@ extension EnvironmentValues {
 }
 
 extension View {
-    /// Gives this view, and all in it, its client.
+    /// Sets the client of this view and the views inside it.
     ///
-    /// Views that are there already go on with it: they let go of what they followed of another.
+    /// Existing views switch to the client, and stop observing the previous one.
     public func sanguineClient(_ client: SanguineClient) -> some View {
         environment(\.sanguine, client)
     }

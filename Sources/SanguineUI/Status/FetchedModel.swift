@@ -1,26 +1,26 @@
 public import Sanguine
 
-/// A model that a ``QueryView`` can show: of a value, a list, a stretch of days, or records.
+/// A model that a ``QueryView`` can show: of a value, a list, a range, or records.
 @MainActor
 public protocol FetchedModel: AnyObject {
-    /// What is shown.
+    /// The type of the content.
     associatedtype Content
 
-    /// What is known; `nil` if there is nothing to show.
+    /// The known content, or `nil` if there is nothing to show.
     var content: Content? { get }
 
-    /// What is to be shown beside it, or in its place.
+    /// The state to show with the content, or instead of it.
     var status: QueryStatus { get }
 
-    /// Asks again, and returns when that has ended.
+    /// Fetches again, and returns when the fetch has ended.
     func retry() async
 }
 
 extension ValueModel: FetchedModel {
-    /// The value, fresh or not.
+    /// The value, whether or not it is fresh.
     public var content: Value? { value }
 
-    /// What is to be shown beside the value, or in its place.
+    /// The state to show with the value, or instead of it.
     public var status: QueryStatus {
         let stage: QueryStatus.Stage =
             switch phase {
@@ -32,17 +32,17 @@ extension ValueModel: FetchedModel {
         return QueryStatus(stage, error: error, asOf: asOf, isRefreshing: phase == .refreshing)
     }
 
-    /// Fetches the value, and returns when that has ended.
+    /// Fetches the value, and returns when the fetch has ended.
     public func retry() async { await refresh() }
 }
 
 extension ListModel: FetchedModel {
-    /// The rows, fresh or not; `nil` if none were ever loaded.
+    /// The rows, whether or not they are fresh, or `nil` if none were ever loaded.
     public var content: [Item]? { status.stage == .content ? items : nil }
 
-    /// What is to be shown beside the rows, or in their place.
+    /// The state to show with the rows, or instead of them.
     ///
-    /// Why the next page failed is in `nextError`.
+    /// If the next page failed, `nextError` contains the error.
     public var status: QueryStatus {
         let stage: QueryStatus.Stage =
             switch phase {
@@ -56,10 +56,10 @@ extension ListModel: FetchedModel {
 }
 
 extension RangeModel: FetchedModel {
-    /// What is known of the stretch; `nil` if nothing is.
+    /// The known values of the range, or `nil` if none are known.
     public var content: RangeValues<Index, Value>? { status.stage == .content ? state : nil }
 
-    /// What is to be shown beside the values, or in their place.
+    /// The state to show with the values, or instead of them.
     public var status: QueryStatus {
         let state = state
         let isUnknown = state.missing == [state.range]
@@ -71,17 +71,17 @@ extension RangeModel: FetchedModel {
         return QueryStatus(stage, error: state.error)
     }
 
-    /// Fetches the stretch, and returns when that has ended.
+    /// Fetches the range, and returns when the fetch has ended.
     public func retry() async { await refresh() }
 }
 
 extension RecordModel: FetchedModel {
-    /// What the query gives.
+    /// The result of the query.
     public var content: Value? { value }
 
-    /// The value is always there.
+    /// Always ``QueryStatus/Stage/content``, because the value is always available.
     public var status: QueryStatus { QueryStatus(.content) }
 
-    /// Does nothing: the feed brings what changes.
+    /// Does nothing, because changes arrive through the feed.
     public func retry() async {}
 }

@@ -1,31 +1,31 @@
 public import Sanguine
 
-/// What is to be shown of a query at one moment, beside its content.
+/// The state of a query at one moment, to show with its content or instead of it.
 public struct QueryStatus: Sendable, Hashable {
-    /// What stands in the content's place.
+    /// What is shown in the content's position.
     public enum Stage: Sendable, Hashable {
-        /// The content itself.
+        /// The content.
         case content
-        /// There is none yet, and it is on its way.
+        /// There is no content yet, and it is loading.
         case loading
-        /// There is none, because the fetch has failed: see ``QueryStatus/error``.
+        /// There is no content because the fetch failed, see ``QueryStatus/error``.
         case failed
-        /// There is none, and none is on its way.
+        /// There is no content, and it is not loading.
         case empty
     }
 
-    /// What stands in the content's place.
+    /// What is shown in the content's position.
     public var stage: Stage
-    /// Why the last fetch failed; `nil` after one that succeeded.
+    /// The error of the last fetch, or `nil` if it succeeded.
     public var error: SanguineError?
-    /// When the content came; `nil` without content, or if that is not known.
+    /// The time of the content, or `nil` without content, or if the time is not known.
     public var asOf: Timestamp?
-    /// Whether newer content is on its way.
+    /// Whether newer content is loading.
     public var isRefreshing: Bool
 
     /// Creates a status, for previews and tests.
     ///
-    /// Default: no error, no moment, nothing on its way.
+    /// Default: no error, no time, not refreshing.
     public init(
         _ stage: Stage,
         error: SanguineError? = nil,
@@ -38,28 +38,29 @@ public struct QueryStatus: Sendable, Hashable {
         self.isRefreshing = isRefreshing
     }
 
-    /// Whether there was no way to the network or the backend when the last fetch was made.
+    /// Whether the network or the backend was unreachable in the last fetch.
     public var isOffline: Bool { error?.isOffline ?? false }
 
-    /// Whether there is content, and it could not be renewed: what a note should say.
+    /// Whether there is content that could not be refreshed, which a note should mention.
     ///
-    /// Not while it is being renewed, and not if nobody wanted the answer any more.
+    /// It is `false` during a refresh, and if the fetch was cancelled.
     public var isOutdated: Bool {
         guard stage == .content, !isRefreshing, let error else { return false }
         return error.errorClass != .cancelled
     }
 
-    /// Whether the user may ask again with some hope.
+    /// Whether another fetch may succeed.
     ///
-    /// Not if the answer stays no: it was refused, is gone, needs a sign-in or a new version.
+    /// It is `false` if the error is permanent: the content is refused or gone, or needs a sign-in
+    /// or a new version of the app.
     public var canRetry: Bool {
         guard let error else { return stage == .empty }
         return error.errorClass.isWorthAnotherRead || error.errorClass == .cancelled
     }
 
-    /// How old the content is, or `nil` if that is not known.
+    /// Returns the age of the content, or `nil` if it is not known.
     ///
-    /// Never negative: clocks are set back at times.
+    /// It is never negative, although clocks may be set back.
     public func age(at now: Timestamp) -> Duration? {
         asOf.map { max(.zero, now - $0) }
     }

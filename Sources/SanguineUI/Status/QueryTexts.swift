@@ -1,30 +1,29 @@
 public import Sanguine
 
-/// The words in which an ``AutomaticQueryViewStyle`` tells a status: in English, unless others are
-/// given.
+/// The texts with which an ``AutomaticQueryViewStyle`` describes a status; English by default.
 ///
 /// ```swift
 /// var texts = QueryTexts()
 /// texts.retry = String(localized: "Try again")
 /// ```
 public struct QueryTexts: Sendable {
-    /// The heading where there is no content.
+    /// The title shown without content.
     ///
-    /// Default: "Offline", "Sign In Needed", "Not Available" and the like, by the error's class.
+    /// Default: "Offline", "Sign-In Needed", "Not Available" and the like, by the error's class.
     public var title: @Sendable (QueryStatus) -> String = Self.title
-    /// What is said of an error below the heading.
+    /// The description of an error, below the title.
     ///
-    /// Default: a sentence by the error's class. Of a declaration that cannot be used, such as a
-    /// client that is missing, the error's own text: only a developer sees it.
+    /// Default: a sentence by the error's class. For an invalid declaration, such as a missing
+    /// client, the error's own text, which only developers see.
     public var message: @Sendable (SanguineError) -> String = Self.message
-    /// The text of the button that asks again.
+    /// The text of the retry button.
     public var retry = "Try Again"
-    /// The note below content that could not be renewed: its status, and its age if that is known.
+    /// The note below content that could not be refreshed, from its status and its age, if known.
     ///
     /// Default: "As of 5 minutes ago, offline".
     public var note: @Sendable (QueryStatus, Duration?) -> String = Self.note
 
-    /// The texts in English.
+    /// Creates the English texts.
     public init() {}
 
     private static func title(of status: QueryStatus) -> String {
@@ -60,7 +59,7 @@ public struct QueryTexts: Sendable {
         return "As of \(text(of: age)), \(reason)"
     }
 
-    /// An age in the largest unit of which it has one.
+    /// Returns the age in its largest unit.
     private static func text(of age: Duration) -> String {
         let minutes = age.components.seconds / 60
         let units: [(minutes: Int64, name: String)] = [

@@ -7,8 +7,9 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// Shows a query's content, or what stands in its place: a placeholder, an error with a button that
-/// tries again; and below content that could not be renewed a note of its age.
+/// Shows a query's content, or a placeholder or an error with a retry button instead of it.
+///
+/// A note of the age appears below content that could not be refreshed.
 ///
 /// ```swift
 /// struct ProfileView: View {
@@ -20,19 +21,19 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// How it looks is its style's business, see QueryViewStyle.
+/// Its style determines how it looks, see QueryViewStyle.
 public struct QueryView<Model: FetchedModel, Content: View, Placeholder: View>: View {
     @Environment(\.queryViewStyle) private var style
     private let model: Model
     private let content: (Model.Content) -> Content
     private let placeholder: Placeholder
 
-    /// Shows what a model has.
+    /// Creates a view that shows a model's content.
     ///
     /// - Parameters:
     ///   - model: The model: a projected value, such as `$profile`.
     ///   - content: The view of the content.
-    ///   - placeholder: What is shown while the first content is on its way.
+    ///   - placeholder: The view that is shown while the first content is loading.
     public init(
         _ model: Model,
         @ViewBuilder content: @escaping (Model.Content) -> Content,
@@ -43,13 +44,14 @@ public struct QueryView<Model: FetchedModel, Content: View, Placeholder: View>: 
         self.placeholder = placeholder()
     }
 
-    /// Shows what a model has, and a progress view while the first content is on its way.
+    /// Creates a view that shows a model's content, and a progress view while the first content is
+    /// loading.
     public init(_ model: Model, @ViewBuilder content: @escaping (Model.Content) -> Content)
     where Placeholder == ProgressView<EmptyView, EmptyView> {
         self.init(model, content: content) { ProgressView() }
     }
 
-    /// The content, or what stands in its place.
+    /// The content, or its replacement.
     public var body: some View {
         let configuration = QueryViewConfiguration(
             status: model.status,

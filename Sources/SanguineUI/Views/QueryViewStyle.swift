@@ -7,7 +7,7 @@ public import SwiftUI
 public import SwiftUIStandIn
 #endif
 
-/// How every QueryView in a part of the app looks.
+/// The appearance of all QueryViews in a part of the app.
 ///
 /// ```swift
 /// struct QuietStyle: QueryViewStyle {
@@ -17,37 +17,37 @@ public import SwiftUIStandIn
 /// }
 /// ```
 ///
-/// Set it with `queryViewStyle(_:)` on a view above.
+/// Set it with `queryViewStyle(_:)` on an enclosing view.
 @MainActor
 public protocol QueryViewStyle: Sendable {
     /// The type of the view.
     associatedtype Body: View
-    /// What there is to show.
+    /// The state and the content to show.
     typealias Configuration = QueryViewConfiguration
 
-    /// The view of what there is to show.
+    /// Returns the view for the state and the content.
     @ViewBuilder @MainActor func makeBody(configuration: Configuration) -> Body
 }
 
-/// What a QueryViewStyle has to show.
+/// The state and the content that a QueryViewStyle shows.
 @MainActor
 public struct QueryViewConfiguration {
-    /// What is to be shown beside the content, or in its place.
+    /// The state to show with the content, or instead of it.
     public let status: QueryStatus
-    /// The content; `nil` if there is none.
+    /// The content, or `nil` if there is none.
     public let content: AnyView?
-    /// What is shown while the first content is on its way.
+    /// The view that is shown while the first content is loading.
     public let placeholder: AnyView
-    /// Asks again; it returns at once, and the status says what becomes of it.
+    /// Starts another fetch and returns at once; the status changes accordingly.
     public let retry: @MainActor () -> Void
 
-    /// Creates what a style is given, to draw or test the style alone.
+    /// Creates a configuration, to render or test a style separately.
     ///
     /// - Parameters:
-    ///   - status: What is to be shown.
+    ///   - status: The state to show.
     ///   - content: The content. Default: none.
-    ///   - placeholder: What stands in its place meanwhile.
-    ///   - retry: Asks again. Default: does nothing.
+    ///   - placeholder: The view that is shown without content.
+    ///   - retry: Starts another fetch. Default: does nothing.
     public init(
         status: QueryStatus,
         content: AnyView? = nil,
@@ -61,23 +61,23 @@ public struct QueryViewConfiguration {
     }
 }
 
-/// The style that a QueryView has if no other is set.
+/// The default style of a QueryView.
 ///
-/// Content stands alone, or above a subdued note: "As of 5 minutes ago, offline". Without content
-/// there is the placeholder, or the system's view for content that is not available with the reason
-/// and a button that tries again.
+/// It shows the content, with a subdued note below it if necessary: "As of 5 minutes ago, offline".
+/// Without content it shows the placeholder, or the system's view for unavailable content with the
+/// reason and a retry button.
 public struct AutomaticQueryViewStyle: QueryViewStyle {
     private let texts: QueryTexts
 
-    /// The style, with these texts.
+    /// Creates the style with the given texts.
     public nonisolated init(texts: QueryTexts = QueryTexts()) { self.texts = texts }
 
-    /// The view of what there is to show.
+    /// Returns the view for the state and the content.
     public func makeBody(configuration: Configuration) -> some View {
         let status = configuration.status
         switch status.stage {
         case .content:
-            // The stack is there without a note, too: the content stays the same view.
+            // The stack exists even without a note, so that the content keeps its identity.
             VStack(alignment: .leading) {
                 configuration.content
                 if status.isOutdated { OutdatedNote(status: status, texts: texts) }
@@ -101,7 +101,7 @@ public struct AutomaticQueryViewStyle: QueryViewStyle {
     }
 }
 
-/// Says how old content is that could not be renewed; drawn anew each minute.
+/// Shows the age of content that could not be refreshed, updated each minute.
 private struct OutdatedNote: View {
     let status: QueryStatus
     let texts: QueryTexts
@@ -116,22 +116,22 @@ private struct OutdatedNote: View {
 }
 
 extension QueryViewStyle where Self == AutomaticQueryViewStyle {
-    /// The style that a query view has if no other is set.
+    /// The default style of a query view.
     public static var automatic: Self { AutomaticQueryViewStyle() }
 
-    /// The style that a query view has if no other is set, with texts of the app's own.
+    /// The default style of a query view, with custom texts.
     public static func automatic(texts: QueryTexts) -> Self {
         AutomaticQueryViewStyle(texts: texts)
     }
 }
 
-/// Where query views find their style.
+/// The environment key of the query views' style.
 private enum StyleKey: EnvironmentKey {
     static let defaultValue: any QueryViewStyle = AutomaticQueryViewStyle()
 }
 
 extension EnvironmentValues {
-    /// How query views look.
+    /// The style of query views.
     var queryViewStyle: any QueryViewStyle {
         get { self[StyleKey.self] }
         set { self[StyleKey.self] = newValue }
@@ -139,7 +139,7 @@ extension EnvironmentValues {
 }
 
 extension View {
-    /// Sets how every query view in this view looks.
+    /// Sets the style of the query views inside this view.
     public func queryViewStyle(_ style: some QueryViewStyle) -> some View {
         environment(\.queryViewStyle, style)
     }
