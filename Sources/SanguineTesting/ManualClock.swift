@@ -1,7 +1,7 @@
 /// A clock for waits that stands still until a test moves it.
 ///
-/// Whoever sleeps is woken by ``advance(by:)``, the earliest deadline first. A test waits until the
-/// code under test sleeps, and then moves the clock: there is nothing to time and nothing to guess.
+/// ``advance(by:)`` wakes sleeping tasks, the earliest deadline first. A test waits until the code
+/// under test sleeps, and then moves the clock, without guessing durations.
 ///
 /// ```swift
 /// let clock = ManualClock()
@@ -13,21 +13,21 @@
 public final class ManualClock: Clock {
     /// A moment of the clock, counted from its creation.
     public struct Instant: InstantProtocol {
-        /// How long after the clock's creation.
+        /// The time since the clock's creation.
         public var offset: Duration
 
-        /// Creates the moment that lies so long after the clock's creation.
+        /// Creates the moment at the given time after the clock's creation.
         public init(offset: Duration) { self.offset = offset }
 
-        /// The moment that lies the duration later.
+        /// Returns the moment that is later by the duration.
         public func advanced(by duration: Duration) -> Instant {
             Instant(offset: offset + duration)
         }
 
-        /// The time from this moment to the other.
+        /// Returns the time from this moment to the other.
         public func duration(to other: Instant) -> Duration { other.offset - offset }
 
-        /// Orders moments from the earlier to the later.
+        /// Orders moments from earlier to later.
         public static func < (lhs: Instant, rhs: Instant) -> Bool { lhs.offset < rhs.offset }
     }
 
@@ -46,26 +46,26 @@ public final class ManualClock: Clock {
 
     private let state = WatchedState(State())
 
-    /// Creates a clock that stands at zero.
+    /// Creates a clock at zero.
     public init() {}
 
-    /// The moment at which the clock stands.
+    /// The current moment of the clock.
     public var now: Instant { state.withLock { $0.now } }
 
-    /// None: the clock is exact.
+    /// Zero, because the clock is exact.
     public var minimumResolution: Duration { .zero }
 
-    /// How many tasks sleep.
+    /// The number of sleeping tasks.
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
-    /// How long until the first sleeper wakes; `nil` if nobody sleeps.
+    /// The time until the first sleeper wakes, or `nil` if no task sleeps.
     public var timeToNextWake: Duration? {
         state.withLock { state in
             state.sleepers.map(\.deadline).min().map { state.now.duration(to: $0) }
         }
     }
 
-    /// Sleeps until the clock has been moved to the deadline.
+    /// Sleeps until the clock reaches the deadline.
     ///
     /// - Throws: `CancellationError` if the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
@@ -84,7 +84,7 @@ public final class ManualClock: Clock {
         if !hasElapsed { throw CancellationError() }
     }
 
-    /// Moves the clock and wakes whoever has slept long enough, the earliest deadline first.
+    /// Moves the clock and wakes the sleepers that are due, the earliest deadline first.
     public func advance(by duration: Duration) {
         let woken = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -96,7 +96,7 @@ public final class ManualClock: Clock {
         for sleeper in woken { sleeper.continuation.resume(returning: true) }
     }
 
-    /// Moves the clock on and on, step by step, until the body is through.
+    /// Moves the clock in steps until the body returns.
     ///
     /// For code that sleeps an unknown number of times.
     ///
@@ -105,14 +105,14 @@ public final class ManualClock: Clock {
     /// ```
     ///
     /// - Parameters:
-    ///   - step: How far it moves at once, about a thousand times in a second. Default: 100 ms.
-    ///   - bound: For how much real time at most. Default: ``TestingLimits/longestWait``.
+    ///   - step: The length of a step; there are about a thousand in a second. Default: 100 ms.
+    ///   - bound: The longest real time to wait. Default: ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - body: What runs meanwhile, in a task of its own.
-    /// - Returns: What the body returns.
-    /// - Throws: what the body throws; ``VainWait`` when the time is up; `CancellationError` when
-    ///   the task is cancelled.
+    ///   - body: The code to run, in a separate task.
+    /// - Returns: The body's result.
+    /// - Throws: The body's error; ``VainWait`` after the bound; `CancellationError` when the task
+    ///   is cancelled.
     public func advancing<Value: Sendable>(
         by step: Duration = .milliseconds(100),
         within bound: Duration = TestingLimits.longestWait,
@@ -121,7 +121,7 @@ public final class ManualClock: Clock {
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let motion = Task {
-            // Whoever woke has something to do before the next step.
+            // A task that woke up needs time to run before the next step.
             let moment = Duration.milliseconds(1)
             let clock = ContinuousClock()
             while (try? await clock.sleep(for: moment)) != nil { advance(by: step) }
@@ -135,18 +135,18 @@ public final class ManualClock: Clock {
         )
     }
 
-    /// Returns when at least so many tasks sleep.
+    /// Returns when at least the given number of tasks sleep.
     ///
-    /// Give `duration` where other tasks may sleep as well, such as a timer that runs all the time:
+    /// Pass `duration` if other tasks may sleep as well, such as a timer that always runs:
     ///
     /// ```swift
     /// try await clock.waitForSleepers(1, dueIn: .seconds(5))  // The deadline.
     /// ```
     ///
     /// - Parameters:
-    ///   - count: How many.
-    ///   - duration: Counts only tasks that wake when the clock is moved by exactly so much.
-    ///     Default: all that sleep.
+    ///   - count: The number of tasks.
+    ///   - duration: Counts only tasks that wake exactly after this time. Default: all sleeping
+    ///     tasks.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is

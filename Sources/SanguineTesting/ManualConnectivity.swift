@@ -1,21 +1,21 @@
 public import Sanguine
 
-/// A network that comes and goes when a test says so.
+/// A network that appears and disappears under a test's control.
 ///
-/// It says whether there is a network and carries nothing: what requests meet is the
-/// ``ScriptedTransport``'s to say.
+/// It only signals whether there is a network; a ``ScriptedTransport`` determines what happens to
+/// requests.
 public struct ManualConnectivity: Connectivity {
     /// Whether there is a network.
     public let isOnline: Signal<Bool>
 
-    /// Creates a network that is there, or is not.
+    /// Creates the signal of an available or unavailable network.
     public init(isOnline: Bool = true) { self.isOnline = Signal(isOnline) }
 
-    /// The network goes.
+    /// Makes the network unavailable.
     public func disconnect() { isOnline.set(false) }
 
-    /// The network comes back.
+    /// Makes the network available again.
     ///
-    /// When this returns, the client knows, and has begun to fetch what is to be fetched.
+    /// When this returns, the client has been notified, and has started the fetches that are due.
     public func connect() { isOnline.set(true) }
 }

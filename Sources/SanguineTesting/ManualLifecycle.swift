@@ -1,6 +1,6 @@
 public import Sanguine
 
-/// An app that enters and leaves the foreground when a test says so.
+/// An app that enters and leaves the foreground under a test's control.
 ///
 /// ```swift
 /// let lifecycle = ManualLifecycle()
@@ -16,13 +16,13 @@ public struct ManualLifecycle: Lifecycle {
     /// Creates an app in the foreground, or in the background.
     public init(isForeground: Bool = true) { self.isForeground = Signal(isForeground) }
 
-    /// The app leaves the foreground.
+    /// Moves the app to the background.
     ///
-    /// When this returns, the client knows.
+    /// When this returns, the client has been notified.
     public func enterBackground() { isForeground.set(false) }
 
-    /// The app comes to the foreground.
+    /// Moves the app to the foreground.
     ///
-    /// When this returns, the client knows, and has begun to fetch what is to be fetched.
+    /// When this returns, the client has been notified, and has started the fetches that are due.
     public func enterForeground() { isForeground.set(true) }
 }

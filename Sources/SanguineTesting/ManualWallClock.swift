@@ -1,7 +1,7 @@
 public import SanguineModel
 import Synchronization
 
-/// A time of day that stands still until a test moves it, backwards too.
+/// A time of day that stands still until a test moves it, possibly backwards.
 ///
 /// ```swift
 /// let clock = ManualWallClock()
@@ -19,7 +19,7 @@ public final class ManualWallClock: WallClock {
         self.moment = Mutex(moment)
     }
 
-    /// The moment that the clock shows.
+    /// Returns the moment that the clock shows.
     public func now() -> Timestamp { moment.withLock { $0 } }
 
     /// Moves the clock; a negative duration sets it back.

@@ -1,7 +1,7 @@
 import Foundation
 public import Sanguine
 
-/// A network that does what a test says: answers, fails, keeps answers back, and remembers.
+/// A network under a test's control that answers, fails, holds responses, and records requests.
 ///
 /// ```swift
 /// let network = ScriptedTransport { request in
@@ -14,31 +14,31 @@ public import Sanguine
 /// network.release()
 /// ```
 ///
-/// An exchange goes so: the request is recorded; the first scripted answer is taken, or else the
-/// closure is asked; then, while the network holds, the answer is kept back. So a held answer is
-/// one that the server has given and the client does not have yet. ``hold(_:)`` can keep requests
-/// back instead, before the server has them. A cancelled exchange ends at once, whatever the
-/// network does, unless it ``ignoresCancellation``.
+/// In an exchange the request is recorded, and the first scripted answer is used, or else the
+/// closure is called. While the network holds responses, the answer is then held back. So a held
+/// answer is one that the server has given and the client has not received. ``hold(_:)`` can hold
+/// requests instead, before the server receives them. A cancelled exchange ends at once, unless the
+/// network ``ignoresCancellation``.
 ///
-/// Files that are sent are in the `body` of what is recorded, up to
-/// `ClientLimits.requestBodyBytes`. All of a body has been sent when the request arrives;
-/// ``advanceUploads(to:)`` says how much of one that is kept back.
+/// The `body` of recorded requests contains uploaded files, up to `ClientLimits.requestBodyBytes`.
+/// A body has been sent completely when its request arrives; ``advanceUploads(to:)`` sets the
+/// progress of held ones.
 public final class ScriptedTransport: UploadingTransport {
-    /// What the network makes of a request: a response or a failure.
+    /// The network's answer to a request: a response or an error.
     public struct Answer: Sendable {
         let result: Result<TransportResponse, TransportError>
 
-        /// A response.
+        /// Creates a response.
         public static func respond(_ response: TransportResponse) -> Answer {
             Answer(result: .success(response))
         }
 
-        /// A response without a body.
+        /// Creates a response without a body.
         public static func status(_ status: Int, headers: [String: String] = [:]) -> Answer {
             respond(TransportResponse(status: status, headers: headers))
         }
 
-        /// A response with the value in JSON.
+        /// Creates a response with the value as JSON.
         public static func json(
             _ value: some Encodable,
             status: Int = 200,
@@ -56,21 +56,21 @@ public final class ScriptedTransport: UploadingTransport {
             }
         }
 
-        /// No response.
+        /// Creates an error instead of a response.
         public static func fail(_ error: TransportError) -> Answer {
             Answer(result: .failure(error))
         }
     }
 
-    /// What a network can keep back.
+    /// The half of an exchange that a network can hold.
     public enum Half: Sendable {
-        /// Requests: the server does not have them yet, and may never.
+        /// Requests: the server has not received them, and may never do so.
         case requests
-        /// Answers: what was asked is done, and the client does not know.
+        /// Responses: the server has processed the requests, but the client does not know.
         case answers
     }
 
-    /// Makes an answer of a request.
+    /// Returns the answer to a request.
     public typealias Handler = @Sendable (TransportRequest) async -> Answer
 
     private struct Held {
@@ -79,7 +79,7 @@ public final class ScriptedTransport: UploadingTransport {
         let continuation: CheckedContinuation<Bool, Never>
     }
 
-    /// A body on its way to the server.
+    /// A request body that is being sent.
     private struct Upload {
         let total: Int64
         let tell: @Sendable (UploadProgress) -> Void
@@ -95,7 +95,7 @@ public final class ScriptedTransport: UploadingTransport {
         var requests: [TransportRequest] = []
         var script: [Answer] = []
         var held: [Held] = []
-        /// Of requests that the server does not have yet.
+        /// Uploads of requests that the server has not received.
         var uploads: [UInt64: Upload] = [:]
         var heldBack: Half?
         var inFlight = 0
@@ -104,13 +104,13 @@ public final class ScriptedTransport: UploadingTransport {
         var ignoresCancellation = false
         var lastNumber: UInt64 = 0
 
-        /// The server has the request; returns the answer that is scripted for it, if any.
+        /// Records that the server received a request, and returns its scripted answer, if any.
         mutating func arrive(_ request: TransportRequest) -> Answer? {
             requests.append(request)
             return script.isEmpty ? nil : script.removeFirst()
         }
 
-        /// What there is, for who waits in vain.
+        /// The current state, for the error of a wait.
         var summary: String {
             let last = requests.suffix(3).map { "\($0.method) \($0.url.path())" }
             let names = last.isEmpty ? "" : ", the last \(last.joined(separator: ", "))"
@@ -124,32 +124,33 @@ public final class ScriptedTransport: UploadingTransport {
 
     /// Creates a network.
     ///
-    /// - Parameter handler: What answers when no answer is scripted. Default: nobody; the server
-    ///   cannot be reached.
+    /// - Parameter handler: Answers requests that have no scripted answer. Default: they fail,
+    ///   because the server cannot be reached.
     public init(
         _ handler: @escaping Handler = { _ in .fail(.offline("nothing is scripted")) }
     ) {
         self.handler = handler
     }
 
-    // MARK: - What was asked
+    // MARK: - Requests
 
-    /// All requests so far, in the order in which they came.
+    /// All requests so far, in the order of their arrival.
     public var requests: [TransportRequest] { state.withLock { $0.requests } }
 
-    /// The requests that are kept back, or whose answers are, in the order in which they came.
+    /// The requests that are held, or whose responses are, in the order of their arrival.
     public var held: [TransportRequest] { state.withLock { $0.held.map(\.request) } }
 
-    /// How many exchanges are under way.
+    /// The number of current exchanges.
     public var inFlight: Int { state.withLock { $0.inFlight } }
 
-    /// How many exchanges were under way at once, at most.
+    /// The largest number of simultaneous exchanges so far.
     public var mostInFlight: Int { state.withLock { $0.mostInFlight } }
 
-    /// How many exchanges were cancelled by the client.
+    /// The number of exchanges that the client cancelled.
     public var cancelled: Int { state.withLock { $0.cancelled } }
 
-    /// Returns when at least so many requests have come, since the network was created.
+    /// Returns when at least the given number of requests have arrived since the network was
+    /// created.
     ///
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
@@ -161,7 +162,7 @@ public final class ScriptedTransport: UploadingTransport {
         try await wait("\(count) requests", fileID, line) { $0.requests.count >= count }
     }
 
-    /// Returns when at least so many requests or answers are kept back.
+    /// Returns when at least the given number of requests or responses are held.
     ///
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
@@ -173,7 +174,7 @@ public final class ScriptedTransport: UploadingTransport {
         try await wait("\(count) held answers", fileID, line) { $0.held.count >= count }
     }
 
-    /// Returns when at least so many exchanges were cancelled by the client.
+    /// Returns when the client has cancelled at least the given number of exchanges.
     ///
     /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
@@ -200,17 +201,17 @@ public final class ScriptedTransport: UploadingTransport {
         )
     }
 
-    // MARK: - What is answered
+    // MARK: - Answers
 
-    /// Scripts answers for the next requests, in this order; each is given once.
+    /// Appends answers to the next requests, in this order; each is used once.
     public func script(_ answers: Answer...) { state.withLock { $0.script += answers } }
 
-    /// Keeps back every request, or every answer, from now on.
+    /// Holds all later requests, or all later responses.
     ///
-    /// - Parameter half: Which of them. Default: the answers.
+    /// - Parameter half: The half of the exchange to hold. Default: the responses.
     public func hold(_ half: Half = .answers) { state.withLock { $0.heldBack = half } }
 
-    /// Says of each request that is kept back how much of its body has been sent.
+    /// Reports upload progress for all held requests.
     ///
     /// ```swift
     /// network.hold(.requests)
@@ -219,23 +220,24 @@ public final class ScriptedTransport: UploadingTransport {
     /// network.advanceUploads(to: 0.5)
     /// ```
     ///
-    /// Only of those with a `RequestBody`; see ``hold(_:)``.
+    /// Only requests with a `RequestBody` report progress; see ``hold(_:)``.
     ///
-    /// - Parameter fraction: How much, from 0 to 1.
+    /// - Parameter fraction: The sent part of the body, from 0 to 1.
     public func advanceUploads(to fraction: Double) {
         let uploads = state.withLock { state in state.uploads.sorted { $0.key < $1.key } }
         for (_, upload) in uploads { upload.advance(to: fraction) }
     }
 
-    /// Whether exchanges go on when the client has cancelled them.
+    /// Whether exchanges continue after the client cancels them, as on a network that ignores
+    /// cancellation.
     ///
-    /// So does a network that does not listen. Default: no.
+    /// Default: no.
     public var ignoresCancellation: Bool {
         get { state.withLock { $0.ignoresCancellation } }
         set { state.withLock { $0.ignoresCancellation = newValue } }
     }
 
-    /// Lets all go that was kept back, and keeps back nothing from now on.
+    /// Releases everything that is held, and stops holding.
     public func release() {
         let released = state.withLock { state in
             state.heldBack = nil
@@ -245,16 +247,14 @@ public final class ScriptedTransport: UploadingTransport {
         for held in released { held.continuation.resume(returning: true) }
     }
 
-    /// Lets one go that is kept back: the oldest whose request fits.
-    ///
-    /// Waits until there is one.
+    /// Waits for a held exchange whose request fits, and releases the oldest one.
     ///
     /// - Parameters:
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - fits: Which requests. Default: any.
-    /// - Throws: ``VainWait`` when the time is up; `CancellationError` when the task is cancelled.
+    ///   - fits: Whether a request fits. Default: all do.
+    /// - Throws: ``VainWait`` after the bound; `CancellationError` when the task is cancelled.
     public func releaseFirst(
         within bound: Duration = TestingLimits.wait,
         fileID: String = #fileID,
@@ -271,22 +271,22 @@ public final class ScriptedTransport: UploadingTransport {
             ) {
                 $0.held.contains { fits($0.request) }
             }
-            // Somebody else may have taken it meanwhile.
+            // Another caller may have released it meanwhile.
             if take(where: { fits($0.request) }, isReleased: true) { return }
         }
     }
 
     // MARK: - Transport
 
-    /// Plays one exchange.
+    /// Performs an exchange.
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
         try await exchange(request, nil)
     }
 
-    /// Plays one exchange, and tells how much of the body has been sent: nothing at first, all of
-    /// it when the server has the request, and what ``advanceUploads(to:)`` says between.
+    /// Performs an exchange, and reports the upload's progress: nothing at first, everything when
+    /// the server has the request, and the value of ``advanceUploads(to:)`` in between.
     public func upload(
         _ request: TransportRequest,
         progress: @escaping @Sendable (UploadProgress) -> Void
@@ -330,7 +330,7 @@ public final class ScriptedTransport: UploadingTransport {
         return .cancelled
     }
 
-    /// Returns whether the exchange goes on: when it is let go, and not when it is cancelled.
+    /// Returns whether the exchange continues: after its release, but not after a cancellation.
     private func pass(_ half: Half, _ request: TransportRequest, _ number: UInt64) async -> Bool {
         let isReleased = await passHold(half, request, number)
         return ignoresCancellation || isReleased && !Task.isCancelled

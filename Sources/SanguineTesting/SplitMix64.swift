@@ -1,6 +1,6 @@
-/// A random number generator that repeats itself exactly for the same seed.
+/// A random number generator that reproduces its numbers exactly for the same seed.
 ///
-/// Put the seed into a test's argument, and a failure names it:
+/// Pass the seed as a test's argument, so that a failure shows it:
 ///
 /// ```swift
 /// @Test(arguments: 1...20)
@@ -10,14 +10,17 @@
 /// }
 /// ```
 ///
-/// The algorithm is Sebastiano Vigna's. It is quick and well spread, and no secret is safe with it.
+/// The algorithm is Sebastiano Vigna's. It is fast and well distributed, but not cryptographically
+/// secure.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    /// Creates a generator; equal seeds give equal numbers.
+    /// Creates a generator.
+    ///
+    /// Equal seeds give equal numbers.
     public init(seed: UInt64) { state = seed }
 
-    /// Returns 64 bits.
+    /// Returns 64 random bits.
     public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var bits = state

@@ -3,24 +3,24 @@ import Sanguine
 import SanguineAuthority
 import SanguineModel
 
-/// The live connections, and what is still to be written to them.
+/// The live connections, and the events that are still to be written to them.
 ///
-/// Invariant: what a connection is told is told in the order of the feed, each change once.
+/// Invariant: a connection receives changes in the order of the feed, each once.
 struct AuthorityStreams: Sendable {
-    /// Something to write, outside of the lock.
+    /// Bytes to write outside of the lock.
     struct Delivery: Sendable {
         let stream: TransportStream
         let bytes: Data
     }
 
     private struct Reader: Sendable {
-        // The reader's end owns the stream: released, it ends the connection.
+        // The client's end owns the stream: releasing it ends the connection.
         weak var stream: TransportStream?
         let pass: AccessPass
         var since: Int64
-        /// The epoch that the reader has named; `nil` once it has read.
+        /// The epoch that the client sent, or `nil` after the first read.
         var epoch: Epoch?
-        /// The horizon that the reader was told last.
+        /// The horizon that was last sent to the client.
         var horizon: Int64?
     }
 
@@ -30,7 +30,7 @@ struct AuthorityStreams: Sendable {
 
     var count: Int { readers.count }
 
-    /// Adds a connection, and has it told what is new since its place.
+    /// Adds a connection, and enqueues the changes since its position.
     mutating func add(
         _ number: UInt64,
         _ stream: TransportStream,
@@ -50,14 +50,14 @@ struct AuthorityStreams: Sendable {
 
     mutating func remove(_ number: UInt64) { readers[number] = nil }
 
-    /// Removes those whose pass is as the condition says, to be ended.
+    /// Removes the connections whose pass matches, and returns them to be ended.
     mutating func removeAll(where condition: (AccessPass) -> Bool) -> [TransportStream] {
         let gone = readers.filter { condition($0.value.pass) }
         for number in gone.keys { readers[number] = nil }
         return gone.values.compactMap(\.stream)
     }
 
-    /// Has all connections of an account told what is new.
+    /// Enqueues new changes for all connections of an account.
     mutating func changed(_ account: Identifier, _ memory: MemoryAuthority) {
         for number in readers.keys.sorted()
         where readers[number]?.pass.identity.account == account {
@@ -84,7 +84,7 @@ struct AuthorityStreams: Sendable {
                 horizon: reader.horizon,
                 epoch: reader.epoch
             )
-            // An account that is gone has nothing new.
+            // A deleted account has no changes.
             guard let answer = try? memory.pull(reader.pass.identity.account, request) else {
                 untold.append(Delivery(stream: stream, bytes: Data()))
                 return
@@ -93,22 +93,22 @@ struct AuthorityStreams: Sendable {
             readers[number]?.epoch = nil
             readers[number]?.horizon = answer.horizon ?? reader.horizon
             let bytes = LiveEvents.bytes(of: answer, after: reader.since)
-            // Also if there are none: the stream, if it is released here, ends outside of the lock.
+            // Even without events: a stream that is released here must end outside of the lock.
             untold.append(Delivery(stream: stream, bytes: Data(bytes)))
             guard answer.hasMore else { return }
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Delivery
 
-    /// Begins to tell; returns whether the caller must, because nobody does.
+    /// Begins the delivery, and returns whether the caller must perform it, because no other does.
     mutating func begin() -> Bool {
         guard !isTelling, !untold.isEmpty else { return false }
         isTelling = true
         return true
     }
 
-    /// The next to tell; at the end somebody else may begin.
+    /// Returns the next delivery, or ends the delivery if there is none.
     mutating func next() -> Delivery? {
         isTelling = !untold.isEmpty
         return untold.isEmpty ? nil : untold.removeFirst()

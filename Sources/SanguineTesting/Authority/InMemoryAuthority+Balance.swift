@@ -2,21 +2,21 @@ import SanguineAuthority
 public import SanguineModel
 import Synchronization
 
-// What support and other devices do to a balance, and the functions that are paid from it.
+// Changes of balances by support and other devices, and the functions that are paid from them.
 extension InMemoryAuthority {
-    /// What an account may spend, and what is held.
+    /// Returns the available and the held amount of an account.
     public func balance(of account: Identifier? = nil) -> Balance {
         must { try memory.balance(of: account ?? user) }
     }
 
-    /// Gives an account tokens, as support does.
+    /// Grants tokens to an account, as support does.
     public func grant(_ amount: Int64, reason: String = "grant", to account: Identifier? = nil) {
         must { try memory.grant(amount, reason, to: account ?? user) }
     }
 
     /// Spends tokens, as another device of the account does.
     ///
-    /// - Throws: `Problem` if there are not so many.
+    /// - Throws: `Problem` if the balance is insufficient.
     public func spend(
         _ amount: Int64,
         reason: String = "spend",
@@ -25,30 +25,31 @@ extension InMemoryAuthority {
         try memory.spend(amount, reason, of: account ?? user)
     }
 
-    /// Grants or spends what an account has too little or too much of; at first it has the
-    /// settings' grant.
+    /// Sets the available amount of an account by granting or spending the difference.
+    ///
+    /// An account starts with the settings' grant.
     public func setBalance(_ available: Int64, of account: Identifier? = nil) {
         let difference = available - balance(of: account).available
         if difference > 0 { grant(difference, to: account) }
         if difference < 0 { must { try spend(-difference, of: account) } }
     }
 
-    /// Sets what an account pays for.
+    /// Sets the plan of an account.
     public func setPlan(_ plan: Account.Plan, of account: Identifier? = nil) {
         must { try memory.setPlan(plan, of: account ?? user) }
     }
 
     // MARK: - Functions
 
-    /// What a function made of its input.
+    /// The result of a function.
     public struct FunctionOutcome: Sendable {
-        /// The `output` of the answer.
+        /// The `output` of the response.
         public var output: JSONValue
-        /// What is charged; at most what was held.
+        /// The charge, at most the held amount.
         public var charge: Int64
-        /// Why a language model would have stopped: `stop`, or `length` for a part of an answer.
+        /// The language model's reason for stopping: `stop`, or `length` for a truncated answer.
         ///
-        /// Default: it does not say.
+        /// Default: none.
         public var finishReason: String?
 
         /// Creates an outcome.
@@ -59,22 +60,22 @@ extension InMemoryAuthority {
         }
     }
 
-    /// Serves a function, in place of one of the same name.
+    /// Serves a function, and replaces one with the same name.
     ///
     /// ```swift
     /// authority.serve(Ask.self) { "You asked: \($0.question)" }
     /// authority.serve(Ask.self) { _ in throw Problem(.upstreamTimeout, "Ask again.") }
     /// ```
     ///
-    /// A call goes as on a server: its hold is placed, the body runs, and the charge is settled
-    /// whether the caller still waits or not.
+    /// A call is processed as on a server: its hold is placed, the body runs, and the charge is
+    /// settled even if the caller has disconnected.
     ///
     /// - Parameters:
     ///   - function: The function.
-    ///   - price: What a call costs. Default: what it is expected to cost.
-    ///   - hold: What is held while it runs, at least the price. Default: the price.
-    ///   - body: Makes the output. A `Problem` that it throws is the call's answer, any other
-    ///     error `upstream_failed`; nothing is charged then.
+    ///   - price: The price of a call. Default: its expected cost.
+    ///   - hold: The amount that is held while it runs, at least the price. Default: the price.
+    ///   - body: Computes the output. A `Problem` that it throws is the response of the call, any
+    ///     other error becomes `upstream_failed`; nothing is charged then.
     public func serve<Call: FunctionCall>(
         _ function: Call.Type,
         price: Int64 = Call.expectedCost,
@@ -84,7 +85,7 @@ extension InMemoryAuthority {
         serve(function, price: price, hold: hold) { input, _ in try await body(input) }
     }
 
-    /// Serves a function that makes its answer in parts, in place of one of the same name.
+    /// Serves a function that streams its answer, and replaces one with the same name.
     ///
     /// ```swift
     /// authority.serve(Ask.self) { input, write in
@@ -93,16 +94,16 @@ extension InMemoryAuthority {
     /// }
     /// ```
     ///
-    /// The function's rules are heeded as on a server: whether it streams, what it takes of a
-    /// quota, how long its answers are kept. If it writes no part, its text is one. A call that is
-    /// cancelled after its first part is charged with what was held.
+    /// The function's rules apply as on a server: whether it streams, its use of a quota, and the
+    /// lifetime of cached answers. If it writes no part, its whole text is the only part. A call
+    /// that is cancelled after its first part is charged the held amount.
     ///
     /// - Parameters:
     ///   - function: The function.
-    ///   - price: What a call costs. Default: what it is expected to cost.
-    ///   - hold: What is held while it runs, at least the price. Default: the price.
-    ///   - body: Makes the output, and writes its parts. A `Problem` that it throws is the call's
-    ///     answer, any other error `upstream_failed`.
+    ///   - price: The price of a call. Default: its expected cost.
+    ///   - hold: The amount that is held while it runs, at least the price. Default: the price.
+    ///   - body: Computes the output, and writes its parts. A `Problem` that it throws is the
+    ///     response of the call, any other error becomes `upstream_failed`.
     public func serve<Call: FunctionCall>(
         _ function: Call.Type,
         price: Int64 = Call.expectedCost,
@@ -141,13 +142,14 @@ extension InMemoryAuthority {
         state.withLock { $0.serve(served) }
     }
 
-    /// Serves a function whose calls cost what they turn out to cost.
+    /// Serves a function whose calls determine their own charge.
     ///
     /// - Parameters:
-    ///   - name: Its name in the path.
-    ///   - hold: The most that a call can cost, which is held while it runs.
-    ///   - body: Makes output and charge of the input. A `Problem` that it throws is the call's
-    ///     answer, any other error `upstream_failed`; nothing is charged then.
+    ///   - name: The function's name in the path.
+    ///   - hold: The largest charge of a call, which is held while it runs.
+    ///   - body: Computes output and charge from the input. A `Problem` that it throws is the
+    ///     response of the call, any other error becomes `upstream_failed`; nothing is charged
+    ///     then.
     public func serve(
         _ name: String,
         hold: Int64,

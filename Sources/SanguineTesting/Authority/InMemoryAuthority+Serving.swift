@@ -3,11 +3,11 @@ public import Sanguine
 import SanguineAuthority
 import SanguineModel
 
-// What travels.
+// Requests and responses.
 extension InMemoryAuthority {
-    /// Answers a request, whatever its status.
+    /// Answers a request, with any status.
     ///
-    /// A cancelled task gives up the answer, and stops nothing that was begun.
+    /// Cancelling the task abandons the response, but stops no work on the server.
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
@@ -15,10 +15,11 @@ extension InMemoryAuthority {
         return try await Reply.of { [self] in await answer(request) }
     }
 
-    /// Opens a live connection, or the answer of a call in parts; any other answer is a stream that
-    /// has ended.
+    /// Opens a live connection or a streamed answer.
     ///
-    /// An answer in parts is made as it is read: nothing of it is taken ahead.
+    /// Any other response is a stream that has ended.
+    ///
+    /// A streamed answer is produced as it is read, without reading ahead.
     public func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
@@ -35,9 +36,9 @@ extension InMemoryAuthority {
         }
     }
 
-    /// Answers a request: for a ``ScriptedTransport``, say.
+    /// Answers a request, for example for a ``ScriptedTransport``.
     ///
-    /// One that comes in parts is whole when this returns.
+    /// A streamed answer is complete when this method returns.
     public func answer(_ request: TransportRequest) async -> TransportResponse {
         var answer = await wireAnswer(request)
         if let body = answer.stream {
@@ -81,11 +82,11 @@ extension InMemoryAuthority {
         throw Problem(.malformedBody, "Send no operation that is poison.")
     }
 
-    /// Gives a device that was never here its account, which the sign-in then finds.
+    /// Creates the account of a new device, which the sign-in then finds.
     ///
-    /// Accounts have ids that follow from the order in which they are made, so that a seed replays.
+    /// The ids of accounts follow from the order of their creation, so that a seed reproduces them.
     ///
-    /// - Returns: The account; `nil` for a device that is known, and any other request.
+    /// - Returns: The account, or `nil` for a known device and for other requests.
     private func join(_ request: TransportRequest) throws(Problem) -> Identifier? {
         guard request.path == "/v1/accounts/guest", request.method == "POST",
             let guest = try? JSONDecoder().decode(GuestRequest.self, from: request.body ?? Data()),
@@ -111,7 +112,7 @@ extension InMemoryAuthority {
                 }
             return isNew ? place.account : nil
         } catch {
-            // The endpoint says what is wrong with it.
+            // The endpoint reports the error.
             if place.isFirst { state.withLock { $0.hasDevice = false } }
             return nil
         }
@@ -148,13 +149,15 @@ extension InMemoryAuthority {
         return stream
     }
 
-    /// Something of an account was committed.
+    /// Delivers a committed change of an account to its live connections.
     func tellReaders(of account: Identifier) {
         state.withLock { $0.streams.changed(account, memory) }
         writeToStreams()
     }
 
-    /// Writes what is to be written in its order; whoever comes meanwhile leaves it to this.
+    /// Writes enqueued events in order.
+    ///
+    /// Concurrent callers leave their events to the current one.
     func writeToStreams() {
         guard state.withLock({ $0.streams.begin() }) else { return }
         while let delivery = state.withLock({ $0.streams.next() }) {
@@ -162,7 +165,7 @@ extension InMemoryAuthority {
         }
     }
 
-    /// Reads an answer as its reader does, event by event.
+    /// Reads an answer event by event, at its client's pace.
     private static func opened(_ head: TransportResponse, _ body: WireStream) -> TransportStream {
         let stream = TransportStream(response: head, onCancel: { body.close() })
         Task { [weak stream, room = stream.room] in
@@ -200,7 +203,7 @@ extension TransportResponse {
 }
 
 extension [UInt8] {
-    /// The bytes of each event: an empty line ends one.
+    /// The bytes of each event, which an empty line ends.
     fileprivate var events: [Data] {
         var events: [Data] = []
         var event = Data()

@@ -2,7 +2,7 @@ public import Sanguine
 public import SanguineAuthority
 public import SanguineModel
 
-/// A Sanguine server in the memory of a test: the server's own decisions, without a socket.
+/// A Sanguine server in a test's memory, with the real server's decisions but without a socket.
 ///
 /// ```swift
 /// let authority = InMemoryAuthority(schema: schema)
@@ -11,27 +11,28 @@ public import SanguineModel
 /// try await client.synchronize()
 /// ```
 ///
-/// Each request is answered by the code that answers it on a server: sessions, balance, quotas,
-/// holds, functions, records and the feed, live too, with their statuses, headers and problems.
-/// So a test meets every rule that its app will meet. What a server has beside it is left out:
-/// rates, ports, logs, tickets for browsers, and the administration, in whose place a test calls
-/// ``grant(_:reason:to:)`` and ``setPlan(_:of:)``.
+/// Requests are answered by the server's own code: sessions, balance, quotas, holds, functions,
+/// records and the feed, including the live feed, with their statuses, headers and problems. So a
+/// test meets every rule that its app will meet. Other parts of a server are omitted: rate limits,
+/// ports, logs, browser tickets, and the administration, which ``grant(_:reason:to:)`` and
+/// ``setPlan(_:of:)`` replace.
 ///
-/// Time is the clock's. Nothing happens by itself: ``runJobs()`` does what a server does every
-/// second.
+/// Time comes from the clock. Nothing happens on its own: ``runJobs()`` performs the work that a
+/// server does every second.
 ///
-/// Mutable state: the storage's, and `state`, by its lock. The app's record mutations run under the
-/// storage's: they are pure. Live connections are written outside of both, in order.
+/// Mutable state: the storage's, and `state`, guarded by its lock. The app's record mutations run
+/// under the storage's lock, because they are pure. Live connections are written outside of both,
+/// in order.
 public final class InMemoryAuthority: StreamingTransport {
-    /// Whose account a device gets that signs in for the first time.
+    /// The account of a device that signs in for the first time.
     public enum Accounts: Hashable, Sendable {
-        /// The first device gets ``InMemoryAuthority/user``, each other one a new account.
+        /// The first device gets ``InMemoryAuthority/user``, every other one a new account.
         case onePerDevice
-        /// Every device is another one of ``InMemoryAuthority/user``.
+        /// Every device belongs to ``InMemoryAuthority/user``.
         case one
     }
 
-    /// An operation that was done, and the number of the feed at which it is contained.
+    /// An operation that was applied, and the number of the feed that includes it.
     struct Done: Sendable {
         let head: Int64
         let operation: PushedOperation
@@ -39,12 +40,12 @@ public final class InMemoryAuthority: StreamingTransport {
 
     struct State: Sendable {
         var accounts = 0
-        /// Whether there was a device that signed in.
+        /// Whether a device has signed in.
         var hasDevice = false
-        /// By account, in the order of their answers.
+        /// The applied operations by account, in the order of their responses.
         var done: [Identifier: [Done]] = [:]
         var streams = AuthorityStreams()
-        /// Refusals to give instead of an answer, by path.
+        /// Problems to return instead of responses, by path.
         var failures: [String: [Problem]] = [:]
         var poison: Set<Identifier> = []
         var judge: (@Sendable (PushedOperation) -> Refusal?)?
@@ -52,7 +53,7 @@ public final class InMemoryAuthority: StreamingTransport {
         var random = SplitMix64(seed: 1)
     }
 
-    /// The account that is there from the beginning: the first device's.
+    /// The initial account, which belongs to the first device.
     public let user: Identifier
 
     let state: WatchedState<State>
@@ -61,21 +62,22 @@ public final class InMemoryAuthority: StreamingTransport {
     let clock: ServerClock
     let mode: Accounts
 
-    // Making keys costs more than most tests.
+    // Creating keys takes longer than most tests.
     private static let keys = SigningKeys()
 
-    /// What decides, for tests that ask it by the wire's messages.
+    /// The authority, for tests that use its messages.
     package var authority: Authority { memory.authority }
 
-    /// Creates a server without a record.
+    /// Creates a server without records.
     ///
     /// - Parameters:
     ///   - schema: The app's collections and record mutations. Default: those of every Sanguine
-    /// server.
-    ///   - accounts: Whose account a device gets. Default: each device its own.
-    ///   - settings: All other rules: what a new account is given, quotas, how long tokens live.
-    ///     Their schema is not used. Default: those of a server without a configuration.
-    ///   - clock: What sessions, holds and quotas expire by. Default: one that stands still.
+    ///     server.
+    ///   - accounts: The account of a new device. Default: a separate account for each device.
+    ///   - settings: All other rules: the grant of a new account, quotas, the lifetime of tokens.
+    ///     Their schema is ignored. Default: those of a server without a configuration.
+    ///   - clock: The clock by which sessions, holds and quotas expire. Default: one that stands
+    ///     still.
     public init(
         schema: RecordSchema = .standard,
         accounts: Accounts = .onePerDevice,
@@ -98,21 +100,21 @@ public final class InMemoryAuthority: StreamingTransport {
 
     // MARK: - Accounts and sessions
 
-    /// Adds an account, for a user of its own.
+    /// Adds an account for another user.
     public func addAccount() -> Identifier {
         let id = state.withLock { $0.newIdentifier(at: clock.now()) }
         must { try memory.addAccount(id) }
         return id
     }
 
-    /// The account of a device; `nil` before it has signed in.
+    /// Returns the account of a device, or `nil` before it has signed in.
     public func account(ofDevice deviceId: String) -> Identifier? {
         must { try memory.account(ofDevice: deviceId) }
     }
 
-    /// An access token for an account, to send a request without a client.
+    /// Returns an access token for an account, to send a request without a client.
     ///
-    /// It is of a new session.
+    /// The token belongs to a new session.
     public func accessToken(for account: Identifier) async -> String {
         do {
             return try await memory.accessToken(for: account)
@@ -123,18 +125,18 @@ public final class InMemoryAuthority: StreamingTransport {
 
     /// Makes every access token expire; refresh tokens stay valid.
     ///
-    /// The server's clock goes a second ahead, so that new tokens are others than the old ones.
+    /// The server's clock is advanced by a second, so that new tokens differ from the old ones.
     public func expireTokens() {
         memory.authority.tokens.expireAll()
         clock.advance(by: .seconds(1))
     }
 
-    /// Ends every session: devices sign in again, to the same accounts.
+    /// Ends every session; devices then sign in again, to the same accounts.
     public func endSessions() { must { try memory.endSessions() } }
 
     // MARK: - Records
 
-    /// The record as the server has it; `nil` if there is none.
+    /// Returns the server's version of a record, or `nil` if there is none.
     public func record<R: SyncedRecord>(
         _ type: R.Type = R.self,
         _ id: RecordID,
@@ -145,7 +147,7 @@ public final class InMemoryAuthority: StreamingTransport {
         }
     }
 
-    /// All records of a type that an account owns, in the order of their ids.
+    /// Returns all records of a type that an account owns, in the order of their ids.
     public func records<R: SyncedRecord>(
         _ type: R.Type = R.self,
         of account: Identifier? = nil
@@ -155,19 +157,19 @@ public final class InMemoryAuthority: StreamingTransport {
             .compactMap { try? $0.value.record(R.self, id: $0.key.id) }
     }
 
-    /// What a record holds; `nil` if there is none that the account may read.
+    /// Returns the value of a record, or `nil` if there is none that the account may read.
     public func value(_ key: RecordKey, of account: Identifier? = nil) -> RecordValue? {
         must { try memory.value(key, for: account ?? user) }
     }
 
-    /// All records that an account owns.
+    /// Returns all records that an account owns.
     public func values(of account: Identifier? = nil) -> [RecordKey: RecordValue] {
         must { try memory.values(of: account ?? user) }
     }
 
-    /// The newest number of an account's feed.
+    /// Returns the newest number of an account's feed.
     ///
-    /// It is not 0 at first: the account and its balance are in the feed.
+    /// It is not 0 initially, because the account and its balance are in the feed.
     public func head(of account: Identifier? = nil) -> Int64 {
         must { try memory.head(of: account ?? user) }
     }
@@ -187,15 +189,16 @@ public final class InMemoryAuthority: StreamingTransport {
         put(nil, for: RecordKey(R.collection.name, id), of: account)
     }
 
-    /// Sets what a record of a declared collection holds, or deletes it with `nil`.
+    /// Sets the value of a record in a declared collection, or deletes the record if `value` is
+    /// `nil`.
     public func put(_ value: RecordValue?, for key: RecordKey, of account: Identifier? = nil) {
         must { try memory.put([key: value], of: account ?? user) }
     }
 
-    /// Changes several records at once: a reader sees all of it, or nothing.
+    /// Changes several records at once: a reader sees all changes, or none.
     ///
-    /// - Throws: what the body throws, or `Refusal` for what an operation may not do; nothing is
-    ///   changed then.
+    /// - Throws: The error that the body throws, or `Refusal` for a change that an operation may
+    ///   not make; nothing is changed then.
     public func change(
         of account: Identifier? = nil,
         _ body: (inout Records) throws -> Void
@@ -203,22 +206,24 @@ public final class InMemoryAuthority: StreamingTransport {
         try memory.change(of: account ?? user, body)
     }
 
-    /// Forgets which records were deleted: a reader who has not heard of it begins afresh.
+    /// Forgets deletions, so that clients that have not received them must start from the
+    /// beginning.
     ///
-    /// A server does so for deletions of more than 30 days ago.
+    /// A server does this for deletions of more than 30 days ago.
     ///
     /// - Parameters:
-    ///   - number: Up to which number of the feed. Default: all.
-    ///   - account: Whose. Default: ``user``.
+    ///   - number: The last number of the feed whose deletions are forgotten. Default: all.
+    ///   - account: The account. Default: ``user``.
     public func forgetDeletions(through number: Int64 = .max, of account: Identifier? = nil) {
         must { try memory.forgetDeletions(through: number, of: account ?? user) }
     }
 
     // MARK: - Operations
 
-    /// The operations that were pushed and done for an account, in their order.
+    /// Returns the operations that were pushed and applied for an account, in order.
     ///
-    /// Each as often as it was done: once. Of more than ``TestingLimits/operations`` the first.
+    /// Each appears as often as it was applied, which is once. At most the first
+    /// ``TestingLimits/operations`` are returned.
     public func operations(of account: Identifier? = nil) -> [PushedOperation] {
         let done = state.withLock { $0.done[account ?? user] ?? [] }
         let inOrder = done.enumerated().sorted {
@@ -227,12 +232,12 @@ public final class InMemoryAuthority: StreamingTransport {
         return inOrder.map(\.element.operation)
     }
 
-    /// What became of an operation; `nil` if it was never seen.
+    /// Returns the result of an operation, or `nil` if it was never received.
     public func result(of id: Identifier, account: Identifier? = nil) -> PushResult? {
         must { try memory.result(of: id, account: account ?? user) }
     }
 
-    /// Refuses operations from now on, whatever their record mutations say; `nil` refuses none.
+    /// Refuses later operations, regardless of their record mutations; `nil` refuses none.
     ///
     /// ```swift
     /// authority.refuse { $0.mutator == CompleteHabit.name ? Refusal(.notFound, "Gone.") : nil }
@@ -241,10 +246,10 @@ public final class InMemoryAuthority: StreamingTransport {
         state.withLock { $0.judge = judge }
     }
 
-    /// Makes operations poison: a push with one of them cannot be read.
+    /// Makes operations poison: a push that contains one of them cannot be parsed.
     public func poison(_ ids: Set<Identifier>) { state.withLock { $0.poison = ids } }
 
-    /// Answers the next requests to a path with a problem; nothing of them is done.
+    /// Answers the next requests to a path with a problem, and does not process them.
     ///
     /// ```swift
     /// authority.fail("/v1/sync/push", with: Problem(.overloaded, "Wait.", retryAfter: 5))
@@ -257,21 +262,21 @@ public final class InMemoryAuthority: StreamingTransport {
 
     // MARK: - Copies
 
-    /// All that a server has at one moment, as a copy of its data folder has it.
+    /// A snapshot of all data on a server, like a copy of its data folder.
     public struct Copy: Sendable {
         let storage: MemoryStorage.Copy
         let done: [Identifier: [Done]]
     }
 
-    /// Returns a copy of all data, as a backup of a server is.
+    /// Returns a copy of all data, like a backup of a server.
     public func copy() -> Copy {
         let storage = must { try memory.copy() }
         return Copy(storage: storage, done: state.withLock(\.done))
     }
 
-    /// Restores an older copy, as an operator does: what came after it is lost.
+    /// Restores an older copy, like an operator: later changes are lost.
     ///
-    /// Live connections end, as with a server that restarts, and the feeds have a new epoch.
+    /// Live connections end, as when a server restarts, and the feeds get a new epoch.
     public func restore(_ copy: Copy) {
         endStreams()
         must { try memory.restore(copy.storage) }
@@ -280,10 +285,9 @@ public final class InMemoryAuthority: StreamingTransport {
 
     // MARK: - Time and live connections
 
-    /// Does what a server does by itself every second.
+    /// Performs the work that a server does every second.
     ///
-    /// It ends holds whose time is over, drops what has served its time, and ends live connections
-    /// whose token is no longer valid.
+    /// It ends expired holds, removes expired data, and ends live connections with invalid tokens.
     public func runJobs() async {
         do {
             try await memory.authority.expireHolds()
@@ -294,18 +298,18 @@ public final class InMemoryAuthority: StreamingTransport {
         endUnauthenticatedStreams()
     }
 
-    /// How many live connections there are.
+    /// The number of live connections.
     public var streamCount: Int { state.withLock { $0.streams.count } }
 
-    /// Says on each live connection that the server is there, as it does every 20 seconds, and ends
-    /// those whose token is no longer valid.
+    /// Sends a ping on each live connection, as a server does every 20 seconds, and ends
+    /// connections with invalid tokens.
     public func ping() {
         endUnauthenticatedStreams()
         state.withLock { $0.streams.sayAll(": ping\n\n") }
         writeToStreams()
     }
 
-    /// Ends all live connections, as a server that restarts does.
+    /// Ends all live connections, as when a server restarts.
     public func endStreams() {
         for stream in state.withLock({ $0.streams.removeAll { _ in true } }) { stream.finish() }
     }
@@ -326,7 +330,7 @@ extension InMemoryAuthority.State {
     }
 }
 
-/// Does what an authority in memory refuses only if the test asks for what cannot be.
+/// Calls a method of an authority in memory that throws only if the test asks for the impossible.
 @discardableResult
 func must<Value>(_ body: () throws -> Value) -> Value {
     do {

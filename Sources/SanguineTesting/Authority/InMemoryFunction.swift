@@ -1,7 +1,7 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A function whose work a test has written.
+/// A function that is implemented by a test.
 struct InMemoryFunction: MeteredFunction {
     /// The work of one call.
     typealias Work =
@@ -9,9 +9,9 @@ struct InMemoryFunction: MeteredFunction {
 
     let name: String
     let rules: FunctionRules
-    /// The most that a call can cost.
+    /// The largest charge of a call.
     let hold: Int64
-    /// Reads the input, and returns the work.
+    /// Parses the input, and returns the work.
     let read: @Sendable (JSONValue) throws(Problem) -> Work
 
     var inputs: [String: String] { [:] }

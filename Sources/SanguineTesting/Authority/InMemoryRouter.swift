@@ -3,13 +3,13 @@ import Sanguine
 import SanguineAuthority
 import SanguineModel
 
-/// Leads requests to the authority's endpoints, as the server's router does.
+/// Routes requests to the authority's endpoints, as the server's router does.
 struct InMemoryRouter: Sendable {
     private struct Route: Sendable {
         let parts: [Substring]
         let endpoint: Endpoint
 
-        /// The parameters of a path that is the route's, or `nil`.
+        /// Returns the parameters of a path that matches the route, or `nil`.
         func parameters(_ path: [Substring]) -> [String: String]? {
             guard path.count == parts.count else { return nil }
             var parameters: [String: String] = [:]
@@ -25,7 +25,7 @@ struct InMemoryRouter: Sendable {
         }
     }
 
-    /// What stands before the endpoints.
+    /// Authenticates requests before they reach the endpoints.
     let admission: Admission
     private let routes: [Route]
 
@@ -35,14 +35,14 @@ struct InMemoryRouter: Sendable {
             functions: { state.withLock { $0.functions } },
             limits: CallRunner.Limits(running: TestingLimits.calls),
             expiryInterval: .seconds(1),
-            // A storage in memory is never busy: nothing waits by it.
+            // A storage in memory is never busy, so this delay is not used.
             delay: ContinuousClock()
         )
         let endpoints = Endpoints(
             authority: authority,
             calls: calls,
             judge: { operation in
-                // The judge is the test's code, and asked under no lock.
+                // The judge is the test's code, and is called without a lock.
                 let judge = state.withLock { $0.judge }
                 return judge?(operation)
             },
@@ -79,7 +79,7 @@ struct InMemoryRouter: Sendable {
     }
 }
 
-/// A request of a client's transport, as the endpoints read it.
+/// A request of a client's transport, in the form that the endpoints read.
 struct InMemoryRequest: WireRequest {
     let request: TransportRequest
     var parameters: [String: String] = [:]
@@ -117,7 +117,7 @@ struct InMemoryRequest: WireRequest {
         return bytes
     }
 
-    // Rates are the matter of servers.
+    // Only servers limit rates.
     func admit(_ identity: Identity) {}
 
     func admitAnonymous() {}
@@ -132,7 +132,7 @@ extension TransportRequest {
 }
 
 extension InMemoryAuthority.State {
-    /// Notes which operations of a push were done.
+    /// Records the applied operations of a push.
     fileprivate mutating func note(
         _ request: PushRequest,
         _ answer: PushAnswer,

@@ -1,9 +1,9 @@
 import Sanguine
 import Synchronization
 
-/// An answer that somebody waits for, or gives up while it is still being made.
+/// A response with one waiting caller, which may give up while it is still being computed.
 ///
-/// Mutable state: `state`, by its mutex. The one who waits is resumed outside of it.
+/// Mutable state: `state`, guarded by its mutex. The caller is resumed outside of it.
 final class Reply<Value: Sendable>: Sendable {
     private struct State {
         var result: Result<Value, TransportError>?
@@ -12,7 +12,7 @@ final class Reply<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// Makes an answer, in a task that is not cancelled with the caller's.
+    /// Computes a response, in a task that is not cancelled with the caller's.
     ///
     /// - Throws: ``TransportError/cancelled`` as soon as the caller's task is cancelled.
     static func of(

@@ -1,9 +1,9 @@
 import SanguineModel
 import Synchronization
 
-/// The clock of an ``InMemoryAuthority``: that of the test, and what the server is ahead of it.
+/// The clock of an ``InMemoryAuthority``: the test's clock, and the lead of the server.
 ///
-/// Mutable state: `lead`, by its mutex.
+/// Mutable state: `lead`, guarded by its mutex.
 final class ServerClock: WallClock {
     private let base: any WallClock
     private let lead = Mutex(Duration.zero)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A folder in the system's temporary folder, removed with the last reference to it.
+/// A folder in the system's temporary folder, which is removed with the last reference to it.
 final class DeviceFolder: Sendable {
-    /// The files were written all the time while they were read.
+    /// The files changed during every attempt to read them.
     struct Restless: Error, CustomStringConvertible {
         let description = "The client's files do not come to rest. Let it do less before a kill."
     }
@@ -21,7 +21,7 @@ final class DeviceFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Another folder with the files as they are at this moment.
+    /// Returns another folder with the current files.
     func copy() throws -> DeviceFolder {
         let copy = try DeviceFolder()
         for (name, content) in try momentaryFiles() {
@@ -40,16 +40,16 @@ final class DeviceFolder: Sendable {
         return copy
     }
 
-    /// The names of the files that have the text in them, in their order.
+    /// Returns the names of the files that contain the text, sorted.
     func files(with text: String) throws -> [String] {
         let bytes = Data(text.utf8)
         return try momentaryFiles().filter { $0.value.range(of: bytes) != nil }.keys.sorted()
     }
 
-    /// All files as they were at one moment.
+    /// Returns all files as of one moment.
     ///
-    /// Reading takes a while, and a database and its log belong together: read twice with the same
-    /// outcome, they were so at the moment between the readings.
+    /// Reading takes time, and a database and its log belong together. If two readings are equal,
+    /// the files were in this state at the moment between them.
     private func momentaryFiles() throws -> [String: Data] {
         var last: [String: Data]?
         for _ in 0..<TestingLimits.readings {
@@ -60,12 +60,13 @@ final class DeviceFolder: Sendable {
         throw Restless()
     }
 
-    /// What can be read now; `nil` if a file has gone meanwhile.
+    /// Returns the files that can be read now, or `nil` if one was removed meanwhile.
     private func files() -> [String: Data]? {
         let manager = FileManager.default
         guard let names = try? manager.subpathsOfDirectory(atPath: url.path) else { return nil }
         var files: [String: Data] = [:]
-        // A log's index is shared memory: it dies with the process, and is made of the log again.
+        // The index of a log is shared memory, which ends with the process and is rebuilt from the
+        // log.
         for name in names where !name.hasSuffix("-shm") {
             let file = url.appending(path: name)
             var isFolder: ObjCBool = false

@@ -2,12 +2,13 @@ import Foundation
 import Sanguine
 import Synchronization
 
-/// What a process reaches the network by: cut with its death.
+/// A process's connection to the network, which is cut when the process is killed.
 ///
-/// While the dead process's files are read, what arrives is kept back: a process that is dying may
-/// not note on its disk that it was cut off.
+/// Responses are held back while the files of the killed process are read, so that it cannot record
+/// on disk that it was cut off.
 ///
-/// Mutable state: `state`, by its mutex. Waits are ended, and tasks cancelled, outside of it.
+/// Mutable state: `state`, guarded by its mutex. Waits are ended, and tasks cancelled, outside of
+/// it.
 final class Lifeline: UploadingTransport {
     private enum Phase {
         case alive
@@ -24,7 +25,7 @@ final class Lifeline: UploadingTransport {
 
     private let state = Mutex(State())
     private let base: any HTTPTransport
-    /// Is there as long as the process, or a test, uses its files.
+    /// Keeps the files while the process, or a test, uses them.
     private let folder: DeviceFolder
 
     init(_ base: any HTTPTransport, folder: DeviceFolder) {
@@ -32,10 +33,10 @@ final class Lifeline: UploadingTransport {
         self.folder = folder
     }
 
-    /// Lets nothing through from now on, in either direction.
+    /// Stops all later traffic, in both directions.
     func freeze() { state.withLock { $0.phase = .frozen } }
 
-    /// Ends everything.
+    /// Ends all requests and streams.
     func cut() {
         let (waiting, ends) = state.withLock { state in
             state.phase = .dead
@@ -79,7 +80,7 @@ final class Lifeline: UploadingTransport {
             var ending: TransportError?
             do throws(TransportError) {
                 while let bytes = try await upstream.next() {
-                    // Neither is kept while the reader takes its time.
+                    // Neither is retained while the reader is slow.
                     guard try await self?.hand(bytes, to: stream) == true else { break }
                     await room.wait()
                 }
@@ -94,7 +95,7 @@ final class Lifeline: UploadingTransport {
         return stream
     }
 
-    /// Hands bytes on; returns whether somebody is there for them.
+    /// Passes bytes on; returns whether the stream still exists.
     private func hand(
         _ bytes: Data,
         to stream: TransportStream?
@@ -132,7 +133,7 @@ final class Lifeline: UploadingTransport {
         return try result.get()
     }
 
-    /// Goes on in a living process; in a dying one waits for its death.
+    /// Returns at once in a living process; in a dying one it waits for the end.
     private func passGate() async throws(TransportError) {
         let (death, continuation) = AsyncStream.makeStream(of: Never.self)
         let (phase, number) = state.withLock { state in
@@ -146,7 +147,7 @@ final class Lifeline: UploadingTransport {
         throw .cancelled
     }
 
-    /// Has something ended with the process.
+    /// Registers a closure that is called when the process ends.
     private func hold(_ number: Int, _ end: @escaping @Sendable () -> Void) {
         let isDead = state.withLock { state in
             if state.phase != .dead { state.ends[number] = end }
@@ -160,7 +161,7 @@ final class Lifeline: UploadingTransport {
     }
 }
 
-/// The same, where the network has streams.
+/// A lifeline for networks that support streams.
 struct StreamingLifeline: StreamingTransport, UploadingTransport {
     let lifeline: Lifeline
 

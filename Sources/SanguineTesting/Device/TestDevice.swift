@@ -2,7 +2,7 @@ import Foundation
 public import Sanguine
 import Synchronization
 
-/// A device whose app is launched, killed and launched again, with clocks that a test moves.
+/// A device whose app can be launched, killed and launched again, with clocks that a test controls.
 ///
 /// ```swift
 /// let device = TestDevice(network: authority) { $0.register(schema) }
@@ -12,13 +12,13 @@ import Synchronization
 /// client = try device.launch()  // What was done is there.
 /// ```
 ///
-/// After ``kill()`` nothing of the old process reaches the network, or what the next one finds on
-/// its disk. The files lie in the system's temporary folder, and are removed with the device and
-/// its last client.
+/// After ``kill()`` the old process can neither reach the network nor change the files that the
+/// next one reads. The files are in the system's temporary folder, and are removed with the device
+/// and its last client.
 ///
-/// Launch and kill from one task at a time. Mutable state: `state`, by its mutex.
+/// Launch and kill from one task at a time. Mutable state: `state`, guarded by its mutex.
 public final class TestDevice: Sendable {
-    /// Changes a configuration: the app's schema, say.
+    /// Changes a configuration, for example by registering the app's schema.
     public typealias Configure = @Sendable (inout SanguineClient.Configuration) -> Void
 
     private struct Process {
@@ -35,7 +35,7 @@ public final class TestDevice: Sendable {
 
     /// The time of day on the device.
     public let clock: ManualWallClock
-    /// What its waits are measured by.
+    /// The clock that measures the device's waits.
     public let delay: ManualClock
     /// Whether the device sees a network.
     public let connectivity = ManualConnectivity()
@@ -50,11 +50,11 @@ public final class TestDevice: Sendable {
     /// Creates a device that was never used.
     ///
     /// - Parameters:
-    ///   - network: What its requests go to: an ``InMemoryAuthority``, or a ``FaultyNetwork``
-    ///     before it.
-    ///   - clock: The time of day. Default: one of its own.
-    ///   - delay: What waits are measured by. Default: one of its own.
-    ///   - seed: Where ids and jitter come from; each device needs another one.
+    ///   - network: The network for its requests: an ``InMemoryAuthority``, or a ``FaultyNetwork``
+    ///     in front of it.
+    ///   - clock: The time of day. Default: a new clock.
+    ///   - delay: The clock that measures waits. Default: a new clock.
+    ///   - seed: The seed of ids and jitter; each device needs a different one.
     ///   - configure: Changes the configuration before each launch, except for folder and network.
     ///     Default: the server is `http://sanguine.test`.
     public init(
@@ -73,16 +73,16 @@ public final class TestDevice: Sendable {
 
     deinit { stop() }
 
-    /// The client of the process that runs; `nil` if none does.
+    /// The client of the running process, or `nil` if none is running.
     public var client: SanguineClient? { state.withLock { $0.process?.client } }
 
-    /// How often the app was launched.
+    /// The number of launches of the app.
     public var launches: Int { state.withLock { Int($0.launches) } }
 
-    /// Launches the app, and kills the one that still runs.
+    /// Launches the app, after killing the running one.
     ///
-    /// - Returns: A client that goes on from what is on the device's disk.
-    /// - Throws: what the client throws, or the file system.
+    /// - Returns: A client that continues from the device's disk.
+    /// - Throws: The error of the client, or of the file system.
     @discardableResult
     public func launch() throws -> SanguineClient {
         try kill()
@@ -100,7 +100,8 @@ public final class TestDevice: Sendable {
         configuration.delay = delay
         configuration.connectivity = connectivity
         configuration.lifecycle = lifecycle
-        // Another one for each launch: a process that repeats the ids of the last one is none.
+        // A different seed for each launch, because a new process does not repeat the ids of the
+        // last one.
         var seeds = SplitMix64(seed: seed)
         let launchSeed = (0..<launches).reduce(into: seed) { last, _ in last = seeds.next() }
         configuration.random = RandomSource(SplitMix64(seed: launchSeed))
@@ -115,37 +116,37 @@ public final class TestDevice: Sendable {
         return client
     }
 
-    /// Kills the app at this moment, as `kill -9` does; without one that runs nothing happens.
+    /// Kills the running app, like `kill -9`; does nothing if none is running.
     ///
-    /// What it has on its way may have arrived, or may not. Whoever waits for something of the old
-    /// client gets `SanguineError.closed` or `SanguineError.cancelled`.
+    /// Its pending requests may or may not have arrived. Callers that wait for the old client
+    /// receive `SanguineError.closed` or `SanguineError.cancelled`.
     ///
-    /// - Throws: if its files cannot be read.
+    /// - Throws: An error if its files cannot be read.
     public func kill() throws {
         guard let process = state.withLock({ $0.process.take() }) else { return }
-        // Its last moment is on the disk before anyone in it learns that the network is gone.
+        // Copy the disk before the process can notice that the network is gone.
         process.lifeline.freeze()
         defer { end(process) }
         let folder = try process.folder.copy()
         state.withLock { $0.folder = folder }
     }
 
-    /// The names of the files on the device's disk that have the text in one of their bytes.
+    /// Returns the names of the files on the device's disk that contain the text.
     ///
-    /// To see that nothing of a user is left after a sign-out:
+    /// Use it to check that a sign-out leaves no data of the user:
     ///
     /// ```swift
     /// #expect(try device.files(with: "ada@example.org").isEmpty)
     /// ```
     ///
-    /// - Parameter text: What is looked for, as UTF-8.
-    /// - Returns: Their paths in the client's folder, in their order.
-    /// - Throws: if the files cannot be read, or are written all the time.
+    /// - Parameter text: The text to search for, as UTF-8.
+    /// - Returns: The paths in the client's folder, sorted.
+    /// - Throws: An error if the files cannot be read, or never stop changing.
     public func files(with text: String) throws -> [String] {
         try state.withLock { $0.folder }?.files(with: text) ?? []
     }
 
-    /// Ends the app in good order: it closes its client.
+    /// Quits the app by closing its client.
     public func quit() { stop() }
 
     private func stop() {

@@ -2,9 +2,9 @@ import Foundation
 public import Sanguine
 import Synchronization
 
-// Streams break and are late; nothing of them comes twice or out of order, as in TCP.
+// Streams break and are delayed, but like TCP, they deliver nothing twice or out of order.
 extension FaultyNetwork {
-    /// Opens a stream that may break, and whose parts may be late.
+    /// Opens a stream that may break, and whose parts may be delayed.
     public func stream(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportStream {
@@ -30,7 +30,7 @@ extension FaultyNetwork {
             let pump = Task { [weak self, weak stream, room = stream.room] in
                 var rest = cut
                 while let part = await Self.next(of: upstream) {
-                    // Neither is kept while the reader takes its time.
+                    // Neither is retained while the reader is slow.
                     let isCut = rest == 0
                     guard await self?.pass(part, to: stream, plan, request, isCut: isCut) == true
                     else { break }
@@ -48,7 +48,7 @@ extension FaultyNetwork {
         return stream
     }
 
-    /// What comes next; `nil` after the end was handed on.
+    /// Returns the next part, or `nil` after the end.
     private static func next(of upstream: TransportStream) async -> Part? {
         do throws(TransportError) {
             return try await upstream.next().map { .bytes($0) } ?? .end(nil)
@@ -62,7 +62,7 @@ extension FaultyNetwork {
         case end(TransportError?)
     }
 
-    /// Hands a part on; returns whether there may be more.
+    /// Passes a part on; returns whether there may be more.
     private func pass(
         _ part: Part,
         to stream: TransportStream?,
@@ -78,7 +78,7 @@ extension FaultyNetwork {
             stream.finish(error)
             return false
         case .bytes(let bytes) where isBroken:
-            // TCP knows no events: some bytes of the last one may arrive.
+            // TCP has no events, so some bytes of the last event may arrive.
             stream.receive(bytes.prefix(drawLength(of: bytes, request)))
             note(.streamBroken, plan.number, request)
             stream.finish(.interrupted("the connection broke"))
@@ -89,15 +89,15 @@ extension FaultyNetwork {
         }
     }
 
-    /// Breaks a later stream, once so many parts of it have arrived, in the middle of the next one.
+    /// Breaks a later stream after the given number of parts, in the middle of the next one.
     ///
-    /// A part of a streamed answer is one event. What is on its way goes on: a server's call is not
-    /// stopped by it.
+    /// A part of a streamed answer is one event. The break does not stop a running call on the
+    /// server.
     ///
     /// - Parameters:
-    ///   - path: The path of the request: `/v1/functions/ask`. Of several breaks for one path each
-    ///     is for one stream, in their order.
-    ///   - parts: How many parts arrive whole. Default: none.
+    ///   - path: The path of the request: `/v1/functions/ask`. Several breaks for one path apply to
+    ///     successive streams.
+    ///   - parts: The number of parts that arrive completely. Default: none.
     public func breakStream(of path: String, afterParts parts: Int = 0) {
         state.withLock { $0.cuts[path, default: []].append(max(0, parts)) }
     }

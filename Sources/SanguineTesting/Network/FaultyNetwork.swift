@@ -2,7 +2,7 @@ import Foundation
 public import Sanguine
 import Synchronization
 
-/// A network that delays, loses, doubles, reorders and partitions, by a seed.
+/// A network that delays, loses, duplicates and reorders requests, and can be partitioned.
 ///
 /// ```swift
 /// let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)
@@ -11,15 +11,16 @@ import Synchronization
 /// network.heal()
 /// ```
 ///
-/// What happens to a request follows from the seed, its path and how many went there before it: so
-/// the same seed gives the same faults, as far as the code under test asks in the same order. The
-/// ``description`` has the seed and what has happened: print it when a test fails.
+/// The faults of a request follow from the seed, its path, and the number of earlier requests to
+/// that path: a seed reproduces them if the code under test sends requests in the same order. The
+/// ``description`` contains the seed and the events: print it when a test fails.
 ///
-/// Mutable state: `state`, by its mutex. Nothing is cancelled, and no stream is told, under it.
+/// Mutable state: `state`, guarded by its mutex. Cancellations and stream events happen outside of
+/// it.
 public final class FaultyNetwork: StreamingTransport, UploadingTransport,
     CustomStringConvertible
 {
-    /// What happens to one request; drawn at once, so that one fault does not shift another.
+    /// The faults of one request, drawn together so that one fault does not shift another.
     struct Plan: Sendable {
         let number: Int
         let partitions: Int
@@ -51,13 +52,13 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         var copies: [Int: Task<Void, Never>] = [:]
         var passages: [Int: Passage] = [:]
         var dice: [String: SplitMix64] = [:]
-        /// After how many parts the next streams break, by path.
+        /// The numbers of parts after which the next streams break, by path.
         var cuts: [String: ArraySlice<Int>] = [:]
         var events: [Event] = []
         var counts: [Event.Kind: Int] = [:]
     }
 
-    /// What all chance follows from.
+    /// The seed of all random decisions.
     public let seed: UInt64
 
     let state: Mutex<State>
@@ -67,10 +68,11 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
     /// Creates a network in front of another one, or of a server.
     ///
     /// - Parameters:
-    ///   - base: Where requests arrive. If it has no streams, they are answered with 501.
-    ///   - seed: What all chance follows from.
-    ///   - clock: What delays are measured by.
-    ///   - faults: What goes wrong. Default: nothing yet.
+    ///   - base: The destination of requests. If it does not support streams, they are answered
+    ///     with 501.
+    ///   - seed: The seed of all random decisions.
+    ///   - clock: The clock that measures delays.
+    ///   - faults: The faults of requests. Default: none yet.
     public init(
         _ base: any HTTPTransport,
         seed: UInt64,
@@ -87,19 +89,19 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         for copy in state.withLock({ $0.copies.values }) { copy.cancel() }
     }
 
-    // MARK: - What goes wrong
+    // MARK: - Faults
 
-    /// What goes wrong with requests from now on.
+    /// The faults of later requests.
     public var faults: Faults {
         get { state.withLock { $0.faults } }
         set { state.withLock { $0.faults = newValue } }
     }
 
-    /// Whether nothing gets through.
+    /// Whether the network is partitioned.
     public var isPartitioned: Bool { state.withLock { $0.isPartitioned } }
 
-    /// Cuts both ends off from each other: what is on its way is lost, streams break, and nothing
-    /// more is sent.
+    /// Partitions the network: pending requests are lost, streams break, and further requests are
+    /// not sent.
     public func partition() {
         let (flights, copies, passages) = state.withLock { state in
             state.isPartitioned = true
@@ -119,18 +121,18 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         }
     }
 
-    /// Ends a partition; ``faults`` stay what they are.
+    /// Ends a partition; ``faults`` do not change.
     public func heal() { state.withLock { $0.isPartitioned = false } }
 
-    // MARK: - What has happened
+    // MARK: - Events
 
-    /// What has happened, the newest last; at most ``TestingLimits/events``.
+    /// The events, newest last; at most ``TestingLimits/events``.
     public var events: [Event] { state.withLock { $0.events } }
 
-    /// How often it has happened.
+    /// Returns the number of events of a kind.
     public func count(of kind: Event.Kind) -> Int { state.withLock { $0.counts[kind] ?? 0 } }
 
-    /// The seed, how often what has happened, and the last twenty events.
+    /// The seed, the numbers of events by kind, and the last twenty events.
     public var description: String {
         let (counts, events) = state.withLock { ($0.counts, $0.events.suffix(20)) }
         let numbers = Event.Kind.allCases.compactMap { kind in
@@ -151,7 +153,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
 
     // MARK: - Transport
 
-    /// Carries a request, or does with it what chance says.
+    /// Sends a request, subject to faults.
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {
@@ -163,13 +165,15 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         .value
     }
 
-    /// Carries a request with a body, or does with it what chance says; how much of the body has
-    /// been sent is what the network behind says.
+    /// Sends a request with a body, subject to faults.
+    ///
+    /// The underlying network reports how much of the body has been sent.
     public func upload(
         _ request: TransportRequest,
         progress: @escaping @Sendable (UploadProgress) -> Void
     ) async throws(TransportError) -> TransportResponse {
-        // In memory, as long as it fits there: a copy may come after the file is gone.
+        // Load the body into memory if it fits, because a duplicate may be sent after the file is
+        // gone.
         let request = request.withBodyInMemory ?? request
         return try await exchange(request) { [self] plan in
             await carry(request, plan) { base throws(TransportError) in
@@ -179,7 +183,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         .value
     }
 
-    /// Runs an exchange in a task of its own, which a partition can end.
+    /// Runs an exchange in a separate task, which a partition can cancel.
     func exchange<Value: Sendable>(
         _ request: TransportRequest,
         _ body: @escaping @Sendable (Plan) async -> Result<Value, TransportError>
@@ -213,7 +217,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         return (try result.get(), plan)
     }
 
-    /// Takes a request there and its answer back.
+    /// Delivers a request, and its response.
     func carry<Value: Sendable>(
         _ request: TransportRequest,
         _ plan: Plan,
@@ -226,7 +230,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         do throws(TransportError) {
             value = try await deliver(base)
         } catch {
-            // Who has cancelled it says so.
+            // A cancelled exchange is recorded by the code that cancelled it.
             if !Task.isCancelled { note(.failed, plan.number, request) }
             return .failure(error)
         }
@@ -249,7 +253,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         return .failure(isTimeOut ? .timedOut : .interrupted("the connection broke"))
     }
 
-    /// Sends a copy after the request; nobody gets its answer.
+    /// Sends a duplicate after the request; its response is discarded.
     private func double(_ request: TransportRequest, _ plan: Plan) {
         state.withLock { state in
             guard !state.isPartitioned, state.copies.count < TestingLimits.copies else { return }
@@ -263,14 +267,14 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         }
     }
 
-    /// Returns whether the wait is over, and not given up.
+    /// Returns whether the wait ended without cancellation.
     func wait(_ duration: Duration) async -> Bool {
         guard duration > .zero else { return !Task.isCancelled }
         return (try? await clock.sleep(for: duration)) != nil
     }
 }
 
-// MARK: - Chance
+// MARK: - Random decisions
 
 extension FaultyNetwork {
     private func draw(_ request: TransportRequest, _ state: inout State) -> Plan {
@@ -291,7 +295,7 @@ extension FaultyNetwork {
         }
     }
 
-    /// What happens to a part of a stream.
+    /// Draws the faults of a part of a stream.
     func drawPart(_ request: TransportRequest) -> (delay: Duration, isBroken: Bool) {
         state.withLock { state in
             let faults = state.faults
@@ -301,14 +305,14 @@ extension FaultyNetwork {
         }
     }
 
-    /// How much arrives of the bytes with which a stream breaks.
+    /// Draws how many bytes of the breaking part arrive.
     func drawLength(of bytes: Data, _ request: TransportRequest) -> Int {
         state.withLock { state in
             roll("break \(request.path)", &state) { Int.random(in: 0..<bytes.count, using: &$0) }
         }
     }
 
-    /// Rolls the dice of a path; beyond a thousand paths the rest share theirs.
+    /// Draws from a path's generator; all paths after the first thousand share one.
     private func roll<Value>(
         _ path: String,
         _ state: inout State,

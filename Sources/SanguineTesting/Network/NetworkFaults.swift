@@ -1,5 +1,5 @@
 extension FaultyNetwork {
-    /// What goes wrong, and how often.
+    /// The kinds of faults and their frequency.
     ///
     /// ```swift
     /// var faults = FaultyNetwork.Faults()
@@ -7,31 +7,32 @@ extension FaultyNetwork {
     /// faults.delay = .milliseconds(10) ... .seconds(2)
     /// ```
     public struct Faults: Hashable, Sendable {
-        /// How long a request is under way, and its answer, each; also each part of a stream.
+        /// The time that a request, its response, and each part of a stream take.
         ///
-        /// What was sent later may arrive sooner. Default: no time.
+        /// Requests may overtake each other. Default: no time.
         public var delay: ClosedRange<Duration> = .zero ... .zero
-        /// How many requests never arrive, from 0 to 1.
+        /// The share of requests that never arrive, from 0 to 1.
         public var requestLoss = 0.0
-        /// How many answers never arrive, from 0 to 1: what was asked for is done.
+        /// The share of responses that never arrive, from 0 to 1; their requests are processed.
         public var answerLoss = 0.0
-        /// How many requests arrive a second time, from 0 to 1, after a delay of their own.
+        /// The share of requests that arrive twice, from 0 to 1; the duplicate has a separate
+        /// delay.
         public var duplication = 0.0
-        /// How many parts of a stream break it instead of arriving, from 0 to 1.
+        /// The share of stream parts that break the stream instead of arriving, from 0 to 1.
         public var streamBreak = 0.0
-        /// How long it takes until a loss is noticed; at most the request's own timeout.
+        /// The time until a loss is noticed, at most the request's own timeout.
         ///
         /// Default: no time, the connection breaks at once.
         public var timeToNotice = Duration.zero
 
-        /// Creates faults of which none ever happens.
+        /// Creates faults that never happen.
         public init() {}
 
-        /// Nothing goes wrong.
+        /// No faults.
         public static let none = Faults()
 
-        /// The underground: every tenth request or answer is lost, every tenth request comes twice,
-        /// all take up to a second, so that many overtake others.
+        /// A subway ride: a tenth of the requests and of the responses is lost, a tenth of the
+        /// requests arrives twice, and all take up to a second, so that many overtake others.
         public static let rough: Faults = {
             var faults = Faults()
             faults.delay = .zero ... .seconds(1)
@@ -43,36 +44,36 @@ extension FaultyNetwork {
         }()
     }
 
-    /// Something that has happened to a request.
+    /// An event in the life of a request.
     public struct Event: Hashable, Sendable, CustomStringConvertible {
-        /// What has happened.
+        /// The kind of event.
         public enum Kind: String, Hashable, Sendable, CaseIterable {
-            /// It was answered, and the answer arrived.
+            /// The request was answered, and the response arrived.
             case carried
-            /// It never arrived.
+            /// The request never arrived.
             case requestLost
-            /// It arrived, and its answer did not.
+            /// The request arrived, but its response did not.
             case answerLost
-            /// It arrived a second time.
+            /// The request arrived a second time.
             case doubled
-            /// It was not sent: the network was partitioned.
+            /// The request was not sent, because the network was partitioned.
             case turnedAway
-            /// It, or its answer, was on its way when the network was partitioned.
+            /// The network was partitioned while the request or its response was in transit.
             case cutOff
-            /// Its stream broke.
+            /// The stream broke.
             case streamBroken
-            /// It could not be carried, or its sender gave it up.
+            /// The request failed, or its sender cancelled it.
             case failed
         }
 
         /// The number of the request on this network, from 1.
         public let number: Int
-        /// Its method and path.
+        /// The request's method and path.
         public let request: String
-        /// What has happened to it.
+        /// The kind of event.
         public let kind: Kind
 
-        /// All of it in a line.
+        /// The event in one line.
         public var description: String { "#\(number) \(request): \(kind.rawValue)" }
     }
 }

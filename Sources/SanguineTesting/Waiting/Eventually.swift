@@ -1,6 +1,8 @@
-/// Returns when the condition holds; it is asked again and again, in pauses.
+/// Returns when the condition holds.
 ///
-/// For what tells nobody that it has changed. Where there is an event, wait for that:
+/// It is evaluated repeatedly, with pauses.
+///
+/// Use it for changes that cause no event. Otherwise wait for the event:
 /// ``ScriptedTransport/waitForRequests(_:fileID:line:)``, ``WatchedState``.
 ///
 /// ```swift
@@ -8,14 +10,14 @@
 /// ```
 ///
 /// - Parameters:
-///   - awaited: What is waited for, for the error: "the outbox is empty".
-///   - bound: How long, at most ``TestingLimits/longestWait``.
+///   - awaited: The awaited condition, for the error: "the outbox is empty".
+///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
 ///   - fileID: The file that the error names.
 ///   - line: The line that the error names.
-///   - isolation: Where the condition is asked. Default: where the caller runs.
-///   - condition: What must hold.
-/// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled, and
-///   what the condition throws.
+///   - isolation: The isolation of the condition. Default: the caller's.
+///   - condition: The condition to wait for.
+/// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled, and the
+///   condition's error.
 public func eventually(
     _ awaited: String,
     within bound: Duration = TestingLimits.wait,
@@ -30,7 +32,7 @@ public func eventually(
     }
 }
 
-/// Runs the body, for so long at most.
+/// Runs the body with a time limit.
 ///
 /// ```swift
 /// let profile = try await within(.seconds(5), "the profile") {
@@ -39,14 +41,15 @@ public func eventually(
 /// ```
 ///
 /// - Parameters:
-///   - bound: How long, at most ``TestingLimits/longestWait``. After it the body is cancelled.
-///   - awaited: What is waited for, for the error.
+///   - bound: The time limit, at most ``TestingLimits/longestWait``. After it the body is
+///     cancelled.
+///   - awaited: The awaited result, for the error.
 ///   - fileID: The file that the error names.
 ///   - line: The line that the error names.
-///   - body: What runs, in a task of its own.
-/// - Returns: What the body returns.
-/// - Throws: ``VainWait`` when the time is up, also if the body does not heed its cancellation;
-///   `CancellationError` when the task is cancelled; and what the body throws.
+///   - body: The code to run, in a separate task.
+/// - Returns: The body's result.
+/// - Throws: ``VainWait`` after the bound, even if the body ignores its cancellation;
+///   `CancellationError` when the task is cancelled; and the body's error.
 public func within<Value: Sendable>(
     _ bound: Duration,
     _ awaited: String,
@@ -59,7 +62,7 @@ public func within<Value: Sendable>(
 }
 
 extension AsyncSequence where Self: Sendable, Element: Sendable {
-    /// Returns the first element that fits, as soon as the sequence brings it.
+    /// Returns the first element that fits.
     ///
     /// ```swift
     /// let ada = try await client.updates(of: .profile("42")).first("Ada") {
@@ -68,14 +71,14 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
     /// ```
     ///
     /// - Parameters:
-    ///   - awaited: What is waited for, for the error.
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - awaited: The awaited element, for the error.
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - fits: Which element. Default: any.
-    /// - Returns: That element.
-    /// - Throws: ``VainWait`` when the time is up or the sequence has ended, `CancellationError`
-    ///   when the task is cancelled, and what the sequence throws.
+    ///   - fits: Whether an element fits. Default: all do.
+    /// - Returns: The first element that fits.
+    /// - Throws: ``VainWait`` after the bound or the end of the sequence, `CancellationError` when
+    ///   the task is cancelled, and the sequence's error.
     @discardableResult
     public func first(
         _ awaited: String,
@@ -104,8 +107,8 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
 extension Task {
     /// Waits for the task's end.
     ///
-    /// Unlike `value` it waits for so long at most, and ends when the waiting task is cancelled.
-    /// The task is cancelled then, too.
+    /// Unlike `value`, it waits for a limited time, and ends when the waiting task is cancelled. In
+    /// both cases it cancels the task.
     ///
     /// ```swift
     /// let caller = Task { try await client.value(of: .profile("42")) }
@@ -114,13 +117,13 @@ extension Task {
     /// ```
     ///
     /// - Parameters:
-    ///   - awaited: What is waited for, for the error.
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - awaited: The awaited event, for the error.
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    /// - Returns: What the task returns.
-    /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the waiting task is
-    ///   cancelled, and what the task throws.
+    /// - Returns: The task's result.
+    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the waiting task is
+    ///   cancelled, and the task's error.
     @discardableResult
     public func finished(
         _ awaited: String = "the end of a task",

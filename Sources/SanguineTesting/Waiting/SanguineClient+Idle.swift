@@ -1,8 +1,8 @@
 public import Sanguine
 
 extension SanguineClient {
-    /// Returns when nothing is under way: no fetch, no operation on its way, no pull of the feed,
-    /// no value that is still to be written, and no news that observers were not told.
+    /// Returns when the client is idle: no fetch, no operation being sent, no pull of the feed, no
+    /// value waiting to be written, and no notification waiting for observers.
     ///
     /// ```swift
     /// try client.perform(Like(track: "1"))
@@ -10,14 +10,14 @@ extension SanguineClient {
     /// #expect(client.outbox.summary.unsent == 0)
     /// ```
     ///
-    /// What waits for a clock is not under way: move the clock for it. A live connection is not
-    /// either, nor a call that the test itself awaits.
+    /// Work that waits for a clock does not count; move the clock for it. Live connections, and
+    /// calls that the test itself awaits, do not count either.
     ///
     /// - Parameters:
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    /// - Throws: ``VainWait``, which names what is under way, when the time is up;
+    /// - Throws: ``VainWait``, which names the remaining work, after the bound;
     ///   `CancellationError` when the task is cancelled.
     public func waitUntilIdle(
         within bound: Duration = TestingLimits.wait,
@@ -30,7 +30,7 @@ extension SanguineClient {
         while true {
             let work = underWay
             looks = work.isEmpty ? looks + 1 : 0
-            // One thing leads to another: between two there may be none for a moment.
+            // One piece of work may start another, with a moment between them.
             if looks == 3 { return }
             guard try await patience.rest() else {
                 let found = work.isEmpty ? "" : "under way: \(work.joined(separator: ", "))"

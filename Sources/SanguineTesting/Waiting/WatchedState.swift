@@ -2,7 +2,7 @@ import Synchronization
 
 /// State behind a lock, whose changes a test can wait for.
 ///
-/// For fakes of one's own: each change wakes those who wait for what has come about.
+/// Use it for custom fakes: each change resumes the callers whose conditions are met.
 ///
 /// ```swift
 /// final class FakePlayer: Player {
@@ -16,7 +16,7 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Mutable state: `guarded`, by its mutex. Who waits is resumed outside of it.
+/// Mutable state: `guarded`, by its mutex. Waiting callers are resumed outside of it.
 public final class WatchedState<State: Sendable>: Sendable {
     private enum Ending {
         case met
@@ -38,17 +38,17 @@ public final class WatchedState<State: Sendable>: Sendable {
 
     private let guarded: Mutex<Guarded>
 
-    /// Creates state that begins as the value.
+    /// Creates state with an initial value.
     public init(_ state: State) { guarded = Mutex(Guarded(state: state)) }
 
-    /// What the state is now.
+    /// The current state.
     public var value: State { guarded.withLock { $0.state } }
 
-    /// Reads or changes the state; whoever waits for what it has become goes on.
+    /// Reads or changes the state, and resumes the callers whose conditions are then met.
     ///
-    /// - Parameter body: What is done under the lock. It must not use the state's owner.
-    /// - Returns: What the body returns.
-    /// - Throws: what the body throws.
+    /// - Parameter body: Called with the state, under the lock. It must not use the state's owner.
+    /// - Returns: The body's result.
+    /// - Throws: The body's error.
     @discardableResult
     public func withLock<Value: Sendable, Failure: Error>(
         _ body: (inout State) throws(Failure) -> Value
@@ -70,16 +70,16 @@ public final class WatchedState<State: Sendable>: Sendable {
         return try result.get()
     }
 
-    /// Returns when the state is as the condition says; at once if it is so now.
+    /// Returns when the state meets the condition, at once if it already does.
     ///
     /// - Parameters:
-    ///   - awaited: What is waited for, for the error: "2 held answers".
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
-    ///   - found: Says what is there instead, for the error: "1 is held".
+    ///   - awaited: The awaited condition, for the error: "2 held answers".
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
+    ///   - found: Describes the state after a timeout, for the error: "1 is held".
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - condition: What must be. It is asked under the lock, after each change.
-    /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled.
+    ///   - condition: The condition. It is evaluated under the lock, after each change.
+    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled.
     public func wait(
         for awaited: String,
         within bound: Duration = TestingLimits.wait,
@@ -104,21 +104,21 @@ public final class WatchedState<State: Sendable>: Sendable {
         }
     }
 
-    /// Returns what is found in the state, now or after a change.
+    /// Returns a value that is found in the state, now or after a change.
     ///
     /// ```swift
     /// let first = try await played.first("a song") { $0.first }
     /// ```
     ///
     /// - Parameters:
-    ///   - awaited: What is waited for, for the error.
-    ///   - bound: How long, at most ``TestingLimits/longestWait``.
+    ///   - awaited: The awaited value, for the error.
+    ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - find: Finds it, or returns `nil`. It is called under the lock, after each change.
-    /// - Returns: What the closure found.
-    /// - Throws: ``VainWait`` when the time is up, `CancellationError` when the task is cancelled,
-    ///   and what the closure throws.
+    ///   - find: Returns the value, or `nil`. It is called under the lock, after each change.
+    /// - Returns: The found value.
+    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled, and
+    ///   the closure's error.
     @discardableResult
     public func first<Found: Sendable>(
         _ awaited: String,
@@ -148,7 +148,7 @@ public final class WatchedState<State: Sendable>: Sendable {
                 return isMet
             }
             if isMet { return continuation.resume(returning: .met) }
-            // The handler of the cancellation may have come before there was a waiter.
+            // The cancellation handler may have run before the waiter was added.
             if Task.isCancelled { return end(number) { _ in .cancelled } }
             deadline = Task {
                 var patience = Patience(min(bound, TestingLimits.longestWait), isPolling: false)
@@ -170,7 +170,7 @@ public final class WatchedState<State: Sendable>: Sendable {
     }
 }
 
-/// What was found when the state was looked at last.
+/// The result of the last search in the state.
 ///
 /// Mutable state: `result`, by its mutex.
 private final class Finding<Found: Sendable>: Sendable {
