@@ -10,14 +10,14 @@ import Musl
 import Darwin
 #endif
 
-/// Where the command's words go: data to standard output, complaints to standard error.
+/// Writes the command's output: data to standard output, messages to standard error.
 enum Output {
-    /// Standard output cannot be written.
+    /// An error of writing to standard output.
     struct Unwritable: Error, CustomStringConvertible {
         let number: Int32
 
-        /// Whether whoever read it reads no more, as `head` does when it has enough: no word is
-        /// said of that.
+        /// Whether the reader has closed the pipe, as `head` does when it has enough, which is not
+        /// reported.
         var isClosedPipe: Bool { number == EPIPE }
 
         var description: String {
@@ -29,53 +29,53 @@ enum Output {
         }
     }
 
-    // What could not be announced. Guarded by the mutex: servers announce from their own threads.
+    // A failed announcement. Guarded by the mutex, because servers announce from separate threads.
     private static let unannounced = Mutex<Unwritable?>(nil)
 
-    /// Prepares the process: a write that fails is an error, and ends nothing.
+    /// Prepares the process, so that failed writes become errors instead of ending it.
     static func prepare() {
-        // A closed pipe would end the process without a word of what it has done.
+        // By default, writing to a closed pipe would end the process without any message.
         signal(SIGPIPE, SIG_IGN)
-        // A closed descriptor would be given to the next file that is opened, a database perhaps.
+        // A closed descriptor would be reused for the next opened file, such as a database.
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            // Wrong way round, so that each use fails.
+            // Opened in the wrong direction, so that each use fails.
             _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
 
     /// Writes a line to standard output.
     ///
-    /// - Throws: ``Unwritable`` if it cannot be written whole.
+    /// - Throws: ``Unwritable`` if it cannot be written completely.
     static func write(_ line: String) throws(Unwritable) {
-        // Written whole, so that a program that waits for the line gets it now.
+        // Unbuffered, so that a program that waits for the line receives it now.
         try write(line, to: STDOUT_FILENO)
     }
 
     /// Writes a line to standard error, after those of the log.
     ///
-    /// Where nothing can be said of a failure, nothing is.
+    /// Failures to do so are ignored.
     static func complain(_ line: String) {
         LogQueue.standardError.append(Array((line + "\n").utf8))
     }
 
-    /// Returns once standard error has taken what was said, or a second later: a reader that has
-    /// stopped reading keeps no process.
+    /// Returns when standard error has accepted all messages, or after a second, so that a reader
+    /// that stopped reading cannot block the process.
     static func finishComplaints() async {
         await LogQueue.standardError.flush(within: .seconds(1))
     }
 
-    /// Writes a value as one line of JSON to standard output.
+    /// Writes a value to standard output as one line of JSON.
     static func write(json value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         try write(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// Writes the line of a server that listens.
+    /// Writes the line of a listening server.
     ///
-    /// If it cannot be written, the server is asked to stop, since whoever waits for the line would
-    /// wait for ever. ``checkAnnouncements()`` then throws. It is written by a thread of its own: a
-    /// pipe that nobody reads keeps no request waiting.
+    /// If it cannot be written, the server is stopped, because a program that waits for the line
+    /// would wait forever. ``checkAnnouncements()`` then throws. A separate thread writes the line,
+    /// so that an unread pipe does not block requests.
     static func announce(_ line: String) {
         Thread.detachNewThread {
             do {
@@ -104,7 +104,7 @@ enum Output {
             switch number {
             case EINTR: continue
             case EAGAIN:
-                // Somebody else has made it non-blocking.
+                // Another process made the descriptor non-blocking.
                 var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&waiting, 1, -1)
             default: throw Unwritable(number: number)
@@ -113,12 +113,12 @@ enum Output {
     }
 }
 
-// Outside of the type, whose own `write` would hide the system's.
+// Outside of the type, whose own `write` would shadow the system's.
 private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
     write(descriptor, bytes.baseAddress, bytes.count)
 }
 
-/// A failure whose sentence is all that there is to say.
+/// An error that consists only of a message.
 struct Failure: Error, CustomStringConvertible {
     let description: String
 
@@ -126,7 +126,7 @@ struct Failure: Error, CustomStringConvertible {
 }
 
 extension Duration {
-    /// The duration as a person says it: `4 s`, `3 min`, `2 h`, `5 days`.
+    /// The duration in words: `4 s`, `3 min`, `2 h`, `5 days`.
     var spoken: String {
         let seconds = components.seconds
         return switch seconds {

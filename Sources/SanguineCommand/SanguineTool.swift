@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The `sanguine` command: arguments and wiring, nothing else.
+/// The `sanguine` command: only arguments and wiring.
 struct SanguineTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sanguine",
@@ -34,9 +34,9 @@ struct SanguineTool: AsyncParsableCommand {
     )
 }
 
-/// Parses, runs, and ends with the exit status that the documentation promises.
+/// Parses and runs a command, and ends with the documented exit status.
 ///
-/// That is 0 for done, 1 for failed and 2 for wrong usage. Errors go to standard error.
+/// The status is 0 for success, 1 for failure and 2 for wrong usage. Errors go to standard error.
 @main
 enum Main {
     static func main() async {
@@ -57,9 +57,9 @@ enum Main {
         }
     }
 
-    /// Says what an error has to say.
+    /// Prints an error.
     ///
-    /// - Returns: The status to end with.
+    /// - Returns: The exit status.
     private static func say(_ error: any Error) -> ExitCode {
         let message = SanguineTool.fullMessage(for: error)
         switch SanguineTool.exitCode(for: error) {

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Whether a folder can keep what a command is to keep there.
+/// Checks whether a command can use a folder.
 enum UsableFolder {
-    /// Why the folder cannot be used, as far as that can be seen without changing anything; `nil`
-    /// if nothing stands in the way.
+    /// Returns the reason that the folder cannot be used, or `nil` if none can be found without
+    /// changing anything.
     ///
     /// - Parameters:
     ///   - folder: The folder, which need not exist.
-    ///   - writing: Whether it is to be written, and made if it is not there.
-    /// - Returns: The reason, to follow a colon.
+    ///   - writing: Whether it will be written, and created if it does not exist.
+    /// - Returns: The reason, to be printed after a colon.
     static func obstacle(in folder: URL, writing: Bool = true) -> String? {
         let manager = FileManager.default
         var place = folder.standardizedFileURL
@@ -31,7 +31,7 @@ enum UsableFolder {
         return intruder.map { "'\($0)' in it is a folder, and must be a file" }
     }
 
-    /// What a command says of it.
+    /// Returns the error of a command.
     static func failure(_ folder: URL, _ reason: String, option: String) -> Failure {
         Failure(
             """

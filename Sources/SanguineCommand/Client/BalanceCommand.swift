@@ -47,14 +47,14 @@ struct BalanceCommand: AsyncParsableCommand {
     }
 }
 
-/// What the commands do that show something also when the server cannot be reached.
+/// Shared behaviour of commands that can show their last value when the server is unreachable.
 enum LastKnown {
-    /// How long a server may take before the last value is shown instead.
+    /// The longest time to wait for the server before the last value is shown.
     static let patience = Duration.seconds(2)
 
     /// Fetches the query's value.
     ///
-    /// Returns why that failed, or `nil`.
+    /// Returns the error if this failed, or `nil`.
     static func refresh<Value>(
         _ query: ValueQuery<Value>,
         of client: SanguineClient,
@@ -70,9 +70,9 @@ enum LastKnown {
         }
     }
 
-    /// Does what needs the server, for as long as that may take.
+    /// Performs an operation that needs the server, with a time limit.
     ///
-    /// Returns why that failed, or `nil`.
+    /// Returns the error if this failed, or `nil`.
     static func attempt(
         delay: any Clock<Duration> = ContinuousClock(),
         _ body: @escaping @Sendable () async -> SanguineError?
@@ -88,7 +88,7 @@ enum LastKnown {
         }
     }
 
-    /// How long ago the value was last fetched; zero without one.
+    /// Returns the time since the value was fetched, zero without a value.
     static func age<Value>(
         of state: ValueSnapshot<Value>,
         clock: any WallClock = SystemWallClock()
@@ -96,7 +96,7 @@ enum LastKnown {
         state.age(at: clock.now()) ?? .zero
     }
 
-    /// The failure of a command that has nothing to show.
+    /// Returns the error of a command that has no value to show.
     static func nothing(_ failure: SanguineError?) -> Failure {
         Failure(failure.map { "\($0)" } ?? "Nothing is known yet. Try again when the server runs.")
     }

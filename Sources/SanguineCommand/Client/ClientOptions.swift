@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import Sanguine
 
-/// Whose client this is, and of which server.
+/// The folder of the client, and its server.
 struct ClientOptions: ParsableArguments {
     static let serverVariable = "SANGUINE_SERVER"
     static let folderVariable = "SANGUINE_FOLDER"
@@ -30,14 +30,14 @@ struct ClientOptions: ParsableArguments {
         }
     }
 
-    /// Does something with the client, its state restored, and closes it.
+    /// Calls the body with a client whose state is restored, and closes the client.
     ///
     /// - Parameters:
-    ///   - retries: Whether to send again what failed, or to go on with what is known.
-    ///   - asksServer: Whether the server is asked at all.
-    ///   - body: What to do.
-    /// - Throws: ``Failure`` if the folder cannot be used, before or after what the body has shown;
-    ///   what the body throws.
+    ///   - retries: Whether to retry failed requests, instead of continuing with the known state.
+    ///   - asksServer: Whether to contact the server at all.
+    ///   - body: The code to run.
+    /// - Throws: ``Failure`` if the folder cannot be used, before or after the body's output; the
+    ///   body's error.
     func withClient(
         retries: Bool = true,
         asksServer: Bool = true,
@@ -57,12 +57,12 @@ struct ClientOptions: ParsableArguments {
         if let failure = report.failure, report.movedAside.isEmpty { throw unusable(failure) }
     }
 
-    /// The client, with its state restored.
+    /// Creates a client, and restores its state.
     ///
     /// - Parameters:
-    ///   - retries: Whether to send again what failed, or to go on with what is known.
-    ///   - asksServer: Whether the server is asked at all.
-    /// - Returns: The client; its owner closes it.
+    ///   - retries: Whether to retry failed requests, instead of continuing with the known state.
+    ///   - asksServer: Whether to contact the server at all.
+    /// - Returns: The client, which the caller must close.
     /// - Throws: ``Failure`` if the folder cannot be used.
     func client(retries: Bool = true, asksServer: Bool = true) throws -> SanguineClient {
         try checkFolder()
@@ -77,7 +77,7 @@ struct ClientOptions: ParsableArguments {
         return client
     }
 
-    /// - Throws: ``Failure`` if it can be seen that the folder cannot be used.
+    /// - Throws: ``Failure`` if the folder is evidently unusable.
     func checkFolder() throws(Failure) {
         if let obstacle = UsableFolder.obstacle(in: stateFolder) {
             throw UsableFolder.failure(stateFolder, obstacle, option: "--folder")
@@ -99,7 +99,7 @@ struct ClientOptions: ParsableArguments {
         return url
     }
 
-    /// Where the client keeps its state.
+    /// The folder of the client's state.
     var stateFolder: URL {
         if let path = folder ?? Self.environment(Self.folderVariable) {
             return URL(filePath: path, directoryHint: .isDirectory)

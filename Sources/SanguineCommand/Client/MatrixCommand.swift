@@ -12,7 +12,7 @@ struct MatrixCommand: ParsableCommand {
     @Flag(help: "Print JSON.")
     var json = false
 
-    // Nothing is asked or stored: the matrix is what the declarations say.
+    // The matrix is computed from the declarations, without a request or a store.
     static var matrix: StorageMatrix { StorageMatrix(declared: SanguineClient.builtInQueries) }
 
     func run() throws {

@@ -4,16 +4,16 @@ import SanguineServer
 import Synchronization
 import SystemPackage
 
-/// A YAML file of settings, with the names that it contains.
+/// A YAML file of settings, and the names that it contains.
 struct SettingsFile: Sendable {
     /// The path as it was given.
     let path: String
-    /// What values are looked up in.
+    /// The provider of the values.
     let provider: FileProvider<YAMLSnapshot>
-    /// The names of all values, in alphabetical order, each split at its levels.
+    /// The names of all values, in alphabetical order, split into their levels.
     let keys: [[String]]
 
-    /// Reads the file, or returns `nil` if there is none to read, or it says nothing.
+    /// Reads the file, or returns `nil` if there is no file or it contains no settings.
     ///
     /// - Throws: `SettingsError` if it is missing, too large, or not a mapping in YAML.
     static func read(at path: String?) async throws(SettingsError) -> SettingsFile? {
@@ -34,7 +34,8 @@ struct SettingsFile: Sendable {
             }
         guard says else { return nil }
         let names = Names()
-        // The snapshot lists no names, but asks for each whether its value is secret.
+        // The snapshot does not list its names, but calls this closure for each to ask whether it
+        // is secret.
         let options = YAMLSnapshot.ParsingOptions(
             secretsSpecifier: .dynamic { name, _ in
                 names.insert(name)
@@ -50,13 +51,13 @@ struct SettingsFile: Sendable {
             let keys = names.all.sorted().map { $0.split(separator: ".").map { String($0) } }
             return SettingsFile(path: path, provider: provider, keys: keys)
         } catch {
-            // The rest of a parser's message quotes the file, which may hold a secret.
+            // Further lines of a parser's message quote the file, which may contain a secret.
             let line = "\(error)".split(whereSeparator: \.isNewline).first ?? "it is not YAML."
             throw unreadable(String(line))
         }
     }
 
-    /// The value of a name, or `nil` if it is none or no single text.
+    /// Returns the value of a name, or `nil` if there is none or it is not a text.
     func text(of key: [String]) -> String? {
         guard let value = try? provider.value(forKey: AbsoluteConfigKey(key), type: .string).value,
             case .string(let text) = value.content
@@ -64,7 +65,7 @@ struct SettingsFile: Sendable {
         return text
     }
 
-    /// The value of a name that may be a text or a list of texts, separated by commas.
+    /// Returns the value of a name as a text, or as a list of texts separated by commas.
     func list(of key: [String]) -> String? {
         if let text = text(of: key) { return text }
         let key = AbsoluteConfigKey(key)
@@ -74,12 +75,12 @@ struct SettingsFile: Sendable {
         return items.joined(separator: ",")
     }
 
-    /// Whether the name stands there without a value.
+    /// Returns whether the name is present without a value.
     func isEmpty(_ key: [String]) -> Bool {
         ["", "~", "null"].contains(text(of: key))
     }
 
-    /// The names met while parsing; behind a mutex because the parser's closure must be sendable.
+    /// The names found while parsing, behind a mutex because the parser's closure must be sendable.
     private final class Names: Sendable {
         private let names = Mutex<Set<String>>([])
 

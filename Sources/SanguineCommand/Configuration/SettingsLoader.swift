@@ -5,7 +5,7 @@ import SanguineServer
 import Synchronization
 import SystemPackage
 
-/// Finds the settings of a server: flags before environment before file before defaults.
+/// Loads the settings of a server from flags, the environment, a file and defaults, in this order.
 ///
 /// ```swift
 /// let loader = SettingsLoader(flags: ["http.port": "0"], environment: environment, file: path)
@@ -13,7 +13,7 @@ import SystemPackage
 /// for warning in loaded.warnings { logger.warning("\(warning)") }
 /// ```
 struct SettingsLoader: Sendable {
-    /// Where a value comes from.
+    /// The source of a value.
     enum Source: Hashable, Sendable, CustomStringConvertible {
         case flag(String)
         case environment(String)
@@ -30,30 +30,30 @@ struct SettingsLoader: Sendable {
         }
     }
 
-    /// A setting with the value in effect.
+    /// A setting with its effective value.
     struct Effective: Hashable, Sendable {
         /// The name in the file.
         let key: String
-        /// The value as it would be written; `•••` for a secret, empty for none.
+        /// The value as text; `•••` for a secret, empty if there is none.
         let value: String
-        /// Where it comes from.
+        /// The source of the value.
         let source: Source
     }
 
-    /// What was found.
+    /// The loaded settings.
     struct Loaded: Sendable {
-        /// The settings, valid.
+        /// The validated settings.
         let settings: ServerSettings
-        /// Each value with its source, in the order of the documentation; then quotas and
+        /// Each value with its source, in the order of the documentation, followed by quotas and
         /// functions.
         let effective: [Effective]
-        /// Names in the environment that nobody knows.
+        /// Warnings about unknown names in the environment.
         let warnings: [String]
     }
 
     /// The longest configuration file, in bytes: 1 MiB.
     static let fileBytes = 1 << 20
-    /// The variable that names the file where no flag does.
+    /// The variable that names the file if no flag does.
     static let fileVariable = "SANGUINE_CONFIG"
 
     private let flags: [String: String]
@@ -64,11 +64,10 @@ struct SettingsLoader: Sendable {
     /// Creates a loader.
     ///
     /// - Parameters:
-    ///   - flags: The values given on the command line, by the setting's key; none for flags that
-    ///     were not given.
+    ///   - flags: The values from the command line by the setting's key, without omitted flags.
     ///   - environment: The environment of the process.
-    ///   - file: The path of a YAML file. Default: what `SANGUINE_CONFIG` names, or no file.
-    ///   - otherVariables: Variables that begin with `SANGUINE_` and belong to other parts.
+    ///   - file: The path of a YAML file. Default: the value of `SANGUINE_CONFIG`, or no file.
+    ///   - otherVariables: Variables that begin with `SANGUINE_` but belong to other parts.
     init(
         flags: [String: String] = [:],
         environment: [String: String],
@@ -82,9 +81,9 @@ struct SettingsLoader: Sendable {
         self.otherVariables = otherVariables.union([Self.fileVariable])
     }
 
-    /// Reads everything.
+    /// Reads all sources.
     ///
-    /// - Throws: `SettingsError` with all that is wrong, in whatever source.
+    /// - Throws: `SettingsError` with all problems, from any source.
     func load() async throws(SettingsError) -> Loaded {
         let file = try await SettingsFile.read(at: file)
         var problems = file.map(unknownNames(in:)) ?? []
@@ -129,7 +128,7 @@ struct SettingsLoader: Sendable {
         return providers
     }
 
-    /// Sets one setting from the first source that has it.
+    /// Sets a setting from the first source that contains it.
     private func apply(
         _ setting: Setting,
         from sources: [SourcedProvider],
@@ -146,7 +145,7 @@ struct SettingsLoader: Sendable {
                     problems.append(setting.refusal(of: text, source: "\(source)"))
                 }
             } catch {
-                // A list where a text belongs, or the reverse.
+                // A list instead of a text, or the reverse.
                 problems.append(setting.refusal(of: "…", source: "\(source)"))
             }
             return source
@@ -154,7 +153,7 @@ struct SettingsLoader: Sendable {
         return .default
     }
 
-    /// The value as text: the table reads it, so that every source obeys the same rules.
+    /// Returns the value as text, so that all sources are parsed by the same rules.
     private static func text(
         of key: AbsoluteConfigKey,
         isList: Bool,
@@ -172,7 +171,7 @@ struct SettingsLoader: Sendable {
     }
 }
 
-// Quotas, collections and functions, which the file names itself.
+// Quotas, collections and functions, whose names are chosen in the file.
 extension SettingsLoader {
     private func applyLists(
         of file: SettingsFile,
@@ -230,7 +229,7 @@ extension SettingsLoader {
         }
     }
 
-    /// What the entries of a section make, in the order of their names; notes what is wrong.
+    /// Creates the entries of a section, in the order of their names, and collects problems.
     private static func made<Members, Entry>(
         of entries: [String: Members],
         _ problems: inout [SettingsError.Problem],
@@ -247,7 +246,7 @@ extension SettingsLoader {
         return made
     }
 
-    /// The member of a function that a name in the file is.
+    /// Returns the member of a function that the name refers to.
     private static func field(of key: [String]) -> FunctionSetting.Field? {
         FunctionSetting.Field(rawValue: key.dropFirst(2).joined(separator: "."))
     }
@@ -337,7 +336,7 @@ extension SettingsLoader {
     }
 }
 
-// Names that nobody knows.
+// Unknown names.
 extension SettingsLoader {
     private func unknownNames(in file: SettingsFile) -> [SettingsError.Problem] {
         let source = "\(Source.file(file.path))"
@@ -349,7 +348,7 @@ extension SettingsLoader {
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }
-            // A section with nothing in it.
+            // An empty section.
             if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
             if key.first == "quotas", key.count == 2 { return nil }
             if key.first == "collections" {

@@ -5,9 +5,9 @@ import SanguineSQLite
 import SanguineServer
 import ServiceLifecycle
 
-/// Servers that run for as long as a body does, in this process, on free ports.
+/// Servers that run in this process, on free ports, while a body runs.
 enum RunningServer {
-    /// Runs the stand-in model, and passes its port.
+    /// Runs the stand-in model, and calls the body with its port.
     static func withStandIn(
         latency: Duration,
         _ body: @escaping @Sendable (Int) async throws -> Void
@@ -17,7 +17,7 @@ enum RunningServer {
         try await run(standIn, ports, port, body)
     }
 
-    /// Runs an authority on the folder's data, and passes its port.
+    /// Runs an authority with the folder's data, and calls the body with its port.
     ///
     /// Afterwards everything is closed.
     static func withAuthority(
@@ -47,7 +47,7 @@ enum RunningServer {
 
     private static var logger: Logger { Logger(label: "sanguine.demo") }
 
-    /// Runs the service, and shuts it down gracefully when the body is done.
+    /// Runs the service, and shuts it down gracefully after the body.
     private static func run(
         _ service: any Service,
         _ ports: AsyncStream<Int>,
@@ -57,12 +57,12 @@ enum RunningServer {
         let group = ServiceGroup(services: [service], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
-                // One that never listened would be waited for without end.
+                // Ends the wait for a port if the service never listened.
                 defer { port.finish() }
                 try await group.run()
             }
             tasks.addTask {
-                // Ends the group also when the body throws, and then passes the error on.
+                // End the group even if the body throws, and then rethrow the error.
                 let result: Result<Void, any Error>
                 do {
                     var listening = ports.makeAsyncIterator()

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The numbers that a screen showed, one after the other.
+/// The numbers that a screen showed, in order.
 final class Seen: Sendable {
-    // Guarded by the mutex: a watcher writes while the story reads.
+    // Guarded by the mutex, because a watcher writes while the story reads.
     private let numbers = Mutex<[Int64]>([])
 
     /// Adds a number, and returns whether it differs from the last one.
@@ -16,9 +16,9 @@ final class Seen: Sendable {
 
     var all: [Int64] { numbers.withLock { $0 } }
 
-    /// Whether the number fell while calls began, and after that only rose.
+    /// Whether the number first fell, as calls began, and then only rose.
     ///
-    /// It rises as holds turn out to be larger than charges. Anything else is a dance.
+    /// It rises because holds exceed charges. Any other sequence would confuse the user.
     var hasNoDance: Bool {
         let steps = zip(all.dropFirst(), all).map { $0 - $1 }
         return !steps.drop { $0 < 0 }.contains { $0 < 0 }

@@ -4,9 +4,9 @@ import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
 
-/// A guest's first minutes, with everything that must be true on the way.
+/// A guest's first minutes, with checks of the expected results.
 struct Story: Sendable {
-    /// Something that did not happen as it must.
+    /// An unexpected result.
     struct Surprise: Error, CustomStringConvertible {
         let description: String
     }
@@ -82,7 +82,7 @@ struct Story: Sendable {
         let watcher = Task {
             for await state in client.updates(of: .balance) {
                 guard let value = state.value, seen.add(value.available) else { continue }
-                // What cannot be written is said of the next chapter.
+                // If this write fails, the next chapter's write throws.
                 try? timeline.note("the screen shows \(value.available)")
             }
         }
@@ -124,7 +124,8 @@ struct Story: Sendable {
             }
             try timeline.note("refused: \(problem.detail)")
         }
-        // A refresh may bring a newer feed number meanwhile, so only the shown values are compared.
+        // A refresh may increase the feed number meanwhile, so only the visible values are
+        // compared.
         let after = try balance(client)
         try expect(
             after.available == before.available && after.held == before.held,
@@ -196,7 +197,7 @@ struct Story: Sendable {
         return balance
     }
 
-    /// Waits for the first balance that differs.
+    /// Waits for the first different balance.
     private func change(from before: Balance, _ client: SanguineClient) async throws -> Balance {
         for await state in client.updates(of: .balance) {
             if let value = state.value, value.available != before.available { return value }

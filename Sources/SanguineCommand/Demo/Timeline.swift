@@ -1,13 +1,13 @@
 import Synchronization
 
-/// What the user saw, and when; and what they did not have to wait for.
+/// The events that the user saw, with their times, and the waits that were avoided.
 final class Timeline: Sendable {
     private struct State {
         var saved = Duration.zero
         var waits = 0
     }
 
-    // Guarded by the mutex: observers write from tasks of their own.
+    // Guarded by the mutex, because observers write from separate tasks.
     private let state = Mutex(State())
     private let clock = ContinuousClock()
     private let start: ContinuousClock.Instant
@@ -16,7 +16,7 @@ final class Timeline: Sendable {
         start = clock.now
     }
 
-    /// The time since the demonstration began.
+    /// The time since the start of the demonstration.
     var elapsed: Duration {
         start.duration(to: clock.now)
     }
@@ -26,12 +26,12 @@ final class Timeline: Sendable {
         try Output.write("\n  \(title)")
     }
 
-    /// Prints one moment.
+    /// Prints an event.
     func note(_ text: String) throws {
         try Output.write("  \(Self.seconds(elapsed).leftPadded(to: 9))  \(text)")
     }
 
-    /// Counts a moment for which the user would have waited.
+    /// Counts an avoided wait.
     func saved(_ time: Duration) {
         state.withLock {
             $0.saved += time
@@ -50,7 +50,7 @@ final class Timeline: Sendable {
         )
     }
 
-    /// The duration in seconds with three decimals.
+    /// Returns the duration in seconds with three decimals.
     static func seconds(_ duration: Duration) -> String {
         let milliseconds =
             duration.components.seconds * 1_000
@@ -59,7 +59,7 @@ final class Timeline: Sendable {
         return "\(milliseconds / 1_000).\(decimals) s"
     }
 
-    /// The duration in milliseconds with two decimals, for what is too short for seconds.
+    /// Returns the duration in milliseconds with two decimals, for short durations.
     static func milliseconds(_ duration: Duration) -> String {
         let microseconds =
             (duration.components.attoseconds / 1_000_000_000_000)
@@ -70,7 +70,7 @@ final class Timeline: Sendable {
 }
 
 extension String {
-    /// The text with spaces before it, up to a width in characters.
+    /// Returns the text padded with leading spaces to a width in characters.
     func leftPadded(to width: Int) -> String {
         String(repeating: " ", count: max(0, width - count)) + self
     }

@@ -99,7 +99,7 @@ struct AccountCommand: AsyncParsableCommand {
     }
 }
 
-/// What support sees of an account.
+/// The properties of an account for support.
 struct ShownAccount: Encodable {
     struct UsedQuota: Encodable {
         var name: String

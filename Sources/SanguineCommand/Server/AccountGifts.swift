@@ -37,7 +37,7 @@ extension AccountCommand {
         var quota: String
 
         func run() async throws {
-            // A name has no other characters: a slash must not lead to another path.
+            // Names have no other characters, and a slash must not lead to another path.
             let name = quota.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
             let answer = try await gift.send("quotas/\(name)", as: QuotaAnswer.self)
             if gift.json { return try Output.write(json: answer) }
@@ -47,7 +47,7 @@ extension AccountCommand {
     }
 }
 
-/// The amount, its reason, the account, and where the server is.
+/// The amount, its reason, the account, and the address of the server.
 struct GiftOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
     @OptionGroup var options: SettingsOptions

@@ -78,9 +78,9 @@ struct Restore: AsyncParsableCommand {
         do {
             let report = try await Interruptible.run {
                 try await copy.make { draft in
-                    // Keys that cannot be read must be known before the server has to start.
+                    // Detect unreadable keys now, not when the server starts.
                     _ = try KeyFile.load(in: draft)
-                    // Devices compare no number of the history that is replaced with one of this.
+                    // The new epoch prevents devices from comparing numbers of the two histories.
                     try SQLiteStorage.assignNewEpoch(at: draft)
                 }
             }
@@ -96,9 +96,9 @@ struct Restore: AsyncParsableCommand {
     }
 }
 
-/// What is said of a folder that was copied.
+/// The printed properties of a copied folder.
 private struct CopiedFolder: Encodable {
-    /// The files of a data folder that are not the storage's.
+    /// The files of a data folder that do not belong to the storage.
     static let files = [KeyFile.name, AdminToken.name]
 
     var folder: String
@@ -130,12 +130,12 @@ private struct CopiedFolder: Encodable {
     }
 }
 
-/// Work that SIGINT and SIGTERM cancel, so that it can tidy up.
+/// Work that SIGINT and SIGTERM cancel, so that it can clean up.
 private enum Interruptible {
     static func run<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
-        // Before the work begins, which a signal would end otherwise with the process.
+        // Trap the signals before the work begins, because they would otherwise end the process.
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let task = Task { try await body() }
         let following = Task { for await _ in signals { task.cancel() } }

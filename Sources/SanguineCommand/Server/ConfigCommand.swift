@@ -51,7 +51,7 @@ struct ConfigCommand: AsyncParsableCommand {
 }
 
 extension String {
-    /// The text with spaces after it, up to a width in characters.
+    /// Returns the text padded with trailing spaces to a width in characters.
     func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }

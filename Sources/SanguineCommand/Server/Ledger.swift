@@ -25,7 +25,7 @@ struct Ledger: AsyncParsableCommand {
         @Flag(help: "Print JSON.")
         var json = false
 
-        /// The report for a program: the ledger's, and what else is damaged.
+        /// The report in JSON: the ledger's, and other damage.
         private struct Report: Encodable {
             var accounts: Int
             var transfers: Int

@@ -68,6 +68,6 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ServerSettings.HTTP {
-    /// The host as URLs write it: an IPv6 address in brackets (RFC 3986, section 3.2.2).
+    /// The host in the form of URLs: an IPv6 address in brackets (RFC 3986, section 3.2.2).
     var urlHost: String { host.contains(":") ? "[\(host)]" : host }
 }

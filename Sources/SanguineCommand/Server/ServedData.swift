@@ -3,19 +3,20 @@ import SanguineAuthority
 import SanguineSQLite
 import SanguineServer
 
-/// A data folder's two halves, keys and database, of which neither is replaced without a word
-/// while the other is there.
+/// The keys and the database of a data folder.
+///
+/// If one of them is missing, it is recreated only with the operator's consent.
 enum ServedData {
     /// Opens both.
     ///
     /// - Parameters:
     ///   - folder: The data folder.
-    ///   - acceptsNewKeys: Whether keys are made for accounts that are there.
-    ///   - acceptsEmptyDatabase: Whether a database is made for keys that are there.
-    ///   - acceptsLostFiles: Whether data takes writes although files are missing or altered.
-    /// - Returns: The open database, which is the caller's to close, and the keys.
-    /// - Throws: ``Failure``, `SQLiteStorageError`, `StorageError` or `KeyFileError`, with what to
-    ///   do.
+    ///   - acceptsNewKeys: Whether to create keys although there are accounts.
+    ///   - acceptsEmptyDatabase: Whether to create a database although there are keys.
+    ///   - acceptsLostFiles: Whether data may be changed although files are missing or altered.
+    /// - Returns: The open database, which the caller must close, and the keys.
+    /// - Throws: ``Failure``, `SQLiteStorageError`, `StorageError` or `KeyFileError`, with a
+    ///   remedy.
     static func open(
         _ folder: URL,
         acceptsNewKeys: Bool,

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import SanguineServer
 
-/// The flags that set what the environment and the file can set too; flags win.
+/// Flags for settings that the environment and the file can set too; flags take precedence.
 struct SettingsOptions: ParsableArguments {
     @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
     var config: String?
@@ -49,7 +49,7 @@ struct SettingsOptions: ParsableArguments {
     }
 }
 
-/// Where a server keeps its data.
+/// The data folder of a server.
 struct DataOptions: ParsableArguments {
     static let variable = "SANGUINE_DATA"
 
@@ -62,9 +62,9 @@ struct DataOptions: ParsableArguments {
         }
     }
 
-    /// The folder, unless it can be seen that it cannot be used.
+    /// Returns the folder, unless it is evidently unusable.
     ///
-    /// - Parameter writing: Whether it is to be written. Default: only read.
+    /// - Parameter writing: Whether it will be written. Default: it is only read.
     /// - Returns: The folder.
     /// - Throws: ``Failure`` if it cannot be used.
     func usableFolder(writing: Bool = false) throws(Failure) -> URL {
@@ -84,7 +84,7 @@ struct DataOptions: ParsableArguments {
 }
 
 extension SettingsError {
-    /// Whether a value of the command line is wrong, not only one of the environment or the file.
+    /// Whether a value on the command line is wrong, as opposed to the environment or the file.
     fileprivate var isWrongUsage: Bool {
         problems.contains { problem in
             guard case .invalid(_, _, _, let source) = problem else { return false }

@@ -51,7 +51,7 @@ struct StandIn: AsyncParsableCommand {
             gracefulShutdownSignals: [.sigterm, .sigint],
             logger: Logger(label: "sanguine.stand-in")
         )
-        // An answer may be ten minutes away, and nobody is charged for it here.
+        // An answer may take ten minutes, and its charge does not matter here.
         group.maximumGracefulShutdownDuration = .seconds(2)
         try await ServiceGroup(configuration: group).run()
     }

@@ -1,7 +1,7 @@
 import Sanguine
 import SanguineModel
 
-/// What `sanguine note` keeps: a text in the collection `notes`, which every server has.
+/// The record of `sanguine note`: a text in the collection `notes`, which every server has.
 struct Note: SyncedRecord {
     static let collection = RecordCollection("notes")
 
@@ -9,19 +9,19 @@ struct Note: SyncedRecord {
     var text: String
     var createdAt: Timestamp?
 
-    /// The line in which the operations of a note wait: one for each note.
+    /// Returns the lane of a note's operations; each note has its own.
     static func lane(of id: RecordID) -> String { "note:\(id)" }
 
-    /// The name of a note's record.
+    /// Returns the key of a note's record.
     static func key(_ id: RecordID) -> RecordKey { RecordKey(collection.name, id) }
 }
 
-/// The moments of notes that are made one after the other: of one millisecond, too, they are listed
-/// in their order.
+/// Generates distinct moments for notes that are created in succession, so that they are listed in
+/// order even if created within a millisecond.
 struct RisingMoments {
     private var last: Timestamp?
 
-    /// The time of day, or a millisecond after the last one.
+    /// Returns the time of day, or a millisecond after the previous moment if that is later.
     mutating func next(at now: Timestamp) -> Timestamp {
         let moment = last.map { max(now, $0 + .milliseconds(1)) } ?? now
         last = moment
@@ -29,7 +29,7 @@ struct RisingMoments {
     }
 }
 
-/// A change of one record that needs no code of the app.
+/// A change of one record with a predefined mutation.
 protocol ChangeOfRecord: RecordMutation {
     var id: RecordID { get }
 }
@@ -38,9 +38,11 @@ extension CreateRecord: ChangeOfRecord {}
 extension SetFields: ChangeOfRecord {}
 extension DeleteRecord: ChangeOfRecord {}
 
-/// A change of a note: travels as what it is made of, in the lane of its note.
+/// A change of a note.
 ///
-/// So no note waits for another, and the outbox tells which notes wait.
+/// It is encoded like its base mutation, and sent in the note's lane.
+///
+/// So no note waits for another, and the outbox shows which notes are waiting.
 struct NoteMutation<Base: ChangeOfRecord>: RecordMutation {
     static var name: String { Base.name }
 

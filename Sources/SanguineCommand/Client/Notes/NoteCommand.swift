@@ -105,9 +105,9 @@ extension NoteCommand {
 
         private struct Shown: Encodable {
             var notes: [NoteLine]
-            /// How many operations the server has not answered.
+            /// The number of operations that the server has not answered.
             var waiting: Int
-            /// How many operations of other accounts wait in the folder for their return.
+            /// The number of waiting operations of other accounts in the folder.
             var waitingForOthers: Int
             var refused: [RefusedNote]
             var error: String?

@@ -3,7 +3,7 @@ import Foundation
 import Sanguine
 import SanguineModel
 
-/// Whose notes these are, and whether the server is asked.
+/// The account of the notes, and whether to contact the server.
 struct NoteOptions: ParsableArguments {
     @Flag(help: "Ask no server: what is done waits for the next command.")
     var offline = false
@@ -24,9 +24,9 @@ struct NoteOptions: ParsableArguments {
         }
     }
 
-    /// Does something with the client, its state restored, and closes it.
+    /// Calls the body with a client whose state is restored, and closes the client.
     ///
-    /// - Throws: ``Failure`` if a folder cannot be used; what the body throws.
+    /// - Throws: ``Failure`` if a folder cannot be used; the body's error.
     func withClient(_ body: (SanguineClient) async throws -> Void) async throws {
         if let identityFrom {
             try client.checkFolder()
@@ -36,21 +36,21 @@ struct NoteOptions: ParsableArguments {
         try await client.withClient(retries: false, asksServer: !offline, body)
     }
 
-    /// Makes sure that there is a note, and asks the server if this device knows none.
+    /// Checks that a note exists, and asks the server if it is not known locally.
     ///
-    /// - Throws: ``Failure`` if there is none, or none is known.
+    /// - Throws: ``Failure`` if the note does not exist, or is not known.
     func find(_ id: RecordID, in client: SanguineClient) async throws {
         guard client.record(Note.self, id) == nil else { return }
-        // Another device may have made it.
+        // Another device may have created it.
         let failure = await synchronize(client)
         guard client.record(Note.self, id) == nil else { return }
         let reason = failure.map { " The server could not be asked: \($0)" } ?? ""
         throw Failure("This device knows no note '\(id)'. See 'sanguine note list'.\(reason)")
     }
 
-    /// Does something with an operation that was refused.
+    /// Calls the body with a refused operation.
     ///
-    /// - Throws: ``Failure`` if there is none of that id; what the body throws.
+    /// - Throws: ``Failure`` if there is no such operation; the body's error.
     func withRefused<Value>(
         _ operation: Identifier,
         _ body: (Identifier) throws(SanguineError) -> Value
@@ -65,9 +65,10 @@ struct NoteOptions: ParsableArguments {
         }
     }
 
-    /// Sends what waits and takes in what is new, for a moment, and for as long as it goes on.
+    /// Sends waiting operations and receives changes, with a time limit that is extended while it
+    /// makes progress.
     ///
-    /// Returns why that failed, or `nil`.
+    /// Returns the error if this failed, or `nil`.
     func synchronize(_ client: SanguineClient) async -> SanguineError? {
         guard !offline else { return nil }
         var isSecondUser = false
@@ -84,14 +85,15 @@ struct NoteOptions: ParsableArguments {
             let hasMoved = client.outbox.summary.unsent < unsent || client.restored != restored
             switch failure {
             case .transport(.timedOut) where hasMoved: continue
-            // The server does not know the account, and this folder has a new one.
+            // The server does not know the account, and this folder received a new one.
             case .userChanged where !isSecondUser: isSecondUser = true
             default: return failure
             }
         }
     }
 
-    /// Sends what was just done, for a moment, and complains of what is not done then.
+    /// Sends the operations that were just performed, with a time limit, and reports those that
+    /// remain.
     ///
     /// - Throws: `ExitCode.failure` if one of these operations was refused.
     func send(_ client: SanguineClient, _ operations: Set<Identifier>) async throws {
@@ -109,7 +111,7 @@ struct NoteOptions: ParsableArguments {
         }
     }
 
-    /// Says so if changes of another account lie here.
+    /// Reports waiting changes of other accounts.
     func complainOfOthers(_ client: SanguineClient) {
         let count = client.outbox.ofOthers
         guard count > 0 else { return }
@@ -121,25 +123,25 @@ struct NoteOptions: ParsableArguments {
         )
     }
 
-    /// Shows a note as it is on this device.
+    /// Prints a note as stored on this device.
     func show(_ note: NoteLine) throws {
         if client.json { try Output.write(json: note) } else { try Output.write("\(note)") }
     }
 }
 
-/// A note as it is shown.
+/// The printed form of a note.
 struct NoteLine: Encodable, Equatable, CustomStringConvertible {
     var id: RecordID
     var text: String
     var createdAt: Timestamp?
-    /// Whether the server has not confirmed what was done to it.
+    /// Whether the server has not confirmed its latest changes.
     var pending: Bool
 
     init(_ note: Note, isPending: Bool) {
         (id, text, createdAt, pending) = (note.id, note.text, note.createdAt, isPending)
     }
 
-    /// All notes of a client, in the order in which they were made.
+    /// Returns all notes of a client, in the order of their creation.
     static func all(of client: SanguineClient) -> [NoteLine] {
         let waiting = client.outbox.pending.filter { $0.phase != .acknowledged }
         let lanes = Set(waiting.map(\.lane))
@@ -152,7 +154,8 @@ struct NoteLine: Encodable, Equatable, CustomStringConvertible {
 }
 
 extension String {
-    /// The text with control characters written out: a line stays a line, and moves no terminal.
+    /// The text with escaped control characters, so that it occupies one line and cannot control
+    /// the terminal.
     fileprivate var onOneLine: String {
         var line = ""
         for scalar in unicodeScalars {
@@ -168,7 +171,7 @@ extension String {
     }
 }
 
-/// Something done to a note that the server has refused.
+/// A change of a note that the server refused.
 struct RefusedNote: Encodable, Equatable, CustomStringConvertible {
     var operation: Identifier
     var change: String

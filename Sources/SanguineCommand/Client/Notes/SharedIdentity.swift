@@ -1,15 +1,15 @@
 import Foundation
 
-/// Makes the client of one folder another device of the account of another folder's client.
+/// Registers the client of one folder as another device of another folder's account.
 ///
-/// Both prove themselves by the same identity; records, outbox and session are each one's own.
+/// Both use the same identity, but have separate records, outboxes and sessions.
 enum SharedIdentity {
-    /// Where a client that was given a folder keeps its identity.
+    /// The file of a client's identity in its folder.
     static let file = "device-identity.json"
 
-    /// Copies the identity of a folder into another, which has none yet or the same.
+    /// Copies the identity of a folder into another one, which must have none or the same.
     ///
-    /// - Throws: ``Failure`` if there is none, or the other folder has one of its own.
+    /// - Throws: ``Failure`` if there is none, or the other folder has a different one.
     static func copy(from source: URL, to folder: URL) throws {
         let (theirs, ours) = (source.appending(path: file), folder.appending(path: file))
         guard let identity = try? Data(contentsOf: theirs) else {
@@ -28,7 +28,7 @@ enum SharedIdentity {
             withIntermediateDirectories: true,
             attributes: [.posixPermissions: 0o700]
         )
-        // Under another name first: the file appears whole or not at all.
+        // Copy to a temporary name first, so that the file appears completely or not at all.
         let draft = folder.appending(path: "\(file).\(UUID())")
         try FileManager.default.copyItem(at: theirs, to: draft)
         try FileManager.default.moveItem(at: draft, to: ours)

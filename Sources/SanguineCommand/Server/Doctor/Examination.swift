@@ -3,30 +3,30 @@ import SanguineModel
 import SanguineSQLite
 import SanguineServer
 
-/// Judges what was seen of a data folder: facts in, findings out.
+/// Evaluates the facts about a data folder, and reports findings.
 struct Examination {
-    /// What is known of the keys.
+    /// The state of the keys.
     enum Keys: Hashable {
         case missing
         case good
         case bad(String)
     }
 
-    /// What is known of the database.
+    /// The state of the database.
     enum Database: Hashable {
         case missing
-        /// It cannot be opened, for this reason.
+        /// The database cannot be opened, for the given reason.
         case unreadable(String)
-        /// It was read.
+        /// The database was read.
         case read(Contents)
     }
 
-    /// What is in a database.
+    /// The contents of a database.
     struct Contents: Hashable {
         var hasAccounts = false
-        /// When the last transfer or operation was made.
+        /// The moment of the newest transfer or operation.
         var newest: Timestamp?
-        /// The result of reading all of it.
+        /// The result of reading the whole database.
         var data = DataExamination()
     }
 
@@ -34,16 +34,16 @@ struct Examination {
     var facts: SQLiteFolderFacts
     var keys: Keys
     var database: Database
-    /// Free bytes below which somebody should know.
+    /// The number of free bytes below which a warning is reported.
     var freeBytes: Int64
-    /// How many descriptors a server may open that is started as this was.
+    /// The number of descriptors that a server may open when started like this command.
     var descriptors: Int
     var connections: Int
-    /// Connections to the upstream that are wanted.
+    /// The wanted number of connections to the upstream.
     var upstream: Int
     var now: Timestamp
 
-    /// All findings, in the order in which they are worth reading.
+    /// All findings, in a useful order of reading.
     var findings: [Finding] {
         guard facts.folderMode != nil else {
             let finding = "There is no folder \(folder)."
@@ -267,7 +267,7 @@ struct Examination {
         }
     }
 
-    /// What no right clock shows any more: the beginning of 2026.
+    /// A moment that no correct clock can show any more: the beginning of 2026.
     private static let past = Timestamp(millisecondsSince1970: 1_767_225_600_000)
 
     private var clock: Finding {

@@ -1,20 +1,20 @@
-/// What one check of a data folder came to.
+/// The result of a check of a data folder.
 struct Finding: Encodable, Hashable {
     enum Status: String, Encodable, Hashable {
         case ok
-        /// It works, and somebody should know.
+        /// The check passed, but the operator should know the finding.
         case warning
         case failed
-        /// It could not be checked, because of what another check found.
+        /// The check was impossible because of another finding.
         case skipped
     }
 
-    /// What was checked, in one word.
+    /// The checked part, in one word.
     var check: String
     var status: Status
-    /// What was found.
+    /// A description of the finding.
     var finding: String
-    /// What to do, unless all is well.
+    /// What to do, unless the check passed.
     var remedy: String?
 
     init(_ check: String, _ status: Status, _ finding: String, remedy: String? = nil) {
