@@ -16,7 +16,7 @@ struct CalendarDayTests {
         ("Europe/Berlin", "2026-03-29", 23), ("Europe/Berlin", "2026-10-25", 25),
         ("America/New_York", "2026-03-08", 23), ("America/New_York", "2026-11-01", 25),
         ("Australia/Lord_Howe", "2026-04-05", 24), ("Europe/Istanbul", "2026-03-29", 24),
-        // Midnight itself was skipped, or came twice.
+        // Midnight itself was skipped, or occurred twice.
         ("America/Sao_Paulo", "2018-11-04", 23), ("America/Sao_Paulo", "2018-02-17", 25),
         ("Asia/Beirut", "2022-03-27", 23), ("America/Havana", "2023-11-05", 25),
     ])
@@ -57,7 +57,7 @@ struct CalendarDayTests {
         #expect(CalendarDay(containing: skipped.start(in: apia), in: apia) == skipped.next)
     }
 
-    @Test func `at one moment it is three days on earth`() throws {
+    @Test func `three different days exist on earth at one moment`() throws {
         let moment = try #require(Timestamp("2026-11-21T10:30:00Z"))
 
         #expect(
@@ -98,25 +98,25 @@ struct CalendarDayTests {
     }
 
     @Test(arguments: [
-        // Ordinary, of 23 hours, of 25 hours.
+        // Days of 24, 23 and 25 hours.
         ("Europe/Berlin", "2026-11-21T12:00:00Z", "2026-11-21T23:00:00.000Z"),
         ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00.000Z"),
         ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00.000Z"),
-        // Midnight does not exist: the day begins at 01:00.
+        // Midnight does not exist, so the day starts at 01:00.
         ("America/Sao_Paulo", "2018-11-04T02:59:59.999Z", "2018-11-04T03:00:00.000Z"),
         ("Asia/Beirut", "2022-03-26T12:00:00Z", "2022-03-26T22:00:00.000Z"),
         ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T22:00:00.000Z"),
-        // The ends of the earth.
+        // The extreme offsets.
         ("Pacific/Kiritimati", "2026-11-21T09:59:59Z", "2026-11-21T10:00:00.000Z"),
         ("Etc/GMT+12", "2026-11-21T12:00:00Z", "2026-11-22T12:00:00.000Z"),
         ("Etc/GMT-14", "2026-11-21T10:00:00Z", "2026-11-22T10:00:00.000Z"),
         // December 30 was skipped.
         ("Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00.000Z"),
-        // 00:01 became 23:01 of the day before, so that midnight came twice.
+        // 00:01 became 23:01 of the previous day, so midnight occurred twice.
         ("America/St_Johns", "2010-11-07T02:00:00Z", "2010-11-07T02:30:00.000Z"),
         ("America/St_Johns", "2010-11-07T03:10:00Z", "2010-11-07T03:30:00.000Z"),
     ])
-    func `the next midnight is where the zone's clocks turn to another day`(
+    func `the next midnight is the moment at which the zone's clocks show another day`(
         name: String,
         moment: String,
         midnight: String
@@ -129,7 +129,7 @@ struct CalendarDayTests {
     }
 
     @Test(arguments: ["1969-12-31", "1970-01-01", "2000-02-29", "2024-02-29", "9999-12-31"])
-    func `a day reads back from its text`(text: String) throws {
+    func `a day survives a round trip through its text`(text: String) throws {
         let day = try day(text)
 
         #expect(day.description == text)
@@ -139,7 +139,7 @@ struct CalendarDayTests {
         )
     }
 
-    @Test func `four centuries of days follow each other without a gap`() throws {
+    @Test func `four centuries of days follow each other without gaps`() throws {
         var day = try day("1800-01-01")
         var count = 0
         while day.description != "2200-01-01" {
@@ -155,7 +155,7 @@ struct CalendarDayTests {
         "2026-11-31", "26-11-21", "2026-11-1", "2026-11-211", "2026/11/21", "-026-11-21",
         "2026-+1-01", "2026-11-21T00:00:00Z", "2026-11--1", "２０２６-11-21",
     ])
-    func `text that is no day is refused`(text: String) {
+    func `text that is not an existing day is refused`(text: String) {
         #expect(CalendarDay(text) == nil)
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode([CalendarDay].self, from: JSONEncoder().encode([text]))

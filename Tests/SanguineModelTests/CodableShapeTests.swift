@@ -4,19 +4,18 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What Foundation's coders make of a value is what ours make of it, for types and values that are
-/// made at random.
+/// Compares our coders with Foundation's, for random types and values.
 ///
 /// `VALUES=1000000 swift test --filter CodableShapeTests` tries more of them, `SEED=7` others.
 @Suite("Codable shapes", .bounded(.seconds(3_600)))
 struct CodableShapeTests {
     private static let values = environmentNumber("VALUES", or: 4_000)
     private static let seed = environmentNumber("SEED", or: UInt64(1))
-    /// Values of each type.
+    /// The number of values of each type.
     private static let each = 10
 
     @Test(arguments: 0..<8)
-    func `a value survives the model and the wire as it survives Foundation`(part: Int) throws {
+    func `a value survives our coders exactly as it survives Foundation's`(part: Int) throws {
         let types = Self.values / Self.each / 8
         for number in 0..<types {
             let seed = Self.seed &+ UInt64(part * types + number) &* 0x9E37_79B9_7F4A_7C15
@@ -26,7 +25,7 @@ struct CodableShapeTests {
         }
     }
 
-    /// What Foundation's coders make of a value, or `nil` if they refuse it.
+    /// The result of Foundation's coders for a value, `nil` if they refuse it.
     private struct Expected<Value: CodableShape> {
         let data: Data
         let value: Value?
@@ -35,7 +34,7 @@ struct CodableShapeTests {
         init(_ value: Value) throws {
             data = try CodableShapeTests.encoded(value)
             self.value = try? JSONDecoder().decode(Value.self, from: data)
-            // Equal values may differ: 0 and -0 do.
+            // Equal values may differ in bytes, such as 0 and -0.
             bytes = try self.value.map { try CodableShapeTests.encoded($0) }
         }
     }
@@ -75,7 +74,7 @@ struct CodableShapeTests {
         let value = try? json.decoded(as: Value.self)
         let isSame = value == expected.value
         #expect(isSame, "\(what): \(String(decoding: expected.data.prefix(300), as: UTF8.self))")
-        // The elements of such a dictionary are an array, in no order.
+        // This type of dictionary is encoded as an array in random order.
         guard let value, !"\(Value.self)".contains("Dictionary<UUID") else { return }
         let bytes = try Self.encoded(value)
         #expect(bytes == expected.bytes, "the bytes of \(what)")

@@ -3,13 +3,13 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Text with a megabyte of combining marks is refused, or costs no more than its length.
+/// A megabyte of combining marks is refused, or handled in linear time.
 ///
-/// Swift normalizes a string to hash it, which sorts each run of marks: these would take minutes.
-/// The tests check that they end within the suite's bound.
+/// Swift normalizes a string to hash it, and sorts each run of marks, which would take minutes
+/// here. The suite's time limit verifies that the tests do not.
 @Suite("Combining marks", .bounded)
 struct CombiningMarkTests {
-    /// Marks of two classes by turns, of two bytes each.
+    /// Marks of two alternating classes, two bytes each.
     private static func marks(_ count: Int) -> String {
         "a" + String(repeating: "\u{301}\u{316}", count: count / 2)
     }
@@ -20,7 +20,7 @@ struct CombiningMarkTests {
         try JSONParser.parse(Array(text.utf8), limits: limits).value
     }
 
-    @Test func `a megabyte of marks is refused, as a name and as a text`() {
+    @Test func `a megabyte of marks is refused in names and in strings`() {
         for text in [
             #"{"\#(Self.megabyte)":1}"#, #"{"a":{"\#(Self.megabyte)":1}}"#,
             #"{"\#(Self.megabyte)":1,"\#(Self.megabyte)":2}"#, #"["\#(Self.megabyte)"]"#,
@@ -34,11 +34,11 @@ struct CombiningMarkTests {
         (String(repeating: "a", count: 1_024), true), (String(repeating: "a", count: 1_025), false),
         (marks(30), true), ("e" + marks(32), false),
         (String(repeating: marks(30), count: 10), true),
-        // A vowel sign of class 0 that is two marks of other classes.
+        // A vowel sign of class 0 that decomposes into two marks of other classes.
         ("\u{F40}" + String(repeating: "\u{F73}", count: 31), false), ("नमस्ते", true),
         ("👩‍👩‍👧", true), ("Tiếng Việt", true),
     ])
-    func `a name has at most 1,024 bytes and 30 marks in a row`(name: String, isTaken: Bool) {
+    func `a name has at most 1,024 bytes and 30 consecutive marks`(name: String, isTaken: Bool) {
         let text = #"{"\#(name)":1}"#
         if isTaken {
             #expect(throws: Never.self) { try parse(text) }
@@ -47,7 +47,7 @@ struct CombiningMarkTests {
         }
     }
 
-    @Test func `a text has at most 256 marks in a row`() throws {
+    @Test func `a string has at most 256 consecutive marks`() throws {
         let text = Self.marks(256)
         #expect(try parse(#"["\#(text)"]"#) == .array([.string(text)]))
         #expect(throws: JSONParser.Fault.overLimit) { try parse(#"["\#(Self.marks(258))"]"#) }
@@ -65,19 +65,19 @@ struct CombiningMarkTests {
         #expect([operations[0], operations[3]] == [["a": 1], ["d": 2]])
     }
 
-    @Test func `a member that was stored under a longer name is left out`() throws {
+    @Test func `a stored member whose name exceeds the limit is omitted`() throws {
         let text = #"{"a":1,"\#(Self.megabyte)":{"b":2},"c":"\#(Self.marks(1_000))"}"#
         let value = try JSONValue(stored: Array(text.utf8))
         #expect(value == ["a": 1, "c": .string(Self.marks(1_000))])
     }
 
-    @Test func `JSON that this program has written keeps its longest names`() throws {
+    @Test func `JSON that this program wrote keeps names over the limit`() throws {
         let name = String(repeating: "a", count: 1_025)
         let value = try JSONValue(written: Array(#"{"\#(name)":1}"#.utf8))
         #expect(value == [name: 1])
     }
 
-    @Test func `members that are canonically equal are refused, of the longest names`() throws {
+    @Test func `members with canonically equivalent names of any length are refused`() throws {
         let names = (
             "\u{E9}" + String(repeating: "\u{301}\u{316}", count: 15),
             "e\u{301}" + String(repeating: "\u{316}\u{301}", count: 14) + "\u{316}"
@@ -88,7 +88,7 @@ struct CombiningMarkTests {
         }
     }
 
-    @Test func `a value is hashed and compared by its bytes`() {
+    @Test func `values are hashed and compared by their bytes`() {
         let other = Self.megabyte + "b"
         let values: Set<JSONValue> = [
             .string(Self.megabyte), .string(other), .array([.string(Self.megabyte)]),
@@ -100,7 +100,7 @@ struct CombiningMarkTests {
         #expect(Set([composed, decomposed]).count == 2)
     }
 
-    @Test func `the order of members makes no difference to a hash`() {
+    @Test func `a hash does not depend on the order of members`() {
         let names = (0..<50).map { "name \($0)" }
         let first = JSONValue.object(Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
         var members: [String: JSONValue] = [:]
@@ -109,13 +109,13 @@ struct CombiningMarkTests {
         #expect(JSONValue.object(["a": 1, "b": 2]) != .object(["a": 2, "b": 1]))
     }
 
-    @Test func `a member is found behind a megabyte of marks`() throws {
+    @Test func `a member after a megabyte of marks is found`() throws {
         let bytes = Array(#"{"\#(Self.megabyte)":1,"b":2}"#.utf8)
         let range = try #require(JSONParser.range(of: "b", in: bytes))
         #expect(Array(bytes[range]) == [UInt8(ascii: "2")])
     }
 
-    @Test func `names and ids from outside are looked up without normalizing them`() throws {
+    @Test func `untrusted names and ids are looked up without normalization`() throws {
         let key = RecordKey(Self.megabyte, try #require(RecordID("a")))
         #expect(Set([key, key]).count == 1)
         #expect(!(key < key))
@@ -132,7 +132,7 @@ struct CombiningMarkTests {
         #expect(FeedMark("a.\(Self.megabyte)") == nil)
     }
 
-    @Test func `a mutation of any collection and member is refused at once`() {
+    @Test func `a mutation with an untrusted collection and member is refused quickly`() {
         for key in [
             RecordKey(Self.megabyte, RecordID(Self.id)), RecordKey("notes", RecordID(Self.id)),
         ] {
@@ -149,7 +149,7 @@ struct CombiningMarkTests {
     private static let id = Identifier(at: Timestamp(millisecondsSince1970: 0))
 }
 
-/// No records.
+/// A source without records.
 struct EmptySource: RecordSource {
     func record(_ key: RecordKey) -> SourcedRecord? { nil }
 

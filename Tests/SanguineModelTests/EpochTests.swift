@@ -1,7 +1,7 @@
 import SanguineModel
 import Testing
 
-/// Epochs, and places in a feed, as they travel.
+/// Epochs and positions in a feed on the wire.
 @Suite("Wire: epochs")
 struct EpochTests {
     @Test func `an epoch is 1 to 64 letters, digits, hyphens and underscores`() {
@@ -15,7 +15,7 @@ struct EpochTests {
         #expect(Epoch(Epoch.random().text) != nil)
     }
 
-    @Test func `a place is a number, alone or after its epoch`() {
+    @Test func `a position is a number, optionally after an epoch`() {
         #expect(FeedMark("12") == FeedMark(number: 12))
         #expect(FeedMark("ab.12") == FeedMark(epoch: Epoch("ab"), number: 12))
         for text in ["", ".", "ab.", ".12", "a.b.1", "-1", "ab.-1", "x", "1.5x", "ab 1"] {

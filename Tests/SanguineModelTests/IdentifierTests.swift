@@ -26,7 +26,7 @@ struct IdentifierTests {
     }
 
     @Test(arguments: [UInt64.min, .max, 0x5555_5555_5555_5555])
-    func `version and variant are those of RFC 9562, whatever the random bits`(bits: UInt64) {
+    func `version and variant are those of RFC 9562 for any random bits`(bits: UInt64) {
         var random = Constant(bits: bits)
         let id = Identifier(at: Timestamp(millisecondsSince1970: 1), using: &random)
 
@@ -51,7 +51,7 @@ struct IdentifierTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `text and bytes read back as the same id`(seed: UInt64) {
+    func `an id survives a round trip through text and bytes`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         for _ in 0..<100 {
             let moment = Timestamp(
@@ -66,7 +66,7 @@ struct IdentifierTests {
         }
     }
 
-    @Test func `a thousand ids of one millisecond are a thousand`() {
+    @Test func `a thousand ids of one millisecond are distinct`() {
         let moment = Timestamp(millisecondsSince1970: 1_763_752_719_250)
 
         #expect(Set((0..<1_000).map { _ in Identifier(at: moment) }).count == 1_000)
@@ -84,7 +84,7 @@ struct IdentifierTests {
         "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6a\u{FF41}",
         "------------------------------------",
     ])
-    func `text that is no UUID is refused`(text: String) {
+    func `text that is not a UUID is refused`(text: String) {
         #expect(Identifier(text) == nil)
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode([Identifier].self, from: JSONEncoder().encode([text]))
@@ -92,7 +92,7 @@ struct IdentifierTests {
     }
 
     @Test(arguments: [0, 1, 15, 17, 32])
-    func `any other number of bytes than 16 is refused`(count: Int) {
+    func `any number of bytes other than 16 is refused`(count: Int) {
         #expect(Identifier(bytes: [UInt8](repeating: 7, count: count)) == nil)
     }
 
@@ -103,10 +103,10 @@ struct IdentifierTests {
         #expect(Identifier(bytes: framed[3..<19]) == id)
     }
 
-    @Test func `an id is copied from bytes where they are, and given out as them`() {
+    @Test func `an id is copied from raw bytes, and passed on as raw bytes`() {
         let id = Identifier(at: Timestamp(millisecondsSince1970: 1_795_262_400_000))
         #expect(id.withBytes { Array($0) } == id.bytes)
-        // Not where a number of 64 bits would begin.
+        // At an address that is not aligned for 64-bit numbers.
         ([7] + id.bytes + [7]).withUnsafeBytes { bytes in
             #expect(Identifier(copying: UnsafeRawBufferPointer(rebasing: bytes[1..<17])) == id)
             #expect(Identifier(copying: UnsafeRawBufferPointer(rebasing: bytes[1..<16])) == nil)

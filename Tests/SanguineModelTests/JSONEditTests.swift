@@ -9,13 +9,13 @@ struct JSONEditTests {
         return String(decoding: edit.bytes, as: UTF8.self)
     }
 
-    @Test func `a member is replaced where it stands, and all else keeps its bytes`() {
+    @Test func `a member is replaced in its position, and all other bytes are kept`() {
         let text = "{\n  \"b\" : 1,\n  \"a\" : {\"z\":1, \"y\":1.0},\n  \"c\":3\n}\n"
         let changed = edited(text) { $0.set("b", to: Array("2".utf8)) }
         #expect(changed == text.replacing(#""b" : 1"#, with: #""b":2"#))
     }
 
-    @Test func `a member that is not there comes last`() {
+    @Test func `a new member is added at the end`() {
         #expect(edited("{}") { $0.set("a", to: Array("1".utf8)) } == #"{"a":1}"#)
         #expect(edited(#"{"b":2 }"#) { $0.set("a", to: Array("1".utf8)) } == #"{"b":2 ,"a":1}"#)
         #expect(edited("no object") { $0.set("a", to: Array("1".utf8)) } == #"{"a":1}"#)
@@ -27,18 +27,18 @@ struct JSONEditTests {
         (#"{"a":1,"b":2,"c":3}"#, "c", #"{"a":1,"b":2}"#), (#"{"a":1}"#, "a", "{}"),
         (#"{"a":1,"\u0061":2,"b":3}"#, "a", #"{"b":3}"#),
     ])
-    func `all members of a name are removed`(text: String, name: String, left: String) {
+    func `all members with a name are removed`(text: String, name: String, left: String) {
         #expect(edited(text) { $0.remove(name) } == left)
     }
 
-    @Test func `one member replaces several`() {
+    @Test func `one member can replace several`() {
         let changed = edited(#"{"a":1,"x":0,"b":2}"#) {
             $0.set("c", to: Array("3".utf8), replacing: ["b", "a"])
         }
         #expect(changed == #"{"c":3,"x":0}"#)
     }
 
-    @Test func `what is passed on is read with what RFC 8259 leaves open`() throws {
+    @Test func `forwarded JSON may contain what RFC 8259 advises against`() throws {
         let text = #"{"a":1,"a":"\ud800x\udc00","n":-1e999,"ok":"\ud83d\ude00"}"#
         #expect(throws: JSONParser.Fault.self) { try JSONParser.parse(Array(text.utf8)) }
         let document = try JSONParser.parse(Array(text.utf8), limits: .tolerant)

@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Numbers keep their digits.
+/// Numbers keep all of their digits.
 @Suite("JSON numbers", .bounded)
 struct JSONNumberTests {
     private func parse(_ text: String) throws -> JSONValue {
@@ -22,7 +22,7 @@ struct JSONNumberTests {
         "1e-400", "333333333.33333329", "0.30000000000000004", "123456789012345678.5",
         "1.2345678901234567890123456789012345678901234567e+300",
     ])
-    func `a number is written with the digits that it was read with`(number: String) throws {
+    func `a number is written with the same digits that were read`(number: String) throws {
         let value = try parse(number)
         #expect(text(value) == number)
         #expect(JSONValue(number: number) == value)
@@ -34,13 +34,13 @@ struct JSONNumberTests {
         ("18446744073709551615", "1844674407370955161.5e1"), ("1e22", "10000000000000000000000"),
         ("1.00000000000000000001", "100000000000000000001e-20"),
     ])
-    func `numbers are equal however they are written`(first: String, second: String) throws {
+    func `numbers are equal regardless of their notation`(first: String, second: String) throws {
         let (first, second) = (try parse(first), try parse(second))
         #expect(first == second)
         #expect(first.hashValue == second.hashValue)
     }
 
-    @Test func `a double that code has made equals the integer that it is written as`() throws {
+    @Test func `a double created in code equals the integer that it is written as`() throws {
         for number in [0, -0.0, 1, -5, 1e15, 0x1p53, 0x1p60, -0x1p63, 0x1p63, 1e300] {
             let value = JSONValue.number(number)
             let read = try parse(text(value))
@@ -51,12 +51,12 @@ struct JSONNumberTests {
     }
 
     @Test(arguments: ["9223372036854775808", "1.00000000000000000001", "18446744073709551616"])
-    func `numbers that share a double are two`(number: String) throws {
+    func `numbers with the same closest double are distinct`(number: String) throws {
         let double = try #require(Double(number))
         #expect(try parse(number) != .number(double))
     }
 
-    @Test func `elements of a collection that are nil stay nil, and the others stay`() throws {
+    @Test func `nil elements of a collection stay nil, and others keep their values`() throws {
         let numbers = try JSONValue(encoding: [1, nil, 3] as [Int?]).decoded(as: [Int?].self)
         #expect(numbers == [1, nil, 3])
         let named = try JSONValue(encoding: ["a": 1, "b": nil] as [String: Int?])
@@ -83,7 +83,7 @@ struct JSONNumberTests {
         )
     }
 
-    /// What Foundation's decoder makes of the same text, or nothing.
+    /// The result of Foundation's decoder for the same text, if any.
     private func foundation<Value: Decodable>(_ text: String, _ type: Value.Type) -> Value? {
         try? JSONDecoder().decode(type, from: Data(text.utf8))
     }
@@ -102,7 +102,7 @@ struct JSONNumberTests {
         "0.1234567890123456789012345678901234567890123", "1.7976931348623157e308", "1e128",
         "1e-128",
     ])
-    func `a number is decoded as Foundation decodes its text`(number: String) {
+    func `a number is decoded like Foundation decodes its text`(number: String) {
         check(number, Int.self)
         check(number, Int8.self)
         check(number, Int32.self)
@@ -116,12 +116,12 @@ struct JSONNumberTests {
     }
 
     @Test(arguments: ["1.00000000000000000001", "16777217.00000000000001", "1e-400"])
-    func `a number with a fraction is no integer, however small that is`(number: String) throws {
+    func `a number with a fraction of any size is not an integer`(number: String) throws {
         #expect(throws: DecodingError.self) { try parse(number).decoded(as: Int.self) }
         #expect(throws: DecodingError.self) { try parse(number).decoded(as: UInt128.self) }
     }
 
-    @Test func `Foundation's decoder gives a value the digits that a Decimal holds`() throws {
+    @Test func `Foundation's decoder preserves the digits that a Decimal holds`() throws {
         for number in ["19.99", "18446744073709551615", "1.00000000000000000001", "-0", "1e300"] {
             let read = try JSONDecoder().decode(JSONValue.self, from: Data(number.utf8))
             #expect(text(read) == text(try parse(number)))
@@ -146,7 +146,7 @@ struct JSONNumberTests {
         #expect(records.value(Self.key)?["n"].map(text) == sum)
     }
 
-    @Test func `a sum of too many digits is refused, and says so`() throws {
+    @Test func `a sum with too many digits is refused with an explanation`() throws {
         var records = try Self.records(["n": parse("0.1234567890123456789012345678901234567")])
         records.increment(Self.key, "n", by: .max)
         #expect(records.failure?.detail == "Keep 'n' within 38 digits.")

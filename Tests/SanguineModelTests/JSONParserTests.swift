@@ -23,7 +23,7 @@ struct JSONParserTests {
     ]
 
     @Test(arguments: texts)
-    func `a text is read as RFC 8259 has it`(text: String, value: JSONValue) throws {
+    func `a text is parsed according to RFC 8259`(text: String, value: JSONValue) throws {
         #expect(try parse(text) == value)
     }
 
@@ -32,7 +32,7 @@ struct JSONParserTests {
         "1e", "--1", "nul", "truee", "'a'", "\"a", "\"\n\"", #""\x""#, #""\u12g4""#, #""\ud800""#,
         #""\ud800\u0041""#, "[1]]", "1 2", "\u{feff}1", "NaN", "Infinity", "// a\n1", "{\"a\":1}{",
     ])
-    func `what is no JSON is refused`(text: String) {
+    func `text that is not JSON is refused`(text: String) {
         #expect {
             try parse(text)
         } throws: { error in
@@ -47,7 +47,7 @@ struct JSONParserTests {
             [0xFF, 0xFE, 0x31, 0x00], [0x22, 0xF4, 0x90, 0x80, 0x80, 0x22],
         ] as [[UInt8]]
     )
-    func `what is not UTF-8 is refused`(bytes: [UInt8]) {
+    func `bytes that are not UTF-8 are refused`(bytes: [UInt8]) {
         #expect(throws: JSONParser.Fault.self) { try JSONParser.parse(bytes) }
     }
 
@@ -55,18 +55,18 @@ struct JSONParserTests {
         (#"{"a":1}"#, "1"), (#" { "b" : "a" , "a" : [1, {"a":2}] , "c":3"#, "[1, {\"a\":2}]"),
         (#"{"b":{"a":1},"\u0061":"x\"}"}"#, #""x\"}""#), (#"{"b":[{}],"a":-1.5e2 }"#, "-1.5e2"),
     ])
-    func `a member's value is found where it stands`(text: String, value: String) throws {
+    func `the range of a member's value is found`(text: String, value: String) throws {
         let bytes = Array(text.utf8)
         let range = try #require(JSONParser.range(of: "a", in: bytes))
         #expect(String(decoding: bytes[range], as: UTF8.self) == value)
     }
 
     @Test(arguments: ["", "[]", "{}", #""a""#, #"{"b":{"a":1}}"#, #"{"a"}"#, #"{"b":nul,"a":1}"#])
-    func `a member that is not there is not found`(text: String) {
+    func `the range of a missing member is not found`(text: String) {
         #expect(JSONParser.range(of: "a", in: Array(text.utf8)) == nil)
     }
 
-    @Test func `members of one name are refused, and those that are canonically equal`() {
+    @Test func `members with equal or canonically equivalent names are refused`() {
         #expect(throws: JSONParser.Fault.sameName("a")) { try parse(#"{"a":1,"b":2,"a":1}"#) }
         #expect(throws: JSONParser.Fault.sameName("é")) {
             try parse("{\"\u{e9}\":1,\"e\u{301}\":2}")
@@ -74,11 +74,11 @@ struct JSONParserTests {
         #expect(throws: JSONParser.Fault.sameName("a")) { try parse(##"{"a":1,"\u0061":2}"##) }
     }
 
-    @Test func `a number that no double holds is refused`() {
+    @Test func `a number outside the range of a double is refused`() {
         #expect(throws: JSONParser.Fault.numberTooLarge("1e400")) { try parse("[1e400]") }
     }
 
-    @Test func `a value nests as deep as it may, and no deeper`() throws {
+    @Test func `values may nest up to the limit`() throws {
         let limits = JSONParser.Limits(nesting: 3)
         #expect(throws: Never.self) { try parse("[[[1]]]", limits) }
         #expect(throws: JSONParser.Fault.overLimit) { try parse("[[[[1]]]]", limits) }
@@ -86,13 +86,13 @@ struct JSONParserTests {
         #expect(throws: JSONParser.Fault.overLimit) { try parse(deep) }
     }
 
-    @Test func `values and names are counted`() throws {
+    @Test func `values and names count towards the limit`() throws {
         let limits = JSONParser.Limits(values: 5)
         #expect(throws: Never.self) { try parse(#"{"a":1,"b":2}"#, limits) }
         #expect(throws: JSONParser.Fault.overLimit) { try parse(#"{"a":1,"b":[2]}"#, limits) }
     }
 
-    @Test func `an element over a limit is told, and the others are whole`() throws {
+    @Test func `an element over a limit is reported, and others are complete`() throws {
         let deep = String(repeating: "[", count: 40) + String(repeating: "]", count: 40)
         let many = "[" + String(repeating: "0,", count: 3_000) + "0]"
         let text = """
@@ -109,7 +109,7 @@ struct JSONParserTests {
         #expect(operations[3]["arguments"] == ["y": .array([2])])
     }
 
-    @Test func `what is skipped in an element must still be closed`() {
+    @Test func `a skipped container must still be closed`() {
         let deep = String(repeating: "[", count: 40)
         let limits = JSONParser.Limits(unit: "operations")
         #expect(throws: JSONParser.Fault.self) {
@@ -118,7 +118,7 @@ struct JSONParserTests {
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt64>)
-    func `what Foundation writes is read alike`(seed: UInt64) throws {
+    func `JSON written by Foundation is parsed to the same value`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let value = Self.value(&random, depth: 0)
         let data = try JSONEncoder().encode([value])
@@ -128,7 +128,7 @@ struct JSONParserTests {
     }
 
     @Test(arguments: 1...2_000 as ClosedRange<UInt64>)
-    func `bytes of any kind are parsed or refused, and what is parsed is JSON`(
+    func `arbitrary bytes are either parsed as JSON or refused`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
@@ -146,7 +146,7 @@ struct JSONParserTests {
         guard let value = try? JSONParser.parse(bytes, limits: .init(unit: "operations")).value
         else { return }
         let other = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes))
-        // Foundation's decoder rounds numbers to 38 digits, and takes none below 1e-128.
+        // Foundation's decoder rounds numbers to 38 digits, and accepts none below 1e-128.
         guard !value.hasLongNumber else { return }
         #expect(other == value, "seed \(seed): \(String(decoding: bytes, as: UTF8.self))")
     }
@@ -182,7 +182,7 @@ struct JSONParserTests {
         )
     }
 
-    @Test func `elements behind the last that counts are passed over`() throws {
+    @Test func `elements over the unit's count are skipped`() throws {
         let deep = String(repeating: "[", count: 5_000) + String(repeating: "]", count: 5_000)
         let text = #"{"operations":[{"a":1},2,{"b":\#(deep)},"c",[3]],"d":4}"#
         let limits = JSONParser.Limits(unit: "operations", units: 2)
@@ -198,7 +198,7 @@ struct JSONParserTests {
         "1e-9223372036854775808", "1e9223372036854775807", "-1.0e-9223372036854775808",
         "0e-9223372036854775808", "1e-99999999999999999999", "0e99999999999999999999",
     ])
-    func `a number with any exponent is read or refused`(text: String) {
+    func `a number with any exponent is parsed or refused`(text: String) {
         guard let value = try? parse(text) else { return }
         switch value {
         case .integer(let integer): #expect(integer == 0)
@@ -210,7 +210,7 @@ struct JSONParserTests {
 }
 
 extension JSONValue {
-    /// Whether a number inside of it is kept by its digits.
+    /// Whether it contains a number that is stored as digits.
     fileprivate var hasLongNumber: Bool {
         switch self {
         case .decimal: true

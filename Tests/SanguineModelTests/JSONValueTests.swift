@@ -16,7 +16,7 @@ struct JSONValueTests {
         return String(decoding: try encoder.encode(value), as: UTF8.self)
     }
 
-    /// The whole table of RFC 7396, appendix A.
+    /// The complete table of RFC 7396, appendix A.
     @Test(arguments: [
         (#"{"a":"b"}"#, #"{"a":"c"}"#, #"{"a":"c"}"#),
         (#"{"a":"b"}"#, #"{"b":"c"}"#, #"{"a":"b","b":"c"}"#),
@@ -34,7 +34,7 @@ struct JSONValueTests {
         (#"[1,2]"#, #"{"a":"b","c":null}"#, #"{"a":"b"}"#),
         (#"{}"#, #"{"a":{"bb":{"ccc":null}}}"#, #"{"a":{"bb":{}}}"#),
     ])
-    func `a merge patch does what RFC 7396 says`(
+    func `a merge patch follows RFC 7396`(
         original: String,
         patch: String,
         result: String
@@ -49,7 +49,7 @@ struct JSONValueTests {
         #expect(read == ["n": .integer(number)])
     }
 
-    @Test func `texts and names are equal if their bytes are`() {
+    @Test func `strings and names are equal if their bytes are equal`() {
         let composed = "\u{E9}"
         let decomposed = "e\u{301}"
         #expect(JSONValue.string(composed) != .string(decomposed))
@@ -60,7 +60,7 @@ struct JSONValueTests {
         #expect([composed: JSONValue.null].twin(of: composed) == nil)
     }
 
-    @Test func `a merge patch with a name that only looks like a member's is refused`() {
+    @Test func `a merge patch with a name that is only canonically equivalent is refused`() {
         let value = JSONValue.object(["a": .object(["\u{E9}": 1])])
         let refusal = #expect(throws: Refusal.self) {
             try value.merging(.object(["a": .object(["e\u{301}": 2])]))
@@ -82,7 +82,7 @@ struct JSONValueTests {
         ("null", .null),
         (#""1""#, .string("1")),
     ])
-    func `whole numbers of 64 bits are integers, and others are not`(
+    func `only whole numbers of 64 bits are integers`(
         text: String,
         value: JSONValue
     ) throws {
@@ -91,11 +91,11 @@ struct JSONValueTests {
     }
 
     @Test(arguments: ["1e999", "", "{", "[1", "nul", "{\"a\" 1}", "01", "'a'", "1 2"])
-    func `what is no JSON, or no number that a double holds, is refused`(text: String) {
+    func `text that is not JSON, or exceeds a double, is refused`(text: String) {
         #expect(throws: DecodingError.self) { try decode(text) }
     }
 
-    @Test func `nesting without end is refused and not followed into the ground`() {
+    @Test func `unlimited nesting is refused without a stack overflow`() {
         let depth = 100_000
         let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
 
@@ -103,7 +103,7 @@ struct JSONValueTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `any value reads back as it was written`(seed: UInt64) throws {
+    func `any value survives a round trip`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for _ in 0..<50 {
             let value = Self.value(depth: 4, using: &random)
@@ -111,7 +111,7 @@ struct JSONValueTests {
         }
     }
 
-    @Test func `members are found by name, and other values have none`() {
+    @Test func `members are found by name, and other values have no members`() {
         let value: JSONValue = ["name": "Ada", "age": 36, "admin": false]
 
         #expect(value["name"]?.string == "Ada")
@@ -145,7 +145,7 @@ struct JSONValueTests {
         }
     }
 
-    /// The members on the way to the fault of a value that cannot be encoded; `nil` if it can.
+    /// The path to the fault of a value that cannot be encoded, `nil` if it can.
     private func fault(_ value: some Encodable) -> (path: [String], text: String)? {
         do {
             _ = try JSONValue(encoding: value)
@@ -160,7 +160,7 @@ struct JSONValueTests {
     @Test(arguments: [
         String(repeating: "a", count: 1_025), "e" + String(repeating: "\u{301}", count: 31),
     ])
-    func `a member with a name over its limit is no JSON, and the error names it`(name: String) {
+    func `a member name over the limit cannot be encoded, and the error names it`(name: String) {
         #expect(fault(["sizes": [name: 1]])?.path == ["sizes", name])
         let nested: JSONValue = ["sizes": .array([.object([name: 1])])]
         #expect(fault(nested)?.path == ["sizes", "Index 0", name])
@@ -169,7 +169,7 @@ struct JSONValueTests {
     }
 
     @Test(arguments: [Double.nan, .infinity, -.infinity])
-    func `a number that is not finite is no JSON`(number: Double) {
+    func `a number that is not finite cannot be encoded`(number: Double) {
         let value: JSONValue = ["sizes": .array([1, .number(number)])]
         #expect(fault(value)?.path == ["sizes", "Index 1"])
         #expect(fault(["value": value]) != nil)

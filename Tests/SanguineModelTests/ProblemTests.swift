@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Problem", .bounded)
 struct ProblemTests {
-    /// Every code with the status that the contract gives it.
+    /// Every code with its specified status.
     static let statuses: [(ProblemCode, Int)] = [
         (.malformedBody, 400), (.malformedRequest, 400), (.idempotencyKeyMissing, 400),
         (.idempotencyKeyInvalid, 400), (.bodyTooLarge, 413), (.unsupportedMediaType, 415),
@@ -31,11 +31,11 @@ struct ProblemTests {
         #expect(problem.description.contains("Do this next."))
     }
 
-    @Test func `titles tell codes apart`() {
+    @Test func `each code has a different title`() {
         #expect(Set(Self.statuses.map(\.0.meaning.title)).count == Self.statuses.count)
     }
 
-    @Test func `the code is its name in camel case, in snake case`() {
+    @Test func `the code is its Swift name in snake case`() {
         #expect(ProblemCode.insufficientTokens.rawValue == "insufficient_tokens")
         #expect(ProblemCode.quotaExhausted.rawValue == "quota_exhausted")
         #expect(
@@ -43,7 +43,7 @@ struct ProblemTests {
         )
     }
 
-    @Test func `a code of a newer server decodes, with its own status`() throws {
+    @Test func `a code of a newer server is decoded with its status`() throws {
         let json = """
             {"type":"urn:sanguine:problem:too_early","title":"It is too early.","status":425,\
             "detail":"Come back.","code":"too_early","moon":"full"}
@@ -55,7 +55,7 @@ struct ProblemTests {
         #expect(problem.code.meaning.status == 422)
     }
 
-    @Test func `an app's own code is a refusal, and no fault of the server`() {
+    @Test func `an app's own code is a refusal and not a server error`() {
         let problem = Problem(ProblemCode(rawValue: "song_locked"), "Ask its owner.")
 
         #expect(problem.status == 422)
@@ -64,7 +64,7 @@ struct ProblemTests {
     }
 
     @Test(arguments: [(404, "There is no such resource."), (503, "The server is overloaded.")])
-    func `a code that is a status means that status`(status: Int, title: String) {
+    func `a code of an HTTP status has that status`(status: Int, title: String) {
         let problem = Problem(ProblemCode(rawValue: "http_\(status)"), "")
 
         #expect(problem.status == status)
@@ -73,11 +73,11 @@ struct ProblemTests {
     }
 
     @Test(arguments: ["http_", "http_4", "http_abc", "http_40400", "http_099"])
-    func `a code that only looks like a status is an app's own`(code: String) {
+    func `a code that only resembles a status is an app's own`(code: String) {
         #expect(ProblemCode(rawValue: code).meaning.status == 422)
     }
 
-    @Test func `a problem of a few members is read`() throws {
+    @Test func `a problem with only a few members is decoded`() throws {
         let json = Data(#"{"code":"not_found","instance":"/songs/1"}"#.utf8)
         let problem = try JSONDecoder().decode(Problem.self, from: json)
 
@@ -87,7 +87,7 @@ struct ProblemTests {
     }
 
     @Test(arguments: ["[]", "{}", #"{"error":"no"}"#, "null"])
-    func `what has no member of a problem is none`(json: String) {
+    func `JSON without any member of a problem is not a problem`(json: String) {
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode(Problem.self, from: Data(json.utf8))
         }

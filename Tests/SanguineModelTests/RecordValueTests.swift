@@ -14,14 +14,14 @@ import Testing
     @Test(arguments: [
         #"{}"#, #"{ }"#, #" {}"#, #"{"text":"a"}"#, "{\n  \"text\": \"a\"\n}", #" {"text":"a"} "#,
     ])
-    func `a record is read from JSON however it is written`(_ json: String) throws {
+    func `a record is read from JSON with any whitespace`(_ json: String) throws {
         let id = try #require(RecordID("n1"))
         let note = try RecordValue(json: Data(json.utf8)).record(Note.self, id: id)
         #expect(note == Note(id: id, text: json.contains("a") ? "a" : nil))
     }
 
     @Test(arguments: [Double.nan, .infinity, -.infinity])
-    func `members with a number that is not finite are never written`(_ number: Double) throws {
+    func `members with a number that is not finite are never encoded`(_ number: Double) throws {
         let values = [
             RecordValue(["ratio": .number(number)]),
             RecordValue(["list": .array([["ratio": .number(number)]])]),
@@ -33,7 +33,7 @@ import Testing
         #expect(JSONValue.number(number).encoded == Array("null".utf8))
     }
 
-    @Test func `a migration that makes a number that is not finite leaves a record unreadable`() {
+    @Test func `a migration that returns a number that is not finite makes a record unreadable`() {
         struct Ratio: SyncedRecord, Migrated {
             static let collection = RecordCollection("ratios")
             let id: RecordID
@@ -46,7 +46,7 @@ import Testing
         #expect(throws: DecodingError.self) { try RecordValue(Ratio(id: .new()), over: value) }
     }
 
-    @Test func `values differ if a member does that the type does not compare`() throws {
+    @Test func `values differ if a member differs that the type's equality ignores`() throws {
         struct Row: SyncedRecord {
             static let collection = RecordCollection("rows")
             let id: RecordID
@@ -62,7 +62,7 @@ import Testing
         )
     }
 
-    @Test func `an id among the members does not count`() throws {
+    @Test func `an id among the members is ignored`() throws {
         let id = try #require(RecordID("n1"))
         let value = RecordValue(["id": "n2", "text": "a"])
         #expect(try value.record(Note.self, id: id).id == id)

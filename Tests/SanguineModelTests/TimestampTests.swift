@@ -16,16 +16,16 @@ struct TimestampTests {
         (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
         (-62_167_219_200_000, "0000-01-01T00:00:00.000Z"),
     ])
-    func `a moment is written as RFC 3339 and reads back`(milliseconds: Int64, text: String) {
+    func `a moment survives a round trip through RFC 3339`(milliseconds: Int64, text: String) {
         #expect(Timestamp(millisecondsSince1970: milliseconds).description == text)
         #expect(Timestamp(text)?.millisecondsSince1970 == milliseconds)
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `random moments are written as Foundation writes them, and read back`(seed: UInt64) {
+    func `random moments match Foundation's text and survive a round trip`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let foundation = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        // From the year 1600, because Foundation counts by the Julian calendar before 1582.
+        // From the year 1600, because Foundation uses the Julian calendar before 1582.
         for _ in 0..<50 {
             let moment = Timestamp(
                 millisecondsSince1970: .random(
@@ -33,7 +33,8 @@ struct TimestampTests {
                     using: &random
                 )
             )
-            // Half a millisecond on: Foundation cuts off what floating point took away.
+            // Almost half a millisecond is added, because Foundation truncates floating point
+            // errors.
             let date = moment.date.addingTimeInterval(0.000_4)
 
             #expect(moment.description == foundation.format(date))
@@ -55,7 +56,7 @@ struct TimestampTests {
         ("2026-12-31T23:59:60Z", "2027-01-01T00:00:00.000Z"),
         ("2024-02-29T12:00:00Z", "2024-02-29T12:00:00.000Z"),
     ])
-    func `every form of RFC 3339 is read, and digits past the third are dropped`(
+    func `every form of RFC 3339 is parsed, and digits after the third are dropped`(
         text: String,
         moment: String
     ) {
@@ -74,14 +75,14 @@ struct TimestampTests {
         "9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01",
         "２０２６-11-21T19:18:39Z", "2026-11-21T19:18:39Z\u{301}",
     ])
-    func `text that is no moment is refused`(text: String) {
+    func `text that is not a moment is refused`(text: String) {
         #expect(Timestamp(text) == nil)
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode([Timestamp].self, from: JSONEncoder().encode([text]))
         }
     }
 
-    @Test func `a date is rounded down to the millisecond, before 1970 too`() {
+    @Test func `a date is rounded down to the millisecond, even before 1970`() {
         #expect(Timestamp(Date(timeIntervalSince1970: 0.000_8)).millisecondsSince1970 == 0)
         #expect(Timestamp(Date(timeIntervalSince1970: -0.000_2)).millisecondsSince1970 == -1)
         #expect(Timestamp(Date(timeIntervalSince1970: 1.999_8)).millisecondsSince1970 == 1_999)
@@ -91,7 +92,7 @@ struct TimestampTests {
         (Int64.max, "9999-12-31T23:59:59.999Z"), (253_402_300_800_000, "9999-12-31T23:59:59.999Z"),
         (.min, "0000-01-01T00:00:00.000Z"), (-62_167_219_200_001, "0000-01-01T00:00:00.000Z"),
     ])
-    func `a moment beyond what RFC 3339 can write is the last or the first that it can`(
+    func `a moment outside the range of RFC 3339 becomes the closest one inside`(
         milliseconds: Int64,
         text: String
     ) throws {
@@ -105,7 +106,7 @@ struct TimestampTests {
         )
     }
 
-    @Test func `no date or duration leads beyond the first and the last moment`() {
+    @Test func `dates and durations never exceed the first and the last moment`() {
         let first = Timestamp(millisecondsSince1970: .min)
         let last = Timestamp(millisecondsSince1970: .max)
 
@@ -117,7 +118,7 @@ struct TimestampTests {
         #expect(first + .milliseconds(Int64.min) == first)
     }
 
-    @Test func `durations add and subtract exactly`() {
+    @Test func `durations are added and subtracted exactly`() {
         let moment = Timestamp(millisecondsSince1970: 1_000)
 
         #expect((moment + .milliseconds(-1_500)).millisecondsSince1970 == -500)

@@ -3,17 +3,17 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// The shape of every message on the wire, as text.
+/// The format of every message on the wire, as text.
 ///
-/// Apps that are installed speak this version for years. A test that fails here says that a message
-/// changed: add an optional field and the new line below; or, for any other change, make a new
-/// version of the wire (`/v2`) and keep this one.
+/// Installed apps use this version for years. If a test fails here, a message has changed. For a
+/// new optional field, add it and the new line below. For any other change, create a new version of
+/// the wire (`/v2`) and keep this one.
 @Suite("Wire fingerprint, version 1", .bounded)
 struct WireFingerprintTests {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
     private static let at = Timestamp(millisecondsSince1970: 1_763_752_719_250)
 
-    /// One example of every message, with every field set, and its text.
+    /// An example of every message, with all fields, and its text.
     private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
         accounts(id) + balances(id) + functions(id) + live(id) + problems
     }
@@ -28,7 +28,7 @@ struct WireFingerprintTests {
         try JSONDecoder().decode(Message.self, from: JSONEncoder().encode(message)) == message
     }
 
-    @Test func `no message of version 1 has changed`() throws {
+    @Test func `the messages of version 1 have not changed`() throws {
         for (message, committed) in Self.examples(try #require(Self.id)) {
             #expect(
                 try text(message) == committed,
@@ -37,13 +37,13 @@ struct WireFingerprintTests {
         }
     }
 
-    @Test func `every message reads back as it was written`() throws {
+    @Test func `every message survives a round trip`() throws {
         for (message, _) in Self.examples(try #require(Self.id)) {
             #expect(try readBack(message), "\(type(of: message))")
         }
     }
 
-    @Test func `fields that a newer end adds are ignored`() throws {
+    @Test func `fields added by a newer version are ignored`() throws {
         for (message, committed) in Self.examples(try #require(Self.id)) {
             #expect(try decodes(message, from: #"{"new":[1],"# + committed.dropFirst()))
         }
@@ -56,7 +56,7 @@ struct WireFingerprintTests {
         try JSONDecoder().decode(Message.self, from: Data(json.utf8)) == message
     }
 
-    @Test func `optional fields are left out, not null`() throws {
+    @Test func `optional fields are omitted instead of null`() throws {
         let id = try #require(Self.id)
         let account = Account(
             id: id,
@@ -73,7 +73,7 @@ struct WireFingerprintTests {
         #expect(try text(ListPage<LedgerEntry>(items: [])) == #"{"hasMore":false,"items":[]}"#)
     }
 
-    @Test func `names of kinds, phases and plans are those of version 1`() {
+    @Test func `the names of kinds, phases and plans are those of version 1`() {
         #expect(
             LedgerEntry.Kind.allCases.map(\.rawValue)
                 == ["grant", "spend", "hold", "release", "capture", "expire"]
@@ -87,7 +87,7 @@ struct WireFingerprintTests {
         #expect([Price.Kind.fixed, .usage].map(\.rawValue) == ["fixed", "usage"])
     }
 
-    @Test func `limits of the wire are those of version 1`() {
+    @Test func `the limits of the wire are those of version 1`() {
         #expect(WireLimits.bodyBytes == 1_048_576)
         #expect(WireLimits.blobBytes == 26_214_400 && WireLimits.blobPixels == 50_000_000)
         #expect(WireLimits.deviceIdCharacters == 16...128)

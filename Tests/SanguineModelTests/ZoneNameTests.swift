@@ -11,7 +11,7 @@ struct ZoneNameTests {
         "EST", "EST5EDT", "PST8PDT", "W-SU", "GB-Eire", "NZ-CHAT", "ROK", "Zulu", "CET", "GMT0",
         "Asia/Calcutta", "US/Pacific",
     ])
-    func `a name of the database is known, an old one too`(name: String) {
+    func `current and old names of the database are known`(name: String) {
         #expect(ZoneName.isKnown(name))
     }
 
@@ -24,7 +24,7 @@ struct ZoneNameTests {
         "", "CEST", "PST", "EST5", "GMT+3", "UTC+3", "+03:00", "Europe", "Europe/", "/", "turkey",
         "Mars/Olympus_Mons", "../../etc/passwd", "Europe/Istanbul\u{0}", "Europe/Istanbul ",
     ])
-    func `abbreviations, offsets and inventions are not`(name: String) {
+    func `abbreviations, offsets and invented names are unknown`(name: String) {
         #expect(!ZoneName.isKnown(name))
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineModel
 
-/// A type that knows some members, of which a dictionary has any names.
+/// A type that knows some members, including a dictionary with arbitrary names.
 private struct Shelf: SyncedRecord {
     static let collection = RecordCollection("shelves")
     let id: RecordID
@@ -21,7 +21,7 @@ private struct StoredShelf: RecordSource {
     func ids(in _: String, where _: String, is _: JSONValue, limit _: Int) -> [RecordID] { [] }
 }
 
-/// Records that an earlier version has stored, with names over the limit of today.
+/// Records stored by an earlier version, with names over the current limit.
 @Suite("Members that are stored and not shown", .bounded)
 struct HiddenMembersTests {
     private static let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
@@ -38,7 +38,7 @@ struct HiddenMembersTests {
         )
     }
 
-    /// What is stored after a change, as JSON.
+    /// Returns the JSON that is stored after a change.
     private func stored(
         _ json: String,
         _ change: (inout Records) throws -> Void
@@ -50,7 +50,7 @@ struct HiddenMembersTests {
         return try value.map { String(decoding: try $0.json(), as: UTF8.self) }
     }
 
-    @Test func `a member that is set leaves those with longer names as they are`() throws {
+    @Test func `setting a member keeps others with names over the limit`() throws {
         let before = #"{"a":1,"\#(long)":{"b":[2]},"z":0}"#
         let after = try stored(before) { records in
             try SetFields(key, ["a": 2]).apply(to: &records)
@@ -59,15 +59,14 @@ struct HiddenMembersTests {
         #expect(after == #"{"a":2,"\#(long)":{"b":[2]},"z":5}"#)
     }
 
-    @Test func `a name with many marks stays, too, and in the bytes in which it was stored`() throws
-    {
+    @Test func `a name with many marks is kept in its stored bytes`() throws {
         let name = "e" + String(repeating: "\u{301}\u{316}", count: 500)
         let before = #"{"\#(name)":"\u0041","f":1}"#
         let after = try stored(before) { try SetFields(key, ["f": 2]).apply(to: &$0) }
         #expect(after.map { Array($0.utf8) } == Array(#"{"\#(name)":"\u0041","f":2}"#.utf8))
     }
 
-    @Test func `those inside of objects and of elements that are the same stay`() throws {
+    @Test func `hidden members in objects and in equal elements are kept`() throws {
         let before = #"{"a":{"\#(long)":1,"b":2},"c":[{"\#(long)":3},4],"d":1}"#
         let after = try stored(before) { records in
             let fields: RecordFields = ["a": ["b": 3], "c": .array([[:], 4, 5]), "d": 2]
@@ -76,7 +75,7 @@ struct HiddenMembersTests {
         #expect(after == #"{"a":{"b":3,"\#(long)":1},"c":[{"\#(long)":3},4,5],"d":2}"#)
     }
 
-    @Test func `an array of which an element with such a member changes is refused`() throws {
+    @Test func `changing an array element with a hidden member is refused`() throws {
         let before = #"{"c":[{"\#(long)":3,"d":1},4]}"#
         for items: [JSONValue] in [[["d": 2], 4], [4]] {
             let refusal = #expect(throws: Refusal.self) {
@@ -86,8 +85,7 @@ struct HiddenMembersTests {
         }
     }
 
-    @Test func `those inside of what is removed, emptied or no object any more go with it`() throws
-    {
+    @Test func `hidden members are removed together with a removed or replaced value`() throws {
         let before = #"{"a":{"\#(long)":1},"b":{"\#(long)":1},"c":[{"\#(long)":3}],"d":1}"#
         let after = try stored(before) { records in
             try SetFields(key, ["a": .null, "b": 2, "c": .array([])]).apply(to: &records)
@@ -100,7 +98,7 @@ struct HiddenMembersTests {
         #expect(created == #"{"d":2}"#)
     }
 
-    @Test func `a record of a type leaves them, also in a dictionary that it reads`() throws {
+    @Test func `setting a record of a type keeps hidden members, even in a dictionary`() throws {
         let before = #"{"title":"a","sizes":{"\#(long)":1,"b":2},"\#(long)":3}"#
         let after = try stored(before) { records in
             let found = records.get(Shelf.self, Self.id)
@@ -112,7 +110,7 @@ struct HiddenMembersTests {
         #expect(after == #"{"\#(long)":3,"sizes":{"b":4,"\#(long)":1},"title":"b"}"#)
     }
 
-    @Test func `a record of a type is not set with names over the limit, old or new`() throws {
+    @Test func `a record of a type cannot be set with names over the limit`() throws {
         let before = #"{"sizes":{"\#(long)":1}}"#
         let after = try stored(before) { $0.set(Shelf(id: Self.id, sizes: ["b": 1])) }
         #expect(after == #"{"sizes":{"b":1,"\#(long)":1}}"#)
@@ -127,7 +125,7 @@ struct HiddenMembersTests {
         }
     }
 
-    @Test func `a value that JSON cannot hold is not put, and the member is named`() throws {
+    @Test func `a value that JSON cannot represent is refused with the member's name`() throws {
         let faulty: [RecordFields] = [
             ["ratio": .number(.nan)], ["a": ["ratio": .number(.infinity)]], [long: 1],
             ["a": .object([long: 1])],
@@ -144,7 +142,7 @@ struct HiddenMembersTests {
         #expect(records.failure?.detail.contains("the member 'ratio' of the record") == true)
     }
 
-    @Test func `members that a server sends are stored, and those with long names not shown`()
+    @Test func `received members are stored, but those with long names are hidden`()
         throws
     {
         let value = RecordValue(received: ["a": 1, long: 2])
@@ -153,7 +151,7 @@ struct HiddenMembersTests {
         #expect(try RecordValue(received: ["a": 1]).json() == Data(#"{"a":1}"#.utf8))
     }
 
-    @Test func `a stored value that is no JSON is named when it is changed`() {
+    @Test func `changing a stored value that is not JSON is refused with an explanation`() {
         var records = records(#"{"ratio":nan}"#)
         records.increment(key, "ratio", by: 1)
         #expect(records.failure?.detail.contains("what is stored is no JSON") == true)

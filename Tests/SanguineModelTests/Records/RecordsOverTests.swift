@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineModel
 
-/// A plan as an earlier version of the app declares it.
+/// A plan as declared by an earlier version of the app.
 private struct OldPlan: SyncedRecord {
     static let collection = Plan.collection
     let id: RecordID
@@ -16,7 +16,7 @@ private struct OldPlan: SyncedRecord {
     struct Reminder: Codable, Equatable { var hour = 9 }
 }
 
-/// A plan with parts, of which this version knows less than is stored.
+/// A plan with parts, which knows only some of the stored members.
 private struct PartedPlan: SyncedRecord {
     static let collection = Plan.collection
     let id: RecordID
@@ -34,7 +34,7 @@ private struct PartedPlan: SyncedRecord {
     }
 }
 
-/// A plan whose title had another name.
+/// A plan whose title was renamed.
 private struct RenamedPlan: SyncedRecord, Migrated {
     static let collection = Plan.collection
     let id: RecordID
@@ -46,7 +46,7 @@ private struct RenamedPlan: SyncedRecord, Migrated {
     }
 }
 
-/// A plan with a part that was renamed inside.
+/// A plan with a renamed member in a nested value.
 private struct DeepPlan: SyncedRecord {
     static let collection = Plan.collection
     let id: RecordID
@@ -63,7 +63,7 @@ private struct DeepPlan: SyncedRecord {
     }
 }
 
-/// A plan with settings that another version knows more of.
+/// A plan with settings, of which another version knows more members.
 private struct SetPlan: SyncedRecord, Defaulted {
     static let collection = Plan.collection
     static let defaults = SetPlan(id: .new(), goal: 5)
@@ -101,7 +101,7 @@ struct RecordsOverTests {
         )
     }
 
-    /// What is stored after a change of a record that was read.
+    /// Returns the fields that are stored after a change of a record that was read.
     private func stored<R: SyncedRecord>(
         _ stored: RecordFields,
         _ type: R.Type,
@@ -116,7 +116,7 @@ struct RecordsOverTests {
         return try (records.changes[Self.key] ?? nil)?.fields()
     }
 
-    @Test func `members that the type does not know stay, also inside of an object`() throws {
+    @Test func `unknown members are kept, even inside an object`() throws {
         let before: RecordFields = [
             "title": "Run", "streak": 7, "reminder": ["hour": 7, "isOn": true],
         ]
@@ -140,7 +140,7 @@ struct RecordsOverTests {
         ]),
     ]
 
-    @Test func `elements of an array that did not change stay as they are stored`() throws {
+    @Test func `unchanged elements of an array keep their stored form`() throws {
         let after = try stored(Self.plan, PartedPlan.self) { $0.steps[1].done = true }
         let changed: JSONValue = ["text": "b", "done": true]
         #expect(
@@ -152,7 +152,7 @@ struct RecordsOverTests {
         #expect(after?["people"] == Self.plan["people"])
     }
 
-    @Test func `elements that move, go or come leave the others as they are stored`() throws {
+    @Test func `moving, removing and adding elements preserves the others' stored form`() throws {
         let removed = try stored(Self.plan, PartedPlan.self) { $0.steps.remove(at: 0) }
         #expect(
             removed?["steps"]
@@ -171,7 +171,7 @@ struct RecordsOverTests {
         )
     }
 
-    @Test func `a changed element with an id keeps the members that the type does not know`()
+    @Test func `a changed element with an id keeps unknown members`()
         throws
     {
         let after = try stored(Self.plan, PartedPlan.self) { plan in
@@ -188,14 +188,14 @@ struct RecordsOverTests {
         )
     }
 
-    @Test func `elements of arrays whose ids are not unique are compared as a whole`() throws {
+    @Test func `elements without unique ids are compared as a whole`() throws {
         let twice: JSONValue = ["id": 1, "name": "Ada", "mail": "a"]
         let before: RecordFields = ["steps": .array([]), "people": .array([twice, twice])]
         let after = try stored(before, PartedPlan.self) { $0.people[0].name = "Eve" }
         #expect(after?["people"] == .array([["id": 1, "name": "Eve"], twice]))
     }
 
-    @Test func `a member that is nil now is removed, and a key of a dictionary as well`() throws {
+    @Test func `a member that becomes nil is removed, and so is a dictionary key`() throws {
         let before: RecordFields = [
             "title": "Run", "note": "far", "counts": ["a": 1, "b": 2], "streak": 7,
         ]
@@ -206,26 +206,26 @@ struct RecordsOverTests {
         #expect(after == ["title": "Run", "counts": ["b": 3], "streak": 7])
     }
 
-    @Test func `a default is not stored before its member changes`() throws {
+    @Test func `a default is stored only when its member changes`() throws {
         let after = try stored(["title": "Run"], Plan.self) { $0.title = "Swim" }
         #expect(after == ["title": "Swim"])
         let counted = try stored(["title": "Run"], Plan.self) { $0.streak += 1 }
         #expect(counted == ["title": "Run", "streak": 1])
     }
 
-    @Test func `a later case of an enumeration stays when another member changes`() throws {
+    @Test func `a later enumeration case is kept when another member changes`() throws {
         let before: RecordFields = ["title": "Run", "mood": "wild"]
         let after = try stored(before, Plan.self) { $0.streak += 1 }
         #expect(after == ["title": "Run", "mood": "wild", "streak": 1])
         #expect(try stored(before, Plan.self) { $0.mood = .keen }?["mood"] == "keen")
     }
 
-    @Test func `what a migration made is stored with the first change`() throws {
+    @Test func `the result of a migration is stored with the first change`() throws {
         let after = try stored(["name": "Run", "color": "red"], RenamedPlan.self) { $0.streak = 1 }
         #expect(after == ["title": "Run", "color": "red", "streak": 1])
     }
 
-    @Test func `a record that is set several times keeps what the first one found`() throws {
+    @Test func `a record that is set several times keeps the initial unknown members`() throws {
         var records = records(["title": "Run", "streak": 7])
         let found = records.get(OldPlan.self, id)
         let first = try #require(found)
@@ -239,14 +239,14 @@ struct RecordsOverTests {
         #expect(after == ["title": "Run", "streak": 7])
     }
 
-    @Test func `a record that was not read keeps unknown members when it is set`() throws {
+    @Test func `a record that was not read before keeps unknown members when set`() throws {
         var records = records(["title": "Run", "streak": 7])
         records.set(OldPlan(id: id, title: "Swim"))
         let after = try (records.changes[Self.key] ?? nil)?.fields()
         #expect(after == ["title": "Swim", "streak": 7])
     }
 
-    @Test func `a new record is written as it is, and one after a deletion as well`() throws {
+    @Test func `a new record is stored unchanged, also after a deletion`() throws {
         var records = records(nil)
         records.set(OldPlan(id: id, title: "Swim"))
         #expect(try (records.changes[Self.key] ?? nil)?.fields() == ["title": "Swim"])
@@ -256,14 +256,14 @@ struct RecordsOverTests {
         #expect(try (others.changes[Self.key] ?? nil)?.fields() == ["title": "Swim"])
     }
 
-    @Test func `an unreadable record is refused when it is read, and the member is named`() {
+    @Test func `reading an unreadable record is refused with the member's name`() {
         var records = records(["streak": 7])
         let found = records.get(OldPlan.self, id)
         #expect(found == nil && records.failure?.code == .invalidContent)
         #expect(records.failure?.detail.contains("the member 'title' is missing") == true)
     }
 
-    @Test func `an unreadable record is not overwritten by one that was made up`() {
+    @Test func `an unreadable record is not overwritten by a newly created one`() {
         var records = records(["streak": 7])
         records.set(OldPlan(id: id, title: ""))
         #expect(records.failure?.detail.contains("the member 'title' is missing") == true)
@@ -280,7 +280,7 @@ struct RecordsOverTests {
         #expect(found?.title == "Run" && others.failure == nil)
     }
 
-    @Test func `a change in place names only the members that differ`() throws {
+    @Test func `an in-place change contains only the members that differ`() throws {
         let plan = OldPlan(id: id, title: "Run", note: "far")
         let change = try SetFields(plan) {
             $0.title = "Swim"
@@ -290,7 +290,7 @@ struct RecordsOverTests {
         #expect(try SetFields(plan) { _ in }.fields.isEmpty)
     }
 
-    @Test func `values are equal if their records are, and what they were set over is`() throws {
+    @Test func `values are equal if both their records and the stored values are`() throws {
         let plain = RecordValue(OldPlan(id: id, title: "Run"))
         let over = try RecordValue(
             OldPlan(id: id, title: "Run"),
@@ -301,7 +301,7 @@ struct RecordsOverTests {
         #expect(over == RecordValue(["title": "Run", "streak": 7]))
     }
 
-    @Test func `what a migration inside made is stored with the first change`() throws {
+    @Test func `the result of a nested migration is stored with the first change`() throws {
         let before: RecordFields = [
             "title": "Run", "part": ["label": "a", "color": "red"],
             "parts": .array([["label": "b"]]),
@@ -314,7 +314,7 @@ struct RecordsOverTests {
         #expect(other?["part"] == ["name": "a", "color": "red"])
     }
 
-    @Test func `a second change to the default is stored, as if the first one had been`() throws {
+    @Test func `a second change back to the default is stored after a first one`() throws {
         var records = records(["title": "Run", "mood": "wild"])
         let found = records.get(Plan.self, id)
         var plan = try #require(found)
@@ -325,9 +325,9 @@ struct RecordsOverTests {
         #expect(try (records.changes[Self.key] ?? nil)?.fields()["mood"] == "calm")
     }
 
-    // MARK: - Named members
+    // MARK: - Members set by name
 
-    /// What is stored after a change in place of a record that was read from other members.
+    /// Returns the fields after an in-place change of a record that was read with other members.
     private func set(
         _ stored: RecordFields,
         from read: RecordFields? = nil,
@@ -342,33 +342,33 @@ struct RecordsOverTests {
         return try (records.changes[Self.key] ?? nil)?.fields()
     }
 
-    @Test func `a change in place inside of an object leaves the other members of that`() throws {
+    @Test func `an in-place change inside an object keeps its other members`() throws {
         let before: RecordFields = ["settings": ["theme": "light", "font": "mono"], "goal": 3]
         let after = try set(before) { $0.settings.theme = "dark" }
         #expect(after == ["settings": ["theme": "dark", "font": "mono"], "goal": 3])
     }
 
-    @Test func `two changes in place of members of one object are both kept`() throws {
+    @Test func `two in-place changes of members of one object are both kept`() throws {
         let read: RecordFields = ["settings": ["theme": "light", "sound": "on"], "goal": 3]
         let first = try #require(try set(read) { $0.settings.theme = "dark" })
         let both = try set(first, from: read) { $0.settings.sound = nil }
         #expect(both == ["settings": ["theme": "dark"], "goal": 3])
     }
 
-    @Test func `a change in place of an object that is gone sets it whole`() throws {
+    @Test func `an in-place change of a removed object sets the whole object`() throws {
         let read: RecordFields = ["settings": ["theme": "light", "sound": "on"], "goal": 3]
         let after = try set(["goal": 3], from: read) { $0.settings.theme = "dark" }
         #expect(after == ["settings": ["theme": "dark", "sound": "on"], "goal": 3])
     }
 
-    @Test func `an object that is set by name replaces the whole one`() throws {
+    @Test func `setting an object by name replaces the whole object`() throws {
         var records = records(["settings": ["theme": "light", "font": "mono"]])
         try records.run(SetFields(Self.key, ["settings": ["theme": "dark"]]))
         let after = try (records.changes[Self.key] ?? nil)?.fields()
         #expect(after == ["settings": ["theme": "dark"]])
     }
 
-    @Test func `a name inside of an object that is there in other bytes is refused`() throws {
+    @Test func `a canonically equivalent name inside an object is refused`() throws {
         var records = records(["settings": ["\u{e9}": 1]])
         let change = SetFields(
             Self.key,
@@ -379,7 +379,7 @@ struct RecordsOverTests {
         #expect(refusal?.code == .invalidContent)
     }
 
-    @Test func `a number that is missing counts as its default when it is incremented`() throws {
+    @Test func `incrementing a missing number starts with its default`() throws {
         var records = records(["title": "Run"], schema: RecordSchema(SetPlan.self))
         records.increment(Self.key, "goal", by: 2)
         records.increment(Self.key, "other", by: 2)
@@ -387,7 +387,7 @@ struct RecordsOverTests {
         #expect(after == ["title": "Run", "goal": 7, "other": 2])
     }
 
-    @Test func `a number with an earlier name is incremented after its migration`() throws {
+    @Test func `a number with an earlier name is migrated before its increment`() throws {
         struct Score: SyncedRecord, Migrated {
             static let collection = Plan.collection
             let id: RecordID

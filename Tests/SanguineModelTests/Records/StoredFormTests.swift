@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineModel
 
-/// A record as a later version of an app declares it.
+/// A record as declared by a later version of an app.
 struct Plan: SyncedRecord, Defaulted {
     enum Mood: String, Codable { case calm, keen }
     struct Reminder: Codable, Equatable {
@@ -31,7 +31,7 @@ private struct Arguments: Codable, Equatable, Defaulted {
     var mood: Plan.Mood
 }
 
-/// A value with a member that had another name and another type.
+/// A value with a member that was renamed and changed its type.
 private struct Renamed: Codable, Equatable, Migrated, Defaulted {
     static let defaults = Renamed(title: "", minutes: 5)
     var title: String
@@ -45,14 +45,14 @@ private struct Renamed: Codable, Equatable, Migrated, Defaulted {
     }
 }
 
-/// A type that has defaults of its own, wherever it is stored.
+/// A type with its own defaults.
 private struct Pace: Codable, Equatable, Defaulted {
     static let defaults = Pace(minutes: 6)
     var minutes: Int
     var unit = "km"
 }
 
-/// Values of other types, without defaults of its own.
+/// A type without defaults that contains values of other types.
 private struct Workout: Codable, Equatable {
     var pace: Pace
     var best: Pace?
@@ -67,7 +67,7 @@ private struct Training: Codable, Equatable, Defaulted {
     var pace: Pace
 }
 
-/// A value of the same type inside of itself.
+/// A value that contains values of its own type.
 private struct Branch: Codable, Equatable, Defaulted {
     static let defaults = Branch(branches: [], a: 0, b: 0, c: 0)
     var branches: [Branch]
@@ -76,7 +76,7 @@ private struct Branch: Codable, Equatable, Defaulted {
     var c: Int
 }
 
-/// A record with members that may be `nil`.
+/// A record with optional members.
 private struct Diary: SyncedRecord, Defaulted {
     static let collection = RecordCollection("diaries")
     static let defaults = Diary(id: .new(), text: "", place: Place(name: ""))
@@ -102,13 +102,13 @@ struct StoredFormTests {
         return nil
     }
 
-    @Test func `a missing member takes its default, also inside of an object`() throws {
+    @Test func `a missing member takes its default, even inside an object`() throws {
         let plan = try plan(["title": "Run", "reminder": ["hour": 7]])
         #expect(plan.streak == 0 && plan.mood == .calm)
         #expect(plan.reminder == Plan.Reminder(hour: 7, isOn: true))
     }
 
-    @Test func `an optional member that is missing is nil, whatever else is missing`() throws {
+    @Test func `a missing optional member is nil, whether or not others are missing`() throws {
         #expect(try plan(["title": "Run"]).note == nil)
         let stored: RecordFields = [
             "title": "Run", "streak": 1, "mood": "keen", "reminder": ["hour": 7, "isOn": false],
@@ -117,31 +117,31 @@ struct StoredFormTests {
         #expect(try plan(stored).note == nil)
     }
 
-    @Test func `null takes the default where the type needs a value`() throws {
+    @Test func `null becomes the default if the type needs a value`() throws {
         #expect(try plan(["title": "Run", "streak": .null]).streak == 0)
     }
 
-    @Test func `elements of arrays take no defaults, and the fault names the member`() {
+    @Test func `array elements take no defaults, and the error names the member`() {
         let fault = fault { try plan(["title": "Run", "tags": .array([["hour": 7]])]) }
         #expect(fault == "the member 'tags.0.isOn' is missing")
     }
 
-    @Test func `a member of another type is not replaced by a default`() {
+    @Test func `a member of a wrong type is not replaced by a default`() {
         let fault = fault { try plan(["title": "Run", "streak": "seven"]) }
         #expect(fault == "the member 'streak' is of another type")
     }
 
-    @Test func `a type without defaults names the member that is missing`() {
+    @Test func `an error of a type without defaults names the missing member`() {
         struct Bare: Codable { var title: String }
         let fault = fault { try StoredForm.arguments.decode(Bare.self, from: ["name": "Run"]) }
         #expect(fault == "the member 'title' is missing")
     }
 
-    @Test func `a later case of an enumeration reads as the default in a record`() throws {
+    @Test func `an unknown enumeration case becomes the default in a record`() throws {
         #expect(try plan(["title": "Run", "mood": "wild"]).mood == .calm)
     }
 
-    @Test func `a later case of an enumeration is a fault in arguments`() {
+    @Test func `an unknown enumeration case is an error in arguments`() {
         let stored: JSONValue = ["plan": "a", "mood": "wild"]
         let faults = [
             fault { try StoredForm.arguments.decode(Arguments.self, from: stored) },
@@ -152,7 +152,7 @@ struct StoredFormTests {
         #expect(faults == Array(repeating: "the member 'mood' has an unknown value", count: 2))
     }
 
-    @Test func `arguments take defaults from text and from values alike`() throws {
+    @Test func `defaults apply equally to arguments in text and in values`() throws {
         let stored: JSONValue = ["plan": "a"]
         let whole = Arguments(plan: "a", by: 1, mood: .calm)
         #expect(try StoredForm.arguments.decode(Arguments.self, from: stored) == whole)
@@ -160,7 +160,7 @@ struct StoredFormTests {
         #expect(try StoredForm.arguments.decode(Arguments.self, from: json) == whole)
     }
 
-    @Test func `a migration runs before the defaults, and does not change current data`() throws {
+    @Test func `a migration runs before defaults and leaves current data unchanged`() throws {
         let old: JSONValue = ["name": "Run", "minutes": "7"]
         #expect(
             try StoredForm.arguments.decode(Renamed.self, from: old)
@@ -173,9 +173,9 @@ struct StoredFormTests {
         )
     }
 
-    // MARK: - Types inside of others
+    // MARK: - Nested types
 
-    /// The same from a value and from text.
+    /// Returns the result, which must be the same for a value and for text.
     private func read<Value: Decodable & Equatable>(
         _ type: Value.Type,
         _ stored: JSONValue
@@ -186,7 +186,7 @@ struct StoredFormTests {
         return value
     }
 
-    @Test func `defaults hold for a type inside of one that has none`() throws {
+    @Test func `defaults apply to a type nested in one without defaults`() throws {
         let stored: JSONValue = ["pace": ["minutes": 5], "best": ["unit": "mile"]]
         struct Bare: Codable, Equatable {
             var pace: Pace
@@ -198,7 +198,7 @@ struct StoredFormTests {
         )
     }
 
-    @Test func `defaults and migrations hold for elements and for values by names`() throws {
+    @Test func `defaults and migrations apply to elements and dictionary values`() throws {
         let stored: JSONValue = [
             "pace": ["minutes": .null, "unit": "m"],
             "laps": .array([["minutes": 4], ["unit": "mile"]]),
@@ -222,7 +222,7 @@ struct StoredFormTests {
         )
     }
 
-    @Test func `the defaults of the type around count first`() throws {
+    @Test func `the defaults of the enclosing type take precedence`() throws {
         #expect(
             try read(Training.self, ["pace": [:]])
                 == Training(pace: Pace(minutes: 9, unit: "mile"))
@@ -230,13 +230,13 @@ struct StoredFormTests {
         #expect(try read(Training.self, [:]) == Training.defaults)
     }
 
-    @Test func `a fault inside of a type with defaults names the whole path`() {
+    @Test func `an error inside a type with defaults contains the whole path`() {
         let stored: JSONValue = ["pace": [:], "laps": .array([["minutes": "four"]])]
         let fault = fault { try StoredForm.arguments.decode(Workout.self, from: stored) }
         #expect(fault == "the member 'laps.0.minutes' is of another type")
     }
 
-    @Test func `values that lack members at each depth are read once`() throws {
+    @Test func `deeply nested values with missing members are read without repetition`() throws {
         var stored: JSONValue = ["branches": .array([])]
         for _ in 0..<40 { stored = ["branches": .array([stored])] }
         var branch: Branch? = try read(Branch.self, stored)
@@ -259,7 +259,7 @@ struct StoredFormTests {
         #expect(after["mood"] == "wild" && after["place"] == stored["place"])
     }
 
-    @Test func `an optional member with an unknown value is a fault in arguments`() {
+    @Test func `an optional member with an unknown value is an error in arguments`() {
         let fault = fault {
             try StoredForm.arguments.decode(Diary.Place.self, from: ["name": "a", "mood": "shy"])
         }
