@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// What memory may answer, and what may be put there.
+/// Reads from the cache, and the rows that may be cached.
 @Suite("SQLite storage: committed cache", .bounded)
 struct CommittedCacheTests {
     private let cache = CommittedCache(capacity: 4)
@@ -28,14 +28,14 @@ struct CommittedCacheTests {
         cache.commitEnded(draft(row), committed: succeeds)
     }
 
-    @Test func `it answers only if it has every row`() {
+    @Test func `the cache answers only if it contains all rows`() {
         commit(balance(1))
         #expect(cache.loaded([.balance(account)])?.balance(account)?.available == 1)
         #expect(cache.loaded([.balance(account), .account(account)]) == nil)
         #expect(cache.loaded([.balance(account), .hold(account)]) == nil)
     }
 
-    @Test func `what is being committed is not answered, before or after`() {
+    @Test func `a row is not answered while it is being committed`() {
         commit(balance(1))
         cache.commitBegins(draft(balance(2)))
         #expect(cache.loaded([.balance(account)]) == nil)
@@ -43,13 +43,13 @@ struct CommittedCacheTests {
         #expect(cache.row(.balance(account)) == balance(2))
     }
 
-    @Test func `a failed commit leaves nothing`() {
+    @Test func `a failed commit leaves no cached row`() {
         commit(balance(1))
         commit(balance(2), succeeds: false)
         #expect(cache.row(.balance(account)) == nil)
     }
 
-    @Test func `a removal is committed like a change`() {
+    @Test func `a deletion is committed like a change`() {
         commit(balance(1))
         var draft = CommittedCache.Draft()
         draft.note(.delete(.balance(account)))
@@ -58,14 +58,14 @@ struct CommittedCacheTests {
         #expect(cache.row(.balance(account)) == nil)
     }
 
-    @Test func `a read that nothing disturbed is kept`() {
+    @Test func `a read without a concurrent commit is cached`() {
         let tickets = cache.tickets(for: [.balance(account), .hold(account)])
         cache.fill([balance(3)], with: tickets)
         #expect(cache.row(.balance(account)) == balance(3))
     }
 
     @Test(arguments: [true, false])
-    func `a read that a commit overtook is not kept`(commitBeganBefore: Bool) {
+    func `a read with an intervening commit is not cached`(commitBeganBefore: Bool) {
         if commitBeganBefore { cache.commitBegins(draft(balance(2))) }
         let tickets = cache.tickets(for: [.balance(account)])
         if !commitBeganBefore { cache.commitBegins(draft(balance(2))) }
@@ -74,14 +74,14 @@ struct CommittedCacheTests {
         #expect(cache.row(.balance(account)) == balance(2))
     }
 
-    @Test func `a read that lands amid a commit is not kept`() {
+    @Test func `a read that ends during a commit is not cached`() {
         let tickets = cache.tickets(for: [.balance(account)])
         cache.commitBegins(draft(balance(2)))
         cache.fill([balance(1)], with: tickets)
         #expect(cache.row(.balance(account)) == nil)
     }
 
-    @Test func `it holds no more accounts than its capacity, and keeps those in use`() {
+    @Test func `the cache keeps recently used accounts within its capacity`() {
         let accounts = (0..<20).map { _ in Identifier.fresh() }
         commit(balance(0, of: account))
         for other in accounts {
@@ -93,7 +93,7 @@ struct CommittedCacheTests {
         #expect(cache.row(.balance(accounts[19])) != nil)
     }
 
-    @Test func `a row that was read is answered from memory the next time`() async throws {
+    @Test func `a row that was read is cached`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let first = try SQLiteStorage(folder: folder.url)
@@ -107,7 +107,7 @@ struct CommittedCacheTests {
         await second.close()
     }
 
-    @Test func `a small cache answers the same as a large one`() async throws {
+    @Test func `a small cache gives the same answers as a large one`() async throws {
         var options = SQLiteStorageOptions()
         options.cachedAccounts = 2
         let folder = TestFolder()

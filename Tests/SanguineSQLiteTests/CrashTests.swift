@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Notes who was answered, and takes the picture of the crash.
+/// Records the answered commands, and copies the files as a crash would leave them.
 private final class CrashScene: Sendable {
     private struct State {
         var answered: [String] = []
@@ -31,9 +31,9 @@ private final class CrashScene: Sendable {
         state.withLock { $0.answered.append(key) }
     }
 
-    /// Copies the files once enough were answered.
+    /// Copies the files after enough commands were answered.
     ///
-    /// To be called on the writer's thread.
+    /// Call it on the writer's thread.
     @Sendable func shoot() {
         state.withLock { state in
             guard state.answeredAtCrash == nil, state.answered.count >= trigger else { return }
@@ -47,15 +47,15 @@ private final class CrashScene: Sendable {
     }
 }
 
-/// What is left when the process dies, and looking at it.
+/// The files after a crash, and inspections of them.
 @Suite("SQLite storage: crash and inspection", .bounded(.seconds(300)))
 struct CrashTests {
-    /// Copies the files amid a transaction, while commands before it were answered.
+    /// Copies the files during a transaction, after earlier commands were answered.
     ///
-    /// A failure names how many were. Small log limits let the copy fall before, amid and after
-    /// checkpoints.
+    /// A failure contains the number of answered commands. With small logs the copy is made before,
+    /// during and after checkpoints.
     @Test(arguments: [1, 2, 50, 333, 700], [2, 40, 4_000])
-    func `after a crash every answered command is there, once`(
+    func `after a crash every answered command is stored once`(
         answered: Int,
         checkpointPages: Int
     ) async throws {
@@ -100,12 +100,12 @@ struct CrashTests {
                 }
             }
         }
-        // A grant for each account, and one spend for each operation.
+        // One grant for each account, and one spend for each operation.
         #expect(report.transfers == operations + report.accounts)
         await survivor.close()
     }
 
-    @Test func `inspecting works beside a server, and sees what it commits`() async throws {
+    @Test func `an inspection works next to a server, and sees its commits`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -127,7 +127,7 @@ struct CrashTests {
         await storage.close()
     }
 
-    @Test func `inspecting after a crash reads the log and leaves it alone`() async throws {
+    @Test func `an inspection after a crash reads the log without changing it`() async throws {
         let (folder, copy) = (TestFolder(), TestFolder())
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -152,7 +152,7 @@ struct CrashTests {
         #expect(!FileManager.default.fileExists(atPath: copy.file("sanguine.lock").path))
     }
 
-    @Test func `inspecting finds a planted fault`() async throws {
+    @Test func `an inspection finds an inserted fault`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -165,7 +165,7 @@ struct CrashTests {
         await inspection.close()
     }
 
-    @Test func `inspecting nothing says so and makes nothing`() throws {
+    @Test func `an inspection of no data is refused and creates nothing`() throws {
         let folder = TestFolder()
         let path = DataFolder(folder.url).path
         #expect(throws: SQLiteStorageError.noData(folder: path)) {
@@ -179,7 +179,7 @@ struct CrashTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: path) == [])
     }
 
-    @Test func `a damaged row is an error in words and not a crash`() async throws {
+    @Test func `a damaged row results in an error message instead of a crash`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)

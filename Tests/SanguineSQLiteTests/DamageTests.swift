@@ -9,10 +9,10 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Data that is damaged, as a broken disk or a copy of a running folder leaves it.
+/// Data that was damaged by a broken disk, or by copying a folder in use.
 @Suite("SQLite storage: damage", .bounded)
 struct DamageTests {
-    /// Makes a database in which an account has spent, and returns the account.
+    /// Creates a database with an account that has spent tokens, and returns the account.
     static func fill(_ folder: TestFolder, spends: Int = 3) async throws -> Identifier {
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -21,7 +21,7 @@ struct DamageTests {
         return account
     }
 
-    /// Changes the database behind the storage's back.
+    /// Changes the database without the storage.
     static func alter(_ folder: TestFolder, _ sql: String) async throws {
         let queue = try DatabaseQueue(path: folder.file("sanguine.sqlite").path)
         try await queue.writeWithoutTransaction { try $0.execute(sql: sql) }
@@ -32,7 +32,7 @@ struct DamageTests {
         if case .damaged = error { true } else { false }
     }
 
-    @Test func `a balance that is not the sum of its entries takes no write, and can be read`()
+    @Test func `an account whose balance is not the sum of its entries can only be read`()
         async throws
     {
         let folder = TestFolder()
@@ -60,7 +60,7 @@ struct DamageTests {
         await storage.close()
     }
 
-    @Test func `damage that a read meets keeps later writes away`() async throws {
+    @Test func `damage found by a read prevents later writes`() async throws {
         let folder = TestFolder()
         let account = try await Self.fill(folder)
         let storage = try SQLiteStorage(folder: folder.url)
@@ -81,7 +81,7 @@ struct DamageTests {
         await storage.close()
     }
 
-    @Test func `what the opening has no time for is examined in the background`() async throws {
+    @Test func `the examination continues in the background after opening`() async throws {
         let folder = TestFolder()
         let account = try await Self.fill(folder)
         try await Self.alter(folder, "UPDATE balances SET available = 1")
@@ -108,11 +108,11 @@ struct DamageTests {
         }
     }
 
-    // MARK: - One examination
+    // MARK: - Examination
 
     private static let content = [UInt8](repeating: 7, count: 600_000)
 
-    /// Keeps a file, and returns its place.
+    /// Stores a file, and returns its location.
     private func keepFile(in folder: TestFolder) async throws -> URL {
         let storage = try SQLiteStorage(folder: folder.url)
         let id = try await storage.keep(Self.content)
@@ -131,7 +131,7 @@ struct DamageTests {
         return examination
     }
 
-    @Test func `sound data has no finding, and everything was read`() async throws {
+    @Test func `an examination of intact data reads everything and finds nothing`() async throws {
         let folder = TestFolder()
         _ = try await Self.fill(folder)
         _ = try await keepFile(in: folder)
@@ -142,7 +142,7 @@ struct DamageTests {
     }
 
     @Test(arguments: ["missing", "altered", "shorter"])
-    func `a file that is not what its name says is found, and keeps writes away`(
+    func `a file that does not match its name is found and prevents writes`(
         state: String
     ) async throws {
         let folder = TestFolder()
@@ -172,7 +172,7 @@ struct DamageTests {
         await accepting.close()
     }
 
-    @Test func `a file that cannot be opened for another reason is no damage`() async throws {
+    @Test func `a file that cannot be opened for other reasons is not damage`() async throws {
         let folder = TestFolder()
         let account = try await Self.fill(folder)
         let file = try await keepFile(in: folder)
@@ -191,7 +191,7 @@ struct DamageTests {
         await storage.close()
     }
 
-    @Test func `a page that the disk does not give back is damage, and a failed write is not`() {
+    @Test func `an unreadable page is damage, but a failed write is not`() {
         for code in [1, 2, 32, 33] as [Int32] {
             let read = SQLFailure(code: SQLITE_IOERR | code << 8, message: "disk I/O error")
             #expect(isDamage(read.asStorageError), "\(code)")
@@ -203,7 +203,7 @@ struct DamageTests {
     }
 
     @Test(arguments: ["a page of zeros", "an index without a row", "a balance"])
-    func `damage of the database is found, and keeps writes away`(kind: String) async throws {
+    func `damage of the database is found and prevents writes`(kind: String) async throws {
         let folder = TestFolder()
         let account = try await Self.fill(folder)
         switch kind {
@@ -240,7 +240,7 @@ struct DamageTests {
 }
 
 extension SQLiteStorage {
-    /// Gives an account a file that was kept.
+    /// Adds a stored file to an account.
     func add(_ id: BlobID, size: Int, to account: Identifier = .fresh()) async throws {
         let row = BlobRow(
             account: account,

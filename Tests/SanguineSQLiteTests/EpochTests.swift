@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Which history a database belongs to.
+/// The epoch of a database.
 @Suite("SQLite storage: the epoch", .bounded)
 struct EpochTests {
     private func epoch(of folder: TestFolder) async throws -> Epoch {
@@ -21,7 +21,7 @@ struct EpochTests {
         try FileManager.default.copyItem(at: folder.url, to: other.url)
     }
 
-    @Test func `a database keeps its epoch when it is opened again, and after a crash`()
+    @Test func `a database keeps its epoch when it is reopened, even after a crash`()
         async throws
     {
         let folder = TestFolder()
@@ -31,20 +31,20 @@ struct EpochTests {
         try await storage.spend(from: .fresh(), key: "a")
         let crashed = try Data(contentsOf: folder.file("sanguine.history"))
         await storage.close()
-        // What a process leaves that ends without a clean close.
+        // The file as it is after a process ended without a clean close.
         try crashed.write(to: folder.file("sanguine.history"))
         #expect(String(decoding: crashed, as: UTF8.self).hasSuffix(" open\n"))
         #expect(try await epoch(of: folder) == first)
     }
 
-    /// The notices of an opening.
+    /// Returns the notices of opening the folder.
     private func notices(of folder: TestFolder) async throws -> [String] {
         let storage = try SQLiteStorage(folder: folder.url)
         await storage.close()
         return storage.notices
     }
 
-    @Test func `an opening says why it gave a new epoch, and says nothing otherwise`()
+    @Test func `a notice explains a new epoch, and is absent otherwise`()
         async throws
     {
         let folder = TestFolder()
@@ -60,7 +60,7 @@ struct EpochTests {
         #expect(try await notices(of: folder) == [])
     }
 
-    @Test func `an opening says that its history could not be written`() async throws {
+    @Test func `a notice reports that the history could not be written`() async throws {
         let folder = TestFolder()
         _ = try await epoch(of: folder)
         let history = folder.file("sanguine.history")
@@ -84,7 +84,7 @@ struct EpochTests {
         #expect(try await epoch(of: other) == first)
     }
 
-    @Test func `a copy of a stopped folder that takes its place has a new epoch`() async throws {
+    @Test func `a copy of a stopped folder that replaces it gets a new epoch`() async throws {
         let (folder, backup) = (TestFolder(), TestFolder())
         let first = try await epoch(of: folder)
         try copy(folder, to: backup)
@@ -97,7 +97,7 @@ struct EpochTests {
     }
 
     @Test(arguments: [true, false])
-    func `a copy that is written into the old file has a new epoch`(
+    func `a copy that is written into the old file gets a new epoch`(
         withHistory: Bool
     ) async throws {
         let (folder, backup) = (TestFolder(), TestFolder())
@@ -116,7 +116,7 @@ struct EpochTests {
         #expect(try await epoch(of: folder) != first)
     }
 
-    /// Runs a shell command, for 30 seconds at most.
+    /// Runs a shell command with a time limit of 30 seconds.
     private func run(_ command: String, _ arguments: URL...) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")
@@ -129,10 +129,10 @@ struct EpochTests {
     }
 
     @Test(arguments: [false, true])
-    func `a copy with its times that takes the place of a removed folder has a new epoch`(
+    func `a copy with its times that replaces a removed folder gets a new epoch`(
         afterCrash: Bool
     ) async throws {
-        // File systems give the number of a removed file to a new one, but not every time.
+        // File systems often, but not always, reuse the number of a removed file.
         for _ in 1...5 {
             let (folder, backup) = (TestFolder(), TestFolder())
             let first = try await epoch(of: folder)
@@ -152,7 +152,7 @@ struct EpochTests {
         }
     }
 
-    @Test func `a copy with its times that is written into the old files has a new epoch`()
+    @Test func `a copy with its times that is written into the old files gets a new epoch`()
         async throws
     {
         let (folder, backup) = (TestFolder(), TestFolder())
@@ -165,7 +165,7 @@ struct EpochTests {
         #expect(try await epoch(of: folder) != first)
     }
 
-    @Test func `reading a stopped folder keeps its epoch`() async throws {
+    @Test func `reading a stopped folder preserves its epoch`() async throws {
         let (folder, backup) = (TestFolder(), TestFolder())
         let first = try await epoch(of: folder)
         let inspection = try SQLiteStorage.inspect(folder: folder.url)
@@ -176,7 +176,7 @@ struct EpochTests {
         #expect(try await epoch(of: folder) == first)
     }
 
-    @Test func `a database without its history file is taken for a copy`() async throws {
+    @Test func `a database without its history file is treated as a copy`() async throws {
         let folder = TestFolder()
         let first = try await epoch(of: folder)
         try FileManager.default.removeItem(at: folder.file("sanguine.history"))
@@ -186,7 +186,7 @@ struct EpochTests {
         #expect(try await epoch(of: folder) != second)
     }
 
-    @Test func `a new epoch is assigned to a stopped folder, and to no other`() async throws {
+    @Test func `a new epoch can be assigned only to a stopped folder`() async throws {
         let folder = TestFolder()
         #expect(throws: SQLiteStorageError.self) {
             try SQLiteStorage.assignNewEpoch(at: folder.url)
@@ -206,7 +206,7 @@ struct EpochTests {
         await again.close()
     }
 
-    @Test func `a database of an older version gets an epoch with its upgrade`() async throws {
+    @Test func `upgrading a database of an older version assigns an epoch`() async throws {
         let folder = TestFolder()
         try folder.create()
         let old = Schema(steps: Array(Schema.current.steps.prefix(6)))

@@ -5,11 +5,11 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// The counters of feeds, compared with what is stored.
+/// The counters of feeds, compared with the stored data.
 @Suite("SQLite storage: counters of feeds", .bounded)
 struct FeedCheckTests {
-    /// Makes a folder in which an account has three records, a deletion and a file, and another one
-    /// has nothing.
+    /// Fills a folder with an account that has three records, a deletion and a file, and with
+    /// another one that has none.
     private func fill(_ folder: TestFolder) async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         let (account, other) = (Identifier.fresh(), Identifier.fresh())
@@ -43,7 +43,7 @@ struct FeedCheckTests {
         await storage.close()
     }
 
-    @Test func `feeds that count what is stored have no finding`() async throws {
+    @Test func `correct counters cause no findings`() async throws {
         let folder = TestFolder()
         try await fill(folder)
         let found = try await DamageTests.examination(of: folder.url)
@@ -62,7 +62,7 @@ struct FeedCheckTests {
         ("UPDATE records SET seq = seq + 100 WHERE seq = 3", "number 103, past the feed's end"),
         ("UPDATE feeds SET horizon = 99", "number 99, past the feed's end"),
     ])
-    func `a feed that does not count what is stored is found, and a server serves it`(
+    func `a wrong counter is found, but a server still works`(
         change: String,
         finding: String
     ) async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// What the folder of files looks like, and what is left of a process that died.
+/// The contents of the folder of files, also after a crash.
 @Suite("SQLite storage: files", .bounded)
 struct FolderBlobStoreTests {
     private let content = Array("the content of a file".utf8)
@@ -20,7 +20,7 @@ struct FolderBlobStoreTests {
         "blobs/\(id.description.prefix(2))/\(id)"
     }
 
-    @Test func `a file has its content's name, and is its owner's alone`() async throws {
+    @Test func `a file is named by its content and accessible only to its owner`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         #expect(!FileManager.default.fileExists(atPath: folder.file("blobs").path))
@@ -37,7 +37,7 @@ struct FolderBlobStoreTests {
         #expect(SQLiteFolderFacts(of: folder.url).fileModes.values.allSatisfy { $0 & 0o077 == 0 })
     }
 
-    @Test func `the next opening has what was kept, and drops what was half written`()
+    @Test func `reopening preserves complete files and removes incomplete ones`()
         async throws
     {
         let folder = TestFolder()
@@ -56,7 +56,7 @@ struct FolderBlobStoreTests {
         await second.close()
     }
 
-    @Test func `a file that is not whole is written anew when its content comes again`()
+    @Test func `an incomplete file is rewritten when its content is stored again`()
         async throws
     {
         let folder = TestFolder()
@@ -68,7 +68,7 @@ struct FolderBlobStoreTests {
         await storage.close()
     }
 
-    @Test func `what stands beside the files is none, and is left alone`() async throws {
+    @Test func `unknown files in the folder are ignored and preserved`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.blobs.keep(content, as: id, at: moment(0))
@@ -79,10 +79,10 @@ struct FolderBlobStoreTests {
         await storage.close()
     }
 
-    @Test func `a folder that takes no files says so`() async throws {
+    @Test func `a folder that cannot store files reports the reason`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
-        // A file in the way of the folder, which stops also who may do everything.
+        // A file in the folder's path also stops processes with all permissions.
         try Data([1]).write(to: folder.file("blobs"))
         await #expect {
             try await storage.blobs.keep(content, as: id, at: moment(0))
@@ -93,7 +93,7 @@ struct FolderBlobStoreTests {
         await storage.close()
     }
 
-    @Test func `a moment before 1970 is a moment`() async throws {
+    @Test func `moments before 1970 are supported`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         let early = Timestamp(millisecondsSince1970: -1_500)

@@ -14,7 +14,7 @@ struct FolderCopyTests {
         try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
     }
 
-    @Test func `every copy that is made while commands are performed is whole`() async throws {
+    @Test func `copies made during commands are complete`() async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
         try copies.create()
         var options = SQLiteStorageOptions()
@@ -49,7 +49,7 @@ struct FolderCopyTests {
         await copy.close()
     }
 
-    @Test func `a copy is whole that is made while files are added and removed`() async throws {
+    @Test func `copies made while files are added and removed are complete`() async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
         try copies.create()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -62,7 +62,7 @@ struct FolderCopyTests {
                         let id = BlobID(of: bytes)
                         try await storage.blobs.keep(bytes, as: id, at: .zero)
                         guard number % 2 == 0 else {
-                            // Nobody has it.
+                            // No account owns it.
                             let later = Timestamp(millisecondsSince1970: 1)
                             #expect(try await storage.blobs.remove(id, keptBefore: later))
                             continue
@@ -90,7 +90,7 @@ struct FolderCopyTests {
     }
 
     @Test(arguments: [0.0, 0.001, 0.4, 0.9])
-    func `a copy of a database that was cut off is refused, and nothing is replaced`(
+    func `a truncated copy is refused, and nothing is replaced`(
         part: Double
     ) async throws {
         let (folder, copies, target) = (TestFolder(), TestFolder(), TestFolder())
@@ -118,7 +118,7 @@ struct FolderCopyTests {
         await storage.close()
     }
 
-    @Test func `a copy is its owner's, and has the files that are named`() async throws {
+    @Test func `a copy is private to its owner, and contains the named files`() async throws {
         let (folder, target) = (TestFolder(), TestFolder())
         _ = try await DamageTests.fill(folder)
         try Data("secret".utf8).write(to: folder.file("keys.json"))
@@ -130,7 +130,7 @@ struct FolderCopyTests {
         #expect(try target.mode(of: "sanguine.sqlite") == 0o600)
     }
 
-    @Test func `damaged data is not copied, and nothing is left`() async throws {
+    @Test func `damaged data is not copied, and leaves no files`() async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
         try copies.create()
         _ = try await DamageTests.fill(folder)
@@ -144,7 +144,7 @@ struct FolderCopyTests {
         #expect(try names(in: copies.url).isEmpty)
     }
 
-    @Test func `a target that has something in it is refused, or moved aside when asked`()
+    @Test func `a target that is not empty is refused, or moved aside if requested`()
         async throws
     {
         let (folder, copies) = (TestFolder(), TestFolder())
@@ -166,7 +166,7 @@ struct FolderCopyTests {
         await storage.close()
     }
 
-    @Test func `a file that was deleted while the files were copied is not in the copy`()
+    @Test func `a file that was deleted during the copy is not in the copy`()
         async throws
     {
         let (folder, target) = (TestFolder(), TestFolder())
@@ -176,7 +176,7 @@ struct FolderCopyTests {
         for number in 1...3 as ClosedRange<UInt8> { ids.append(try await storage.keep([number])) }
         let copy = FolderCopy(of: folder.url, to: target.url)
         #expect(try await copy.make().examination.files.count == 3)
-        // As the copy is after the snapshot: the database is there, and no file.
+        // The state after copying the snapshot: a database without files.
         try FileManager.default.removeItem(at: target.file("blobs"))
         try await storage.onWriter("DELETE FROM blobs WHERE id = x'\(ids[1])'")
         #expect(try await storage.blobs.remove(ids[1], keptBefore: .distant))
@@ -200,7 +200,7 @@ struct FolderCopyTests {
         #expect(copies == [true, false, true])
     }
 
-    @Test func `a file that is missing while the original names it is damage of the copy`()
+    @Test func `a file that is missing but still named is damage of the copy`()
         async throws
     {
         let (folder, target) = (TestFolder(), TestFolder())
@@ -222,7 +222,7 @@ struct FolderCopyTests {
     }
 
     @Test(arguments: 1...Schema.current.version)
-    func `a folder of an older version is copied as it is, and restored as one of this version`(
+    func `a folder of an older version is copied unchanged and upgraded when restored`(
         step: Int
     ) async throws {
         let (folder, backup, restored) = (TestFolder(), TestFolder(), TestFolder())
@@ -256,7 +256,7 @@ struct FolderCopyTests {
         #expect(!FileManager.default.fileExists(atPath: target.url.path))
     }
 
-    @Test func `a target at which a disk is mounted is refused before anything is written`()
+    @Test func `a mount point is refused as a target before anything is written`()
         async throws
     {
         #if canImport(Darwin)
@@ -273,7 +273,7 @@ struct FolderCopyTests {
         #expect(!SystemCall.isMountPoint(folder.url.path))
     }
 
-    @Test func `a folder that a link leads to is replaced, and the link stays`() async throws {
+    @Test func `the folder behind a link is replaced, and the link is preserved`() async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
         let account = try await DamageTests.fill(folder)
         try copies.create()
@@ -292,7 +292,7 @@ struct FolderCopyTests {
         await storage.close()
     }
 
-    @Test func `two folders exchange their names, and one that is missing changes nothing`()
+    @Test func `two folders exchange their names, and a missing one changes nothing`()
         async throws
     {
         let folder = TestFolder()
@@ -312,7 +312,7 @@ struct FolderCopyTests {
         #expect(try names(in: folder.url) == ["a", "b"])
     }
 
-    @Test func `a copy that is cancelled, or whose end fails, leaves nothing`() async throws {
+    @Test func `a copy that is cancelled or fails at its end leaves no files`() async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
         try copies.create()
         _ = try await DamageTests.fill(folder)

@@ -7,13 +7,13 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Many commands, one transaction; and what becomes of them when it fails.
+/// Transactions of many commands, including failed ones.
 @Suite("SQLite storage: group commit", .bounded)
 struct GroupCommitTests {
     private let folder = TestFolder()
 
     @Test(arguments: [(300, 1), (512, 1), (513, 2), (1_200, 3)])
-    func `commands that wait share a commit`(commands: Int, commits: Int) async throws {
+    func `waiting commands share a commit`(commands: Int, commits: Int) async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
         let gate = try await storage.blockWriter()
@@ -32,7 +32,7 @@ struct GroupCommitTests {
     }
 
     @Test(arguments: ["ABORT", "FAIL", "ROLLBACK"])
-    func `a command that cannot be stored takes no other with it`(how: String) async throws {
+    func `a command that cannot be stored does not affect others`(how: String) async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.onWriter(
             """
@@ -66,14 +66,14 @@ struct GroupCommitTests {
                 stored.insert(try await call.finished())
             }
         }
-        // 5, 18 and 31 are poisoned; the others were applied one after the other, without a gap.
+        // 5, 18 and 31 are poisoned; the others were applied in sequence, without gaps.
         #expect(stored == Set(999_963...999_999))
         #expect(try await storage.available(account) == 999_963)
         #expect(try await storage.verifyLedger().differences == [])
         await storage.close()
     }
 
-    @Test func `a refusal in a group changes nothing and holds up no other`() async throws {
+    @Test func `a refusal in a group changes nothing and does not delay others`() async throws {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
         let gate = try await storage.blockWriter()
@@ -92,13 +92,13 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `a commit that fails fails all of its commands, and memory shows none`()
+    @Test func `a failed commit fails all of its commands and leaves nothing cached`()
         async throws
     {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
         try await storage.spend(from: account, key: "before")
-        // A foreign key that is checked at the commit, and not sooner.
+        // A foreign key that is checked only at the commit.
         try await storage.onWriter(
             """
             PRAGMA foreign_keys = ON;
@@ -129,7 +129,7 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `an I/O error at the commit leaves the outcome open, others do not`() {
+    @Test func `only an I/O error during a commit leaves the outcome unknown`() {
         for code in [10, 10 | 4 << 8, 10 | 8 << 8] as [Int32] {
             let failure = SQLFailure(code: code, message: "disk I/O error")
             #expect(failure.asCommitError == .unknownOutcome("disk I/O error (SQLite \(code))"))
@@ -140,13 +140,13 @@ struct GroupCommitTests {
         #expect(other.asCommitError == .failed("constraint failed (SQLite 19)"))
     }
 
-    @Test func `a full disk fails what needs room, and nothing else, until there is some`()
+    @Test func `a full disk fails only commands that need space, until there is some`()
         async throws
     {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = Identifier.fresh()
         try await storage.spend(from: account, key: "before")
-        // SQLite answers as it does when the disk is full.
+        // SQLite responds as if the disk were full.
         try await storage.onWriter("PRAGMA max_page_count = 1")
         let large = OperationRow(
             account: account,
@@ -177,7 +177,7 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `a full queue refuses, says when to come back, and keeps what it has`()
+    @Test func `a full queue refuses commands with a retry time, and keeps its own`()
         async throws
     {
         var options = SQLiteStorageOptions()
@@ -199,7 +199,7 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `one account does not get the whole queue, and has its share again when answered`()
+    @Test func `an account gets only its share of the queue, which is released by answers`()
         async throws
     {
         var options = SQLiteStorageOptions()
@@ -225,7 +225,7 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `more reads than may wait are refused`() async throws {
+    @Test func `reads over the limit are refused`() async throws {
         var options = SQLiteStorageOptions()
         options.queuedReads = 0
         let storage = try SQLiteStorage(folder: folder.url, options: options)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// One opener at a time.
+/// The lock of a data folder.
 @Suite("SQLite storage: lock file", .bounded)
 struct LockFileTests {
-    @Test func `removing the lock file lets nobody in`() async throws {
+    @Test func `removing the lock file does not release the lock`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try FileManager.default.removeItem(at: folder.url.appending(path: "sanguine.lock"))
@@ -21,7 +21,7 @@ struct LockFileTests {
         await (try SQLiteStorage(folder: folder.url)).close()
     }
 
-    @Test func `a second opening is refused with the process that has the data`() async throws {
+    @Test func `a second opening is refused and names the process`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         let refusal = #expect(throws: SQLiteStorageError.self) {
@@ -33,12 +33,12 @@ struct LockFileTests {
         }
         #expect(process == ProcessInfo.processInfo.processIdentifier)
         #expect(refusal?.description.contains("Stop it first") == true)
-        // The first one is not disturbed.
+        // The first one is not affected.
         try await storage.spend(from: .fresh(), key: "a")
         await storage.close()
     }
 
-    @Test func `closing lets the next one in`() async throws {
+    @Test func `closing releases the lock`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         for number in 1...3 {
@@ -49,7 +49,7 @@ struct LockFileTests {
         }
     }
 
-    @Test func `what a dead process left behind locks nothing`() async throws {
+    @Test func `the lock file of a crashed process locks nothing`() async throws {
         let folder = TestFolder()
         try folder.create()
         try Data("4194000\n".utf8).write(to: folder.file("sanguine.lock"))
@@ -59,7 +59,7 @@ struct LockFileTests {
         await storage.close()
     }
 
-    @Test func `a lock file without a number still refuses`() throws {
+    @Test func `a lock file without a process id still locks`() throws {
         let folder = DataFolder(TestFolder().url)
         try folder.create()
         defer { try? FileManager.default.removeItem(atPath: folder.path) }

@@ -21,12 +21,12 @@ struct MixedCopyTests {
         }
     }
 
-    /// Checkpoints all of the log, so that the next commit begins it again.
+    /// Checkpoints the whole log, so that the next commit restarts it.
     private func checkpoint(_ storage: SQLiteStorage) async throws {
         _ = try await storage.valueOnWriter("PRAGMA wal_checkpoint(RESTART)")
     }
 
-    /// Copies the database, and the log after it was begun again.
+    /// Copies the database, and later the log after it was restarted.
     private func makeMixed(_ mixed: TestFolder, of folder: TestFolder) async throws {
         try mixed.create()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -40,7 +40,7 @@ struct MixedCopyTests {
         await storage.close()
     }
 
-    @Test func `an old database with a newer log is refused, and left as it is`() async throws {
+    @Test func `an old database with a newer log is refused and not changed`() async throws {
         let (folder, mixed) = (TestFolder(), TestFolder())
         try await makeMixed(mixed, of: folder)
         let before = try Data(contentsOf: mixed.file("sanguine.sqlite"))
@@ -71,7 +71,7 @@ struct MixedCopyTests {
     }
 
     @Test(arguments: [0, 1, 3])
-    func `what a crash leaves is opened, wherever the log began`(checkpoints: Int) async throws {
+    func `files left by a crash are opened wherever the log starts`(checkpoints: Int) async throws {
         let (folder, crashed) = (TestFolder(), TestFolder())
         let storage = try SQLiteStorage(folder: folder.url)
         for round in 0...checkpoints {
@@ -85,7 +85,7 @@ struct MixedCopyTests {
         await opened.close()
     }
 
-    @Test func `a database file that cannot be read is not said to be of another state`()
+    @Test func `an unreadable database file is not mistaken for another state`()
         async throws
     {
         let (folder, crashed) = (TestFolder(), TestFolder())
@@ -106,7 +106,7 @@ struct MixedCopyTests {
     }
 
     @Test(arguments: 1...Schema.current.version)
-    func `the log that a crash of an older version left is opened`(step: Int) async throws {
+    func `the log of a crash of an older version is opened`(step: Int) async throws {
         let (folder, crashed) = (TestFolder(), TestFolder())
         try folder.create()
         let queue = try Connections.writer(
@@ -130,7 +130,7 @@ struct MixedCopyTests {
         await opened.close()
     }
 
-    @Test func `a mixed folder is neither copied nor given an epoch`() async throws {
+    @Test func `a folder of mixed states is neither copied nor given an epoch`() async throws {
         let (folder, mixed, copies) = (TestFolder(), TestFolder(), TestFolder())
         try copies.create()
         try await makeMixed(mixed, of: folder)
@@ -144,7 +144,7 @@ struct MixedCopyTests {
     }
 
     @Test(arguments: [0, 1, 2, 127, 128, 40_000, 9_000_000, 3_000_000_000, 1 << 40, 1 << 50])
-    func `the number of a commit is read from its page`(number: Int64) async throws {
+    func `the commit number is parsed from its page`(number: Int64) async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.onWriter("UPDATE commits SET number = \(number)")

@@ -8,12 +8,12 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// What reading costs, in steps of SQLite's virtual machine.
+/// The cost of reads, in steps of SQLite's virtual machine.
 @Suite("SQLite storage: the cost of reading", .bounded)
 struct ReadingCostTests {
     private let owner = Identifier.fresh()
 
-    /// A storage with three live records, and so many deleted ones before, between and after them.
+    /// Creates a storage with three live records, and deleted ones before, between and after them.
     private func storage(_ folder: TestFolder, tombstones: Int) async throws -> SQLiteStorage {
         let storage = try SQLiteStorage(folder: folder.url)
         let account = owner.bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
@@ -31,7 +31,7 @@ struct ReadingCostTests {
         return storage
     }
 
-    /// The steps that a path takes to its first rows.
+    /// Returns the number of steps that a path takes to its first rows.
     private func steps(
         _ storage: SQLiteStorage,
         rows: Int,
@@ -70,7 +70,7 @@ struct ReadingCostTests {
                 isDescending: isDescending,
                 limit: 3
             )
-            // One more than there are: the end is found without looking at the deleted, too.
+            // One more than there are, so that finding the end is measured too.
             let cost = try await steps(storage, rows: 4) { handle throws(SQLFailure) in
                 try ListStatements(RowReader(on: handle), on: handle).path(query)
             }
@@ -84,7 +84,7 @@ struct ReadingCostTests {
         return costs
     }
 
-    @Test func `reading costs what is returned, however much was deleted`() async throws {
+    @Test func `the cost of reads does not depend on deleted records`() async throws {
         let few = try await costs(tombstones: 30)
         let many = try await costs(tombstones: 30_000)
 
@@ -93,7 +93,7 @@ struct ReadingCostTests {
     }
 }
 
-/// The step of the schema that counts what was not counted.
+/// The migration that adds the counters of accounts.
 @Suite("SQLite storage: room of accounts", .bounded)
 struct RoomMigrationTests {
     private func makeOldDatabase(in folder: TestFolder) throws {
@@ -124,7 +124,7 @@ struct RoomMigrationTests {
         try old.close()
     }
 
-    @Test func `a database that did not count gets the counts of its records`() async throws {
+    @Test func `a database without counters gets the counts of its records`() async throws {
         let folder = TestFolder()
         try makeOldDatabase(in: folder)
 

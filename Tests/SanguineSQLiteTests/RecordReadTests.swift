@@ -5,10 +5,10 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Reads that a command makes while it decides.
+/// Reads that a command makes during its decision.
 @Suite("SQLite storage: records", .bounded)
 struct RecordReadTests {
-    @Test func `a read that fails aborts its command, whatever that decides, and no other`()
+    @Test func `a failed read aborts its command despite the decision, but no other command`()
         async throws
     {
         let folder = TestFolder()
@@ -58,7 +58,7 @@ struct RecordReadTests {
             "PRIMARY KEY"
         ),
     ])
-    func `feeds and lists are read along an index, without sorting`(
+    func `feeds and lists are read along an index without sorting`(
         sql: String,
         index: String
     ) async throws {

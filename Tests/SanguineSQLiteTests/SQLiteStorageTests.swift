@@ -11,7 +11,7 @@ import Testing
 /// Opening, closing and reopening a data folder.
 @Suite("SQLite storage: the folder", .bounded)
 struct SQLiteStorageTests {
-    @Test func `reopening finds everything that was answered`() async throws {
+    @Test func `reopening finds all answered commands`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let first = try SQLiteStorage(folder: folder.url)
@@ -27,7 +27,7 @@ struct SQLiteStorageTests {
         await second.close()
     }
 
-    @Test func `a clean close leaves one database file and no log`() async throws {
+    @Test func `a clean close leaves a single database file and no log`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.spend(from: .fresh(), key: "a")
@@ -36,7 +36,7 @@ struct SQLiteStorageTests {
         #expect(Set(files) == ["sanguine.sqlite", "sanguine.lock", "sanguine.history"])
     }
 
-    @Test func `the folder and its files are their owner's alone`() async throws {
+    @Test func `the folder and its files are accessible only to their owner`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.spend(from: .fresh(), key: "a")
@@ -48,7 +48,7 @@ struct SQLiteStorageTests {
         await storage.close()
     }
 
-    @Test func `a database that others could read is closed to them`() async throws {
+    @Test func `a database that others could read is made private`() async throws {
         let folder = TestFolder()
         await (try SQLiteStorage(folder: folder.url)).close()
         try FileManager.default.setAttributes(
@@ -59,7 +59,7 @@ struct SQLiteStorageTests {
         #expect(try folder.mode(of: "sanguine.sqlite") == 0o600)
     }
 
-    @Test func `the writer is durable and checkpoints by itself`() async throws {
+    @Test func `the writer is durable and checkpoints automatically`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         #expect(try await storage.valueOnWriter("PRAGMA journal_mode") == "wal")
@@ -90,7 +90,7 @@ struct SQLiteStorageTests {
         await storage.close()
     }
 
-    @Test func `the ledger refuses to be changed, whoever asks`() async throws {
+    @Test func `the ledger cannot be changed by any statement`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.spend(from: .fresh(), key: "a")
@@ -104,7 +104,7 @@ struct SQLiteStorageTests {
         await storage.close()
     }
 
-    @Test func `a folder that cannot be made is refused in words`() throws {
+    @Test func `a folder that cannot be created is refused with an explanation`() throws {
         let folder = TestFolder()
         try folder.create()
         try Data().write(to: folder.file("a-file"))
@@ -115,7 +115,7 @@ struct SQLiteStorageTests {
     }
 
     @Test(arguments: ["no database", "no first page", "half a database"])
-    func `a database that cannot be opened is called damaged, with what to do`(
+    func `a database that cannot be opened is reported as damaged with a remedy`(
         damage: String
     ) async throws {
         let (folder, copies) = (TestFolder(), TestFolder())
@@ -144,7 +144,7 @@ struct SQLiteStorageTests {
         #expect(error?.description.contains("is damaged") == true, "\(String(describing: error))")
     }
 
-    @Test func `a file that is no database is refused, and left as it is`() throws {
+    @Test func `a file that is not a database is refused and not changed`() throws {
         let folder = TestFolder()
         try folder.create()
         let text = Data(String(repeating: "not a database ", count: 100).utf8)
@@ -153,7 +153,7 @@ struct SQLiteStorageTests {
         #expect(try Data(contentsOf: folder.file("sanguine.sqlite")) == text)
     }
 
-    @Test func `a storage that is dropped without close lets go of the folder`() async throws {
+    @Test func `a storage that is released without closing releases the folder`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         do {
@@ -174,7 +174,7 @@ struct SQLiteStorageTests {
     }
 }
 
-/// Steps of the schema.
+/// Migration steps.
 @Suite("SQLite storage: migrations", .bounded)
 struct SQLiteMigrationTests {
     private static let next = Schema(
@@ -187,7 +187,7 @@ struct SQLiteMigrationTests {
         try SQLiteStorage(folder: folder.url, options: SQLiteStorageOptions(), schema: schema)
     }
 
-    @Test func `an older database is taken to the newest step, with its data`() async throws {
+    @Test func `an older database is migrated to the newest step with its data`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let old = try open(folder, .current)
@@ -201,7 +201,7 @@ struct SQLiteMigrationTests {
         await new.close()
     }
 
-    @Test func `a newer database is refused, and says which versions`() async throws {
+    @Test func `a newer database is refused with both versions`() async throws {
         let folder = TestFolder()
         await (try open(folder, Self.next)).close()
         let refusal = SQLiteStorageError.schemaTooNew(
@@ -209,14 +209,14 @@ struct SQLiteMigrationTests {
             known: Schema.current.version
         )
         #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
-        // The refusal let go of the lock: the same again, and not "locked".
+        // The refusal released the lock, so the error is the same and not `locked`.
         #expect(throws: refusal) { _ = try SQLiteStorage(folder: folder.url) }
         #expect(throws: refusal) { _ = try SQLiteStorage.inspect(folder: folder.url) }
         #expect(refusal.description.contains("schema \(Self.next.version)"))
         await (try open(folder, Self.next)).close()
     }
 
-    @Test func `an older database is not upgraded by looking`() async throws {
+    @Test func `an older database is not upgraded by an inspection`() async throws {
         let folder = TestFolder()
         await (try open(folder, .current)).close()
         let refusal = SQLiteStorageError.schemaTooOld(
@@ -229,7 +229,7 @@ struct SQLiteMigrationTests {
         await (try open(folder, .current)).close()
     }
 
-    @Test func `a step that fails leaves the database where it was`() async throws {
+    @Test func `a failed step leaves the database unchanged`() async throws {
         let folder = TestFolder()
         await (try open(folder, .current)).close()
         let broken = Schema(

@@ -7,10 +7,10 @@ import Testing
 
 @testable import SanguineSQLite
 
-/// Disks that are full, read-only or damaged, and folders that are not what they were.
+/// Full, read-only and damaged disks, and folders that were changed.
 @Suite("SQLite storage: health", .bounded)
 struct StorageHealthTests {
-    @Test func `the proof of health is a commit, and changes nothing`() async throws {
+    @Test func `the health check is a commit without changes`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -28,7 +28,7 @@ struct StorageHealthTests {
         await #expect(throws: StorageError.closed) { try await storage.checkHealth() }
     }
 
-    @Test func `a full disk is called one`() async throws {
+    @Test func `a full disk is reported as full`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -47,7 +47,7 @@ struct StorageHealthTests {
         await storage.close()
     }
 
-    @Test func `a database that cannot be written is called read-only`() async throws {
+    @Test func `a database that cannot be written is reported as read-only`() async throws {
         let folder = TestFolder()
         let account = Identifier.fresh()
         let storage = try SQLiteStorage(folder: folder.url)
@@ -66,7 +66,7 @@ struct StorageHealthTests {
         await storage.close()
     }
 
-    @Test func `pages that do not fit are found at opening, and make it unhealthy`() async throws {
+    @Test func `inconsistent pages found at opening make the storage unhealthy`() async throws {
         let folder = TestFolder()
         try await folder.fill()
         try folder.damage()
@@ -79,7 +79,7 @@ struct StorageHealthTests {
         await damaged.close()
     }
 
-    @Test func `a page that does not read back is called damage`() async throws {
+    @Test func `an unreadable page is reported as damage`() async throws {
         let folder = TestFolder()
         try await folder.fill()
         try folder.damage()
@@ -95,7 +95,7 @@ struct StorageHealthTests {
         await inspection.close()
     }
 
-    @Test func `the folder's free bytes are known`() async throws {
+    @Test func `the free bytes of the folder are known`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         #expect(try #require(storage.freeBytes) > 0)
@@ -105,7 +105,7 @@ struct StorageHealthTests {
     }
 
     @Test(arguments: [0o755, 0o750, 0o701, 0o770])
-    func `a folder that is open to others is refused, with the command to run`(
+    func `a folder that is open to others is refused with the command to run`(
         mode: Int
     ) async throws {
         let folder = TestFolder()
@@ -121,7 +121,7 @@ struct StorageHealthTests {
     }
 
     @Test(arguments: ["gone", "empty", "never written"])
-    func `where data must be, an empty database is refused and not made`(
+    func `an empty database is refused and not created where data must exist`(
         state: String
     ) async throws {
         let folder = TestFolder()
@@ -150,7 +150,7 @@ struct StorageHealthTests {
         await (try SQLiteStorage(folder: folder.url, mayBeEmpty: false)).close()
     }
 
-    @Test func `whoever has the folder open is seen from outside, and not disturbed`()
+    @Test func `the process that has the folder open is visible without disturbing it`()
         async throws
     {
         let folder = TestFolder()
@@ -167,7 +167,7 @@ struct StorageHealthTests {
         await (try SQLiteStorage(folder: folder.url)).close()
     }
 
-    @Test func `the newest row's time and whether there are accounts can be looked up`()
+    @Test func `the newest row's time and the existence of accounts can be read`()
         async throws
     {
         let folder = TestFolder()
@@ -194,7 +194,7 @@ struct StorageHealthTests {
 }
 
 extension TestFolder {
-    /// Makes a database with some hundred pages.
+    /// Creates a database with several hundred pages.
     fileprivate func fill() async throws {
         let storage = try SQLiteStorage(folder: url)
         let reason = String(repeating: "x", count: 200)
@@ -226,7 +226,7 @@ extension TestFolder {
 }
 
 extension Identifier {
-    /// The id whose last bytes are that number.
+    /// Returns the id whose last bytes are the number.
     fileprivate static func numbered(_ number: UInt64) -> Identifier {
         let bytes = (0..<16).map {
             $0 < 8 ? 0 : UInt8(truncatingIfNeeded: number >> (56 - ($0 - 8) * 8))

@@ -6,18 +6,18 @@ import SanguineTesting
 
 @testable import SanguineSQLite
 
-/// A folder that is removed with the object.
+/// A temporary folder that is removed with the object.
 final class TestFolder: Sendable {
     let url = FileManager.default.temporaryDirectory.appending(path: "sanguine-test-\(UUID())")
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// Makes it, for its owner alone, as the storage would.
+    /// Creates the folder for its owner, as the storage would.
     func create() throws { try DataFolder(url).create() }
 
     func file(_ name: String) -> URL { url.appending(path: name) }
 
-    /// The permissions of a file in the folder, or of the folder itself.
+    /// Returns the permissions of a file in the folder, or of the folder itself.
     func mode(of name: String = "") throws -> Int? {
         let path = name.isEmpty ? url.path : file(name).path
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -29,7 +29,7 @@ final class TestFolder: Sendable {
         return (attributes[.size] as? NSNumber)?.intValue
     }
 
-    /// Replaces a file by a link to itself, which cannot be opened: the system says `ELOOP`.
+    /// Replaces a file with a link to itself, which cannot be opened (`ELOOP`).
     func replaceByLoop(_ name: String) throws {
         try FileManager.default.removeItem(at: file(name))
         try FileManager.default.createSymbolicLink(
@@ -40,7 +40,7 @@ final class TestFolder: Sendable {
 
     /// Copies the database as a crash at this moment would leave it.
     ///
-    /// To be called while the writer cannot run. The `-shm` does not survive a crash of the
+    /// Call it while the writer cannot run. The `-shm` file does not survive a crash of the
     /// machine.
     func copyDatabase(to other: TestFolder) throws {
         let manager = FileManager.default
@@ -64,14 +64,14 @@ extension SQLiteStorage {
         }
     }
 
-    /// Reads one value on the writer's connection.
+    /// Reads a value on the writer's connection.
     func valueOnWriter(_ sql: String) async throws -> String? {
         try await writer.run { connection throws(SQLFailure) in
             try connection.statement(sql).first { $0.text(0) }
         }
     }
 
-    /// Keeps the writer busy until the gate is opened.
+    /// Blocks the writer until the gate is opened.
     func blockWriter() async throws -> Gate {
         let gate = Gate()
         writer.enqueue(.errand { _ in gate.pass() })
@@ -79,14 +79,14 @@ extension SQLiteStorage {
         return gate
     }
 
-    /// Returns when that many wait for the writer.
+    /// Returns when the given number of commands wait for the writer.
     func untilQueued(_ count: Int, fileID: String = #fileID, line: Int = #line) async throws {
         try await eventually("\(count) wait for the writer", fileID: fileID, line: line) {
             writer.queued == count
         }
     }
 
-    /// One spend as the authority makes it: balance, transfer and operation in one command.
+    /// Spends tokens as the authority does: balance, transfer and operation in one command.
     @discardableResult
     func spend(
         _ amount: Int64 = 1,
@@ -149,7 +149,7 @@ extension SQLiteStorage {
     }
 }
 
-/// Holds a thread back until it is opened, for 30 seconds at most.
+/// Blocks a thread until it is opened, for at most 30 seconds.
 struct Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 
