@@ -11,7 +11,7 @@ import Testing
 struct ExaminationTests {
     private static let now = Timestamp(millisecondsSince1970: 1_795_000_000_000)
 
-    /// A folder where all is well.
+    /// Returns the examination of a healthy folder.
     private func healthy() -> Examination {
         var contents = Examination.Contents()
         contents.hasAccounts = true
@@ -43,25 +43,25 @@ struct ExaminationTests {
         var examination = healthy()
         change(&examination)
         let findings = examination.findings
-        // One fault is one finding, but for what could not be checked.
+        // A fault causes one finding, in addition to skipped checks.
         #expect(findings.filter { $0.status == .failed || $0.status == .warning }.count == 1)
         return findings.first { $0.check == check }
     }
 
-    @Test func `a folder where all is well has nothing to be done`() {
+    @Test func `a healthy folder needs no remedies`() {
         let findings = healthy().findings
         #expect(findings.count == 12)
         #expect(findings.allSatisfy { $0.status == .ok && $0.remedy == nil })
     }
 
-    @Test func `a folder that is not there is the only finding`() {
+    @Test func `a missing folder is the only finding`() {
         var examination = healthy()
         examination.facts.folderMode = nil
         #expect(examination.findings.map(\.check) == ["folder"])
         #expect(examination.findings.first?.status == .failed)
     }
 
-    @Test func `what is open to others is named with the command to run`() {
+    @Test func `a folder or file that is open to others is named with the command to run`() {
         let folder = found("permissions") { $0.facts.folderMode = 0o750 }
         #expect(folder?.status == .failed)
         #expect(folder?.remedy == "Run chmod 700 '/data'.")
@@ -70,7 +70,7 @@ struct ExaminationTests {
         #expect(file?.remedy == "Run chmod 600 '/data/admin-token'.")
     }
 
-    @Test func `keys without a database, and a database without keys, name the flag`() {
+    @Test func `a missing database or missing keys are reported with the flag to use`() {
         let lost = found("pairing") { $0.keys = .missing }
         #expect(lost?.status == .failed)
         #expect(lost?.remedy?.contains("'--accept-new-keys'") == true)
@@ -79,7 +79,7 @@ struct ExaminationTests {
         #expect(emptied?.remedy?.contains("'--accept-empty-database'") == true)
     }
 
-    @Test func `a folder that nothing was kept in yet is well`() {
+    @Test func `an unused folder is healthy`() {
         var examination = healthy()
         examination.keys = .missing
         examination.database = .missing
@@ -88,7 +88,7 @@ struct ExaminationTests {
         #expect(!examination.findings.contains { $0.status == .failed })
     }
 
-    @Test func `damage, and balances that are not their entries' sums, are found`() {
+    @Test func `damage and wrong balances are found`() {
         let damage = found("integrity") { examination in
             examination.change { $0.data.pages = ["Page 7 is never used", "Page 8 is never used"] }
         }
@@ -101,7 +101,7 @@ struct ExaminationTests {
         #expect(ledger?.remedy?.contains("sanguine ledger verify") == true)
     }
 
-    @Test func `a database that cannot be opened says why, and what hangs on it is skipped`() {
+    @Test func `a database that cannot be opened is reported, and dependent checks are skipped`() {
         let database = found("database") { $0.database = .unreadable("It is too new.") }
         #expect(database?.finding == "It is too new.")
         var examination = healthy()
@@ -110,7 +110,7 @@ struct ExaminationTests {
         #expect(skipped.map(\.check) == ["integrity", "ledger", "feeds", "files"])
     }
 
-    @Test func `little space is a warning, none and a read-only disk are failures`() {
+    @Test func `little space is a warning, and none or a read-only disk is a failure`() {
         let little = found("space") { $0.facts.freeBytes = 1 << 29 }
         #expect(little?.status == .warning)
         let none = found("space") { $0.facts.freeBytes = 1_000 }
@@ -119,7 +119,7 @@ struct ExaminationTests {
         #expect(mounted?.status == .failed)
     }
 
-    @Test func `few descriptors are a warning with the number that is enough, too few a failure`() {
+    @Test func `few descriptors cause a warning with a better number, too few a failure`() {
         let few = found("limits") { $0.descriptors = 1_024 }
         #expect(few?.status == .warning)
         #expect(few?.remedy?.contains("ulimit -n \(Descriptors.reserve + 21_000)") == true)
@@ -127,7 +127,7 @@ struct ExaminationTests {
         #expect(none?.status == .failed)
     }
 
-    @Test func `a clock behind what is stored, or behind this version, is a failure`() {
+    @Test func `a clock behind the stored data or behind this version is a failure`() {
         let behind = found("clock") { examination in
             examination.change { $0.newest = Self.now + .seconds(60) }
         }
@@ -139,7 +139,7 @@ struct ExaminationTests {
         #expect(reset?.status == .failed)
     }
 
-    @Test func `a process that has the folder open is named, and no failure`() {
+    @Test func `a process that has the folder open is named in a warning`() {
         let lock = found("lock") { $0.facts.holder = .process(4_711) }
         #expect(lock?.status == .warning)
         #expect(lock?.finding.contains("4711") == true)
@@ -147,7 +147,7 @@ struct ExaminationTests {
 }
 
 extension Examination {
-    /// Changes what is in the database.
+    /// Changes the contents of the database.
     fileprivate mutating func change(_ body: (inout Contents) -> Void) {
         guard case .read(var contents) = database else { return }
         body(&contents)

@@ -19,7 +19,7 @@ struct LastKnownTests {
         return try SanguineClient(configuration)
     }
 
-    @Test func `a server that is slow is waited for two seconds`() async throws {
+    @Test func `a slow server is given two seconds`() async throws {
         let network = ScriptedTransport()
         let client = try client(network)
         defer { client.close() }
@@ -34,7 +34,7 @@ struct LastKnownTests {
         #expect(await failure == .transport(.timedOut))
     }
 
-    @Test func `a server that is not there is not waited for`() async throws {
+    @Test func `an unreachable server causes no wait`() async throws {
         let network = ScriptedTransport()
         let client = try client(network)
         defer { client.close() }
@@ -47,7 +47,7 @@ struct LastKnownTests {
     @Test(arguments: [
         ("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]"), ("::", "[::]"),
     ])
-    func `a server says where it listens as URLs do`(host: String, written: String) {
+    func `a server prints its address in the form of URLs`(host: String, written: String) {
         var settings = ServerSettings()
         settings.http.host = host
         #expect(settings.http.urlHost == written)

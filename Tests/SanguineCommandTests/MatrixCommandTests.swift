@@ -8,7 +8,7 @@ import Testing
 
 @Suite("sanguine matrix", .bounded)
 struct MatrixCommandTests {
-    @Test func `the command's client has three queries, all declared`() {
+    @Test func `the command's client has three declared queries`() {
         let matrix = MatrixCommand.matrix
 
         #expect(matrix.rows.map(\.name) == ["$account", "$balance", "$quotas"])
@@ -16,7 +16,7 @@ struct MatrixCommandTests {
         #expect(matrix.rows.map(\.freshness) == ["1 h", "2 min", "1 min"])
     }
 
-    @Test func `the command is known, and takes a flag for programs`() throws {
+    @Test func `the matrix command is available with JSON output`() throws {
         let command = try SanguineTool.parseAsRoot(["matrix", "--json"])
 
         #expect((command as? MatrixCommand)?.json == true)

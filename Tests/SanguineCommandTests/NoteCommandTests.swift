@@ -31,7 +31,7 @@ struct NoteCommandTests {
         return String(decoding: data, as: UTF8.self)
     }
 
-    @Test func `every subcommand is known`() throws {
+    @Test func `every subcommand is available`() throws {
         let id = try #require(Self.id).description
         let add = try SanguineTool.parseAsRoot(["note", "add", "Buy milk", "--offline"])
         #expect((add as? NoteCommand.Add)?.text == "Buy milk")
@@ -47,7 +47,7 @@ struct NoteCommandTests {
         #expect((discard as? NoteCommand.Discard)?.operation == Self.id)
     }
 
-    @Test func `a single dash is the sign for standard input`() throws {
+    @Test func `a single dash stands for standard input`() throws {
         let add = try SanguineTool.parseAsRoot(["note", "add", "-"])
         #expect((add as? NoteCommand.Add)?.text == "-")
     }
@@ -55,14 +55,14 @@ struct NoteCommandTests {
     @Test(arguments: [
         ["rm", "two words"], ["retry", "no-operation"], ["list", "--identity-from", ""],
     ])
-    func `what names nothing is wrong usage`(arguments: [String]) throws {
+    func `invalid ids and empty paths are wrong usage`(arguments: [String]) throws {
         let error = try #require(throws: (any Error).self) {
             try SanguineTool.parseAsRoot(["note"] + arguments)
         }
         #expect(SanguineTool.exitCode(for: error) == .validationFailure)
     }
 
-    @Test func `a note's change travels as its mutator, in the note's lane`() throws {
+    @Test func `a note's change is sent as its base mutation in the note's lane`() throws {
         let id = RecordID(try #require(Self.id))
         let mutator = NoteMutation(SetFields(Note.key(id), ["text": "Buy milk"]))
         #expect(type(of: mutator).name == "record.set")
@@ -71,20 +71,20 @@ struct NoteCommandTests {
         #expect(sent == mutator.base)
     }
 
-    @Test func `a note that waits has a mark`() throws {
+    @Test func `a waiting note has a mark`() throws {
         let note = Note(id: RecordID(try #require(Self.id)), text: "Buy milk")
         #expect("\(NoteLine(note, isPending: true))" == "\(note.id)  … Buy milk")
         #expect("\(NoteLine(note, isPending: false))" == "\(note.id)    Buy milk")
     }
 
-    @Test func `a note is one line, whatever it holds`() throws {
+    @Test func `a note occupies one line for any content`() throws {
         let text = "a\nb\u{1B}[31mc\u{9B}d é😀"
         let note = Note(id: RecordID(try #require(Self.id)), text: text)
         let line = "\(NoteLine(note, isPending: false))"
         #expect(line.hasSuffix(#"a\nb\u{1B}[31mc\u{009B}d é😀"#) && !line.contains("\n"))
     }
 
-    @Test func `without a server a client asks none, and keeps what is done`() throws {
+    @Test func `an offline client contacts no server and stores its changes`() throws {
         try Self.fold { here, _ in
             let options = try ClientOptions.parse(["--folder", here.path])
             let client = try options.client(asksServer: false)
@@ -97,7 +97,7 @@ struct NoteCommandTests {
         }
     }
 
-    @Test func `a new folder takes over the identity of another`() throws {
+    @Test func `a new folder adopts the identity of another`() throws {
         try Self.fold { here, there in
             try Self.write("one", to: here)
             try SharedIdentity.copy(from: here, to: there)
@@ -107,7 +107,7 @@ struct NoteCommandTests {
         }
     }
 
-    @Test func `a folder with an identity keeps it`() throws {
+    @Test func `a folder with an identity keeps its identity`() throws {
         try Self.fold { here, there in
             try Self.write("one", to: here)
             try SharedIdentity.copy(from: here, to: there)
@@ -117,7 +117,7 @@ struct NoteCommandTests {
         }
     }
 
-    @Test func `a folder that no client has used gives no identity`() throws {
+    @Test func `a folder that no client has used has no identity to copy`() throws {
         try Self.fold { here, there in
             #expect(throws: Failure.self) { try SharedIdentity.copy(from: there, to: here) }
             let left = try FileManager.default.contentsOfDirectory(atPath: here.path)
@@ -125,13 +125,13 @@ struct NoteCommandTests {
         }
     }
 
-    @Test func `notes of one millisecond stay in their order`() {
+    @Test func `notes of one millisecond keep their order`() {
         var moments = RisingMoments()
         let now = Timestamp(millisecondsSince1970: 1_000)
         let first = (0..<3).map { _ in moments.next(at: now) }
         #expect(first == (0..<3).map { now + .milliseconds($0) })
         #expect(moments.next(at: now + .seconds(1)) == now + .seconds(1))
-        // A clock that is set back changes nothing of the order.
+        // Setting the clock back does not change the order.
         #expect(moments.next(at: now) > now + .seconds(1))
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Settings loader", .bounded)
 struct SettingsLoaderTests {
-    /// Loads settings with a file of that text, if any.
+    /// Loads settings with a file that contains the text, if any.
     private func load(
         flags: [String: String] = [:],
         environment: [String: String] = [:],
@@ -27,7 +27,7 @@ struct SettingsLoaderTests {
         ).load()
     }
 
-    /// What loading complains of.
+    /// Returns the problems of loading.
     private func problems(
         flags: [String: String] = [:],
         environment: [String: String] = [:],
@@ -45,7 +45,7 @@ struct SettingsLoaderTests {
         loaded.effective.first { $0.key == key }?.source
     }
 
-    @Test func `without anything the defaults are in effect`() async throws {
+    @Test func `the defaults apply without any source`() async throws {
         let loaded = try await load()
         #expect(loaded.settings == ServerSettings())
         #expect(loaded.warnings.isEmpty)
@@ -54,7 +54,7 @@ struct SettingsLoaderTests {
         #expect(loaded.effective.contains { $0.key == "quotas.readings" && $0.value == "3" })
     }
 
-    @Test func `a flag goes before the environment, and that before the file`() async throws {
+    @Test func `flags override the environment, which overrides the file`() async throws {
         let yaml = """
             http:
               port: 1
@@ -86,14 +86,14 @@ struct SettingsLoaderTests {
         #expect(source("http.adminHost", in: loaded) == .default)
     }
 
-    @Test func `a secret is read, and shown as dots`() async throws {
+    @Test func `a secret is read and printed as dots`() async throws {
         let loaded = try await load(environment: ["SANGUINE_UPSTREAM_KEY": "sk-do-not-tell"])
         #expect(loaded.settings.upstream.key?.reveal() == "sk-do-not-tell")
         #expect(loaded.effective.first { $0.key == "upstream.key" }?.value == "•••")
         #expect(!"\(loaded)".contains("sk-do-not-tell"))
     }
 
-    @Test func `a secret in the file does not end up in a problem`() async throws {
+    @Test func `a secret in the file does not appear in a problem`() async throws {
         let bad = try await problems(yaml: "upstream:\n  key: sk do not tell")
         #expect(bad.count == 1)
         #expect(!"\(bad)".contains("sk do"))
@@ -102,7 +102,7 @@ struct SettingsLoaderTests {
         #expect(!"\(broken)".contains("sk-do-not-tell"))
     }
 
-    @Test func `lists are a sequence in the file, and commas elsewhere`() async throws {
+    @Test func `lists are sequences in the file, and separated by commas elsewhere`() async throws {
         let yaml = "http:\n  corsOrigins:\n    - https://a.example\n    - http://localhost:3000"
         let environment = ["SANGUINE_HTTP_CORS_ORIGINS": "https://a.example, http://localhost:3000"]
         let fromFile = try await load(yaml: yaml)
@@ -117,7 +117,7 @@ struct SettingsLoaderTests {
         #expect(scalar.settings.http.corsOrigins == ["https://a.example"])
     }
 
-    @Test func `collections of the file replace the default ones`() async throws {
+    @Test func `collections in the file replace the default ones`() async throws {
         let yaml = """
             collections:
               habits:
@@ -146,11 +146,11 @@ struct SettingsLoaderTests {
         "Habits:\n    access: owner", "habits:\n    access: nobody",
         "habits:\n    indexes: [a, a]", "habits:\n    colour: red",
     ])
-    func `a collection that cannot be is refused`(text: String) async throws {
+    func `an invalid collection is refused`(text: String) async throws {
         #expect(try await !problems(yaml: "collections:\n  \(text)").isEmpty)
     }
 
-    @Test func `quotas and functions of the file replace the default ones`() async throws {
+    @Test func `quotas and functions in the file replace the default ones`() async throws {
         let yaml = """
             quotas:
               drafts: 5
@@ -189,13 +189,13 @@ struct SettingsLoaderTests {
         "kind: echo\n    perMillionInput: 1\n    perMillionOutput: 1",
         "kind: echo\n    price: -1", "kind: echo\n    price: 1\n    maxOutputTokens: 0",
     ])
-    func `a function that makes no sense is refused`(members: String) async throws {
+    func `an invalid function is refused`(members: String) async throws {
         let problems = try await problems(yaml: "functions:\n  f:\n    \(members)")
         #expect(!problems.isEmpty)
         #expect("\(problems)".contains("functions.f."))
     }
 
-    @Test func `functions have inputs, limits and upstreams of their own`() async throws {
+    @Test func `functions have separate inputs, limits and upstreams`() async throws {
         let yaml = """
             upstream:
               url: https://models.example.com
@@ -253,7 +253,7 @@ struct SettingsLoaderTests {
         #expect(kind?.value == "face, palm")
     }
 
-    @Test func `the sample of the guide to providers is loaded as it is`() async throws {
+    @Test func `the sample of the guide to providers is loaded unchanged`() async throws {
         let file = URL(filePath: #filePath)
             .appending(path: "../../../Sources/SanguineServer/SanguineServer.docc/Providers.md")
             .standardized
@@ -269,7 +269,7 @@ struct SettingsLoaderTests {
         #expect(anthropic?.outputLimit == .maxTokens && anthropic?.streamOptions == .always)
     }
 
-    @Test func `a door to a function that is none, or asks no model, is refused`() async throws {
+    @Test func `an OpenAI route needs an existing function with a model`() async throws {
         for name in ["nobody", "echo"] {
             let problems = try await problems(yaml: "openai:\n  function: \(name)")
             #expect("\(problems)".contains("openai.function"))
@@ -277,7 +277,7 @@ struct SettingsLoaderTests {
         #expect(try await problems(yaml: "openai:\n  function: \"\"").isEmpty)
     }
 
-    @Test func `unknown names in the file are refused, with the nearest known one`() async throws {
+    @Test func `unknown names in the file are refused with the closest known one`() async throws {
         let yaml = """
             http:
               prot: 1
@@ -293,7 +293,7 @@ struct SettingsLoaderTests {
         #expect(text.contains("'htpp.port'"))
     }
 
-    @Test func `unknown names in the environment are warned of`() async throws {
+    @Test func `unknown names in the environment cause warnings`() async throws {
         let loaded = try await load(
             environment: [
                 "SANGUINE_HTTP_PROT": "1", "SANGUINE_STATE": "x", "HOME": "/",
@@ -305,7 +305,7 @@ struct SettingsLoaderTests {
         #expect(loaded.warnings.first?.contains("SANGUINE_HTTP_PORT") == true)
     }
 
-    @Test func `everything that is wrong is said at once`() async throws {
+    @Test func `all problems are reported at once`() async throws {
         let problems = try await problems(
             flags: ["http.port": "x"],
             environment: ["SANGUINE_LIMITS_IDLE_TIMEOUT": "soon"],
@@ -315,13 +315,13 @@ struct SettingsLoaderTests {
     }
 
     @Test(arguments: ["", "# Nothing yet.\n", "---\n", "http:\n", "quotas: ~\n"])
-    func `a file that says nothing is fine`(yaml: String) async throws {
+    func `a file without settings is accepted`(yaml: String) async throws {
         let loaded = try await load(yaml: yaml)
         #expect(loaded.settings == ServerSettings())
     }
 
     @Test(arguments: ["- a\n- b\n", "just text", "a: [", "http: {port: 1}\nhttp: {port: 2}\n"])
-    func `a file that is no mapping is refused`(yaml: String) async throws {
+    func `a file that is not a mapping is refused`(yaml: String) async throws {
         let problems = try await problems(yaml: yaml)
         guard case .unreadable = problems.first else {
             Issue.record("It was read: \(problems)")
@@ -329,7 +329,7 @@ struct SettingsLoaderTests {
         }
     }
 
-    @Test func `a file that is missing is refused, wherever it was named`() async throws {
+    @Test func `a missing file is refused from any source`() async throws {
         for loader in [
             SettingsLoader(environment: [:], file: "/nowhere/sanguine.yaml"),
             SettingsLoader(environment: ["SANGUINE_CONFIG": "/nowhere/sanguine.yaml"]),
@@ -339,7 +339,7 @@ struct SettingsLoaderTests {
         }
     }
 
-    @Test func `an underscored number and an empty optional are read`() async throws {
+    @Test func `an underscored number and an empty optional are accepted`() async throws {
         let loaded = try await load(
             environment: ["SANGUINE_HTTP_ADMIN_PORT": "", "SANGUINE_ACCOUNTS_GRANT": "1_000"],
             yaml: "http:\n  adminPort: 5"

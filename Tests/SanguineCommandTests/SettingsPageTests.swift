@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Page of settings", .bounded)
 struct SettingsPageTests {
-    @Test func `the committed page is what the command prints`() throws {
+    @Test func `the committed page matches the command's output`() throws {
         let file = URL(filePath: #filePath)
             .appending(path: "../../../Documentation/Settings.md").standardized
         let page = try String(contentsOf: file, encoding: .utf8)

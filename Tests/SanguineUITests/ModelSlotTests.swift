@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineUI
 
-/// When a view's model is kept, and when it is another one.
+/// When a view keeps its model, and when it gets another one.
 @MainActor
 @Suite("Model slot", .bounded)
 struct ModelSlotTests {
@@ -29,7 +29,7 @@ struct ModelSlotTests {
     @Test(arguments: [
         ModelIdentity("b"), ModelIdentity("a", 1), ModelIdentity("a", "1"), ModelIdentity("", "a"),
     ])
-    func `another query has another model, and the former one ends`(other: ModelIdentity) {
+    func `another query gets a new model, and the old one is released`(other: ModelIdentity) {
         weak let first = slot.model(of: ModelIdentity("a"), from: client) { _ in Model() }
         #expect(first != nil)
         _ = slot.model(of: other, from: client) { _ in Model() }
@@ -37,7 +37,7 @@ struct ModelSlotTests {
         #expect(first == nil)
     }
 
-    @Test func `another client has another model`() {
+    @Test func `another client gets a new model`() {
         let first = slot.model(of: ModelIdentity("a"), from: client) { _ in Model() }
         let other = SanguineClient.preview()
         let second = slot.model(of: ModelIdentity("a"), from: other) { made in
@@ -48,7 +48,7 @@ struct ModelSlotTests {
         #expect(first !== second)
     }
 
-    @Test func `equal keys of one type are one, and of two types are not`() {
+    @Test func `equal keys are equal only if they have the same type`() {
         #expect(ModelIdentity("a", 1...2) == ModelIdentity("a", 1...2))
         #expect(ModelIdentity("a", 1...2) != ModelIdentity("a", 1...3))
         #expect(ModelIdentity("a", 1) != ModelIdentity("a", "1"))

@@ -15,7 +15,7 @@ struct PreviewTests {
         return configuration
     }
 
-    @Test func `values of every kind are there at once`() {
+    @Test func `values of every kind are available at once`() {
         let balance = Balance(
             unit: "tokens",
             available: 7,
@@ -43,7 +43,7 @@ struct PreviewTests {
         #expect(client.records(Note.self).map(\.text) == ["Buy milk"])
     }
 
-    @Test func `stretches that are set one after the other are all there`() {
+    @Test func `ranges that are set successively are all available`() {
         let client = SanguineClient.preview { shown in
             shown.set([1: "one"], for: .words, in: 1...1)
             shown.set([2: "two"], for: .words, in: 2...3)
@@ -53,7 +53,7 @@ struct PreviewTests {
         #expect(client.cached(.words, in: 1...3).isComplete)
     }
 
-    @Test func `what was not set is on its way for good`() async throws {
+    @Test func `a value that was not set loads forever`() async throws {
         let client = SanguineClient.preview()
         let model = client.model(.profile("1"))
         #expect(model.phase == .loading)
@@ -64,7 +64,7 @@ struct PreviewTests {
         await #expect(throws: SanguineError.cancelled) { try await reading.finished() }
     }
 
-    @Test func `a preview without a network says that it is offline`() async throws {
+    @Test func `a preview without a network reports that it is offline`() async throws {
         let client = SanguineClient.preview(network: .offline)
         let model = client.model(.profile("1"))
         try await eventually("the fetch has failed") { model.phase == .failed }
@@ -83,7 +83,7 @@ struct PreviewTests {
         #expect(!FileManager.default.fileExists(atPath: folder.path))
     }
 
-    @Test func `a preview that cannot be filled says why, and does not crash`() async throws {
+    @Test func `a preview that cannot be created reports the reason`() async throws {
         let client = SanguineClient.preview { shown in
             try shown.perform(Unregistered())
         }

@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The properties of views, in views that a host draws as SwiftUI does.
+/// The properties of views, in views that a host renders like SwiftUI.
 @MainActor
 @Suite("Properties of views", .bounded)
 struct PropertyTests {
@@ -60,14 +60,14 @@ struct PropertyTests {
         host.draw(view.sanguineClient(client)).texts
     }
 
-    /// Ends the main actor's turn, as SwiftUI does between two drawings.
+    /// Ends the main actor's turn, as SwiftUI does between two renderings.
     private func nextTurn() async throws { try await Task {}.finished() }
 
     private func profiles() -> ScriptedTransport {
         ScriptedTransport { .json(Profile(name: $0.url.lastPathComponent)) }
     }
 
-    @Test func `a view shows what is known at once, and then what comes`() async throws {
+    @Test func `a view shows the known value at once, and then new ones`() async throws {
         let network = profiles()
         network.hold()
         let client = try SanguineClient.sample(network)
@@ -83,7 +83,7 @@ struct PropertyTests {
         #expect(texts(ProfileView("ada"), client) == ["Ada"])
     }
 
-    @Test func `a view that is drawn often asks once, and keeps its model`() async throws {
+    @Test func `a view that is rendered often fetches once and keeps its model`() async throws {
         let network = profiles()
         network.hold()
         let client = try SanguineClient.sample(network)
@@ -102,7 +102,7 @@ struct PropertyTests {
         #expect(network.requests.count == 1)
     }
 
-    @Test func `a view that is given another query follows that, and lets the other go`()
+    @Test func `a view with a new query follows it and releases the old one`()
         async throws
     {
         let client = SanguineClient.preview { shown in
@@ -120,7 +120,7 @@ struct PropertyTests {
         #expect(texts(ProfileView("2"), client) == ["Bill"])
     }
 
-    @Test func `a view that is given another client follows that`() throws {
+    @Test func `a view with a new client follows it`() throws {
         let one = SanguineClient.preview { $0.set(Profile(name: "Ada"), for: .profile("1")) }
         let other = SanguineClient.preview { $0.set(Profile(name: "Bob"), for: .profile("1")) }
 
@@ -129,7 +129,7 @@ struct PropertyTests {
         #expect(texts(ProfileView("1"), one) == ["Ada"])
     }
 
-    @Test func `a view that is gone lets its model go, and what only it has asked for`()
+    @Test func `a removed view releases its model and cancels its fetch`()
         async throws
     {
         let network = profiles()
@@ -147,7 +147,7 @@ struct PropertyTests {
         try await eventually("the request was cancelled") { network.held.isEmpty }
     }
 
-    @Test func `a list shows its rows, and is refreshed by pulling it down`() async throws {
+    @Test func `a list shows its rows and is refreshed by pulling it down`() async throws {
         let network = ScriptedTransport()
         network.script(.json(Page(items: [Post(id: 3)])))
         var configuration = SanguineClient.Configuration.inMemory()
@@ -165,7 +165,7 @@ struct PropertyTests {
         #expect(texts(FeedView(), client) == ["Post 4", "Post 3"])
     }
 
-    @Test func `a view that is given another stretch shows that`() {
+    @Test func `a view with a new range shows it`() {
         let client = SanguineClient.preview { shown in
             shown.set([1: "one", 2: "two", 3: "three"], for: .words, in: 1...3)
         }
@@ -174,7 +174,7 @@ struct PropertyTests {
         #expect(texts(WordsView(3...3), client) == ["three"])
     }
 
-    @Test func `a query with a closure is another one if its id is`() throws {
+    @Test func `a query with a closure changes with its id`() throws {
         var configuration = SanguineClient.Configuration()
         configuration.register(Note.self)
         let client = SanguineClient.preview(configuration) { shown in
@@ -189,7 +189,7 @@ struct PropertyTests {
         #expect(texts(LongNotesView(4), client) == ["2"])
     }
 
-    @Test func `the user's balance and outbox are followed`() throws {
+    @Test func `views follow the user's balance and outbox`() throws {
         var configuration = SanguineClient.Configuration()
         configuration.register(Note.self)
         let balance = Balance(
@@ -226,7 +226,7 @@ struct PropertyTests {
     }
 
     @Test(arguments: [true, false])
-    func `views show nothing of a user who has signed out`(isDrawnBetween: Bool) async throws {
+    func `views show no data of a user who has signed out`(isDrawnBetween: Bool) async throws {
         let network = ScriptedTransport()
         network.script(.json(Page(items: [Post(id: 3)])))
         var configuration = SanguineClient.Configuration.inMemory()
@@ -258,7 +258,7 @@ struct PropertyTests {
         #expect(texts(EverythingView(), client) == nothing)
     }
 
-    @Test func `a view without a client says how to give it one`() async throws {
+    @Test func `the error of a view without a client explains how to set one`() async throws {
         let client = EnvironmentValues().sanguine
         let model = client.model(.profile("1"))
         try await eventually("the read is refused") { model.phase == .failed }

@@ -5,13 +5,13 @@ import SanguineUI
 import TestSupport
 import Testing
 
-/// What is shown beside content, and in its place.
+/// The state that is shown with the content, or instead of it.
 @MainActor
 @Suite("Query status", .bounded)
 struct QueryStatusTests {
     nonisolated static let offline = SanguineError.transport(.offline("no route"))
 
-    @Test func `a value's phases are its stages`() async throws {
+    @Test func `the phases of a value correspond to stages`() async throws {
         let network = ScriptedTransport()
         network.script(.fail(.offline("no route")), .json(Profile(name: "Ada")), .status(503))
         let client = try SanguineClient.sample(network)
@@ -34,7 +34,7 @@ struct QueryStatusTests {
         #expect(model.content?.name == "Ada")
     }
 
-    @Test func `a list has content as soon as it was loaded, rows or not`() async throws {
+    @Test func `a list has content once it was loaded, even without rows`() async throws {
         let network = ScriptedTransport()
         network.script(.fail(.offline("no route")), .json(EmptyPage()))
         let client = try SanguineClient.sample(network)
@@ -49,7 +49,7 @@ struct QueryStatusTests {
         #expect(model.status == QueryStatus(.content, asOf: model.asOf))
     }
 
-    @Test func `a stretch has content as soon as a part of it is known`() throws {
+    @Test func `a range has content once a part of it is known`() throws {
         let client = SanguineClient.preview(network: .silent) { shown in
             shown.set([1: "one"], for: .words, in: 1...2)
         }
@@ -69,7 +69,7 @@ struct QueryStatusTests {
         (QueryStatus(.content), false),
         (QueryStatus(.failed, error: offline), false),
     ])
-    func `content is outdated when it could not be renewed`(status: QueryStatus, isOutdated: Bool) {
+    func `content is outdated if it could not be refreshed`(status: QueryStatus, isOutdated: Bool) {
         #expect(status.isOutdated == isOutdated)
     }
 
@@ -84,7 +84,7 @@ struct QueryStatusTests {
         (QueryStatus(.empty), true),
         (QueryStatus(.loading), false),
     ])
-    func `another try is offered where it may help`(status: QueryStatus, canRetry: Bool) {
+    func `a retry is offered if it may help`(status: QueryStatus, canRetry: Bool) {
         #expect(status.canRetry == canRetry)
     }
 
@@ -103,7 +103,7 @@ private struct EmptyPage: Encodable {
     var hasMore = false
 }
 
-/// The words of the default style.
+/// The texts of the default style.
 @Suite("Query texts", .bounded)
 struct QueryTextsTests {
     private let texts = QueryTexts()
@@ -117,11 +117,11 @@ struct QueryTextsTests {
         (.seconds(86_399), "As of 23 hours ago, offline"),
         (.seconds(3 * 86_400), "As of 3 days ago, offline"),
     ])
-    func `a note says the age in its largest unit`(age: Duration, note: String) {
+    func `a note contains the age in its largest unit`(age: Duration, note: String) {
         #expect(texts.note(QueryStatus(.content, error: QueryStatusTests.offline), age) == note)
     }
 
-    @Test func `a note says why, also without an age`() {
+    @Test func `a note contains the reason, even without an age`() {
         let failed = QueryStatus(.content, error: .problem(Problem(.internalFault, "")))
         let late = QueryStatus(.content, error: .timedOut(after: QueryStatusTests.offline))
 
@@ -140,7 +140,7 @@ struct QueryTextsTests {
         (.decoding("x"), "Not Available", "Something is wrong with the app or the server."),
         (.invalidDeclaration("Do this."), "Not Available", "Do this."),
     ])
-    func `an error is told to the user, and a fault to the developer`(
+    func `users see error messages, and developers see invalid declarations`(
         error: SanguineError,
         title: String,
         message: String
@@ -149,7 +149,7 @@ struct QueryTextsTests {
         #expect(texts.message(error) == message)
     }
 
-    @Test func `no content and no error is nothing yet`() {
+    @Test func `missing content without an error has its own title`() {
         #expect(texts.title(QueryStatus(.empty)) == "Nothing Here Yet")
     }
 }

@@ -7,7 +7,7 @@ import SwiftUIStandIn
 import TestSupport
 import Testing
 
-/// Query views, drawn as SwiftUI does as far as a test needs.
+/// Query views, rendered like SwiftUI as far as the tests need.
 @MainActor
 @Suite("Query views", .bounded)
 struct QueryViewTests {
@@ -37,14 +37,14 @@ struct QueryViewTests {
 
     private let host = StandInHost()
 
-    @Test func `a placeholder stands for a value that is on its way`() {
+    @Test func `a placeholder is shown while a value is loading`() {
         let client = SanguineClient.preview()
 
         #expect(host.draw(ProfileView().sanguineClient(client)).texts == ["Somebody"])
         #expect(host.draw(PlainView().sanguineClient(client)).texts == ["(progress)"])
     }
 
-    @Test func `an error has a button that tries again`() async throws {
+    @Test func `an error has a retry button`() async throws {
         let network = ScriptedTransport()
         network.script(.fail(.offline("no route")), .json(Profile(name: "Ada")))
         let client = try SanguineClient.sample(network)
@@ -63,7 +63,7 @@ struct QueryViewTests {
         #expect(host.draw(ProfileView().sanguineClient(client)).texts == ["Ada"])
     }
 
-    @Test func `content that could not be renewed has a note of its age`() async throws {
+    @Test func `content that could not be refreshed has a note of its age`() async throws {
         let network = ScriptedTransport()
         network.script(.json(Profile(name: "Ada")), .fail(.offline("no route")))
         let client = try SanguineClient.sample(network)
@@ -80,7 +80,7 @@ struct QueryViewTests {
         )
     }
 
-    @Test func `an answer that stays no has no button`() async throws {
+    @Test func `a permanent error has no retry button`() async throws {
         let network = ScriptedTransport { _ in .status(404) }
         let client = try SanguineClient.sample(network)
         defer { client.close() }
@@ -92,7 +92,7 @@ struct QueryViewTests {
         #expect(screen.buttons.isEmpty)
     }
 
-    @Test func `a style and texts of the app's own are used below where they are set`()
+    @Test func `custom styles and texts apply below the view where they are set`()
         async throws
     {
         let client = SanguineClient.preview(network: .offline)
@@ -107,7 +107,7 @@ struct QueryViewTests {
         #expect(host.draw(view.queryViewStyle(.automatic)).texts.last == "Try Again")
     }
 
-    @Test func `a view without a client says so on the screen`() async throws {
+    @Test func `a view without a client shows this error`() async throws {
         try await eventually("the error is there") { host.draw(ProfileView()).texts.count == 2 }
         let texts = host.draw(ProfileView()).texts
 

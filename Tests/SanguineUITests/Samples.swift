@@ -37,7 +37,7 @@ struct Note: SyncedRecord {
 }
 
 extension RecordQuery where Value == Int {
-    /// How many notes are longer than that; declared with a closure.
+    /// The number of notes longer than the given length, declared with a closure.
     static func longer(than length: Int) -> Self {
         RecordQuery(reading: Note.collection) { records in
             records.records(Note.self).count { $0.text.count > length }
@@ -46,7 +46,7 @@ extension RecordQuery where Value == Int {
 }
 
 extension SanguineClient {
-    /// A client of that network, in memory.
+    /// Returns a client in memory that uses the network.
     static func sample(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")

@@ -1,18 +1,18 @@
 import Sanguine
 
-/// Signing in and out: the token is the app's, and everything else the client's.
+/// Signs users in and out; the app manages the token, and the client everything else.
 struct Account {
     let client: SanguineClient
     let tokens: Tokens
 
-    /// What this user has left waiting is shown again, and sent.
+    /// Waiting operations of this user are shown again and sent.
     func signIn(_ user: String, _ password: String) async throws {
-        // First the sign-out: nothing of one user is sent with the token of another.
+        // Sign out first, so that no request of one user is sent with the token of another.
         if client.userID != nil { await signOut() }
         try client.signIn(as: try await tokens.signIn(user, password))
     }
 
-    /// Leaves nothing on the device but what waits for the user's return.
+    /// Removes all data from the device, except operations that wait for the user's return.
     func signOut() async {
         await tokens.signOut()
         await client.signOut()

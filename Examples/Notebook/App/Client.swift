@@ -2,7 +2,7 @@ import Foundation
 import Sanguine
 
 extension SanguineClient.Configuration {
-    /// The notebooks' API: its JSON, its tokens, its errors, and what the app performs.
+    /// The notebooks' API, with its JSON, its tokens, its errors, and the app's mutations.
     mutating func setUp(_ api: URL, _ tokens: Tokens) {
         baseURL = api
         decoder.keyDecodingStrategy = .convertFromSnakeCase

@@ -1,8 +1,8 @@
 import Foundation
 import Sanguine
 
-// The lane is the notebook: what is done in one is sent in its order, and notebooks do not wait for
-// each other. A notebook or a note that the backend has not made has a temporary id.
+// The lane is the notebook: mutations in one notebook are sent in order, and notebooks do not wait
+// for each other. A notebook or a note that the backend has not created has a temporary id.
 
 struct AddNotebook: RequestMutation {
     static let name = "notebook.add"
@@ -86,11 +86,11 @@ struct EditNote: RequestMutation, Superseding {
     func send(_ request: MutationRequest) async throws {
         let edited = try await request.send("PATCH", "notes/\(id)", ["text": text], as: Note.self)
         request.settle(.notes(of: notebook), row: edited)
-        // Reads of the API may lag behind its writes: the version says what a value has in it.
+        // Reads of the API may lag behind its writes; the version shows what a value includes.
         request.settle(.note(id)) { $0.version >= edited.version }
     }
 
-    /// Of several edits that wait, only the last is sent.
+    /// Only the last of several waiting edits is sent.
     func supersedes(_ earlier: any Mutation) -> Supersession? {
         (earlier as? EditNote)?.id == id ? .replaces : nil
     }

@@ -1,8 +1,8 @@
 import Sanguine
 
-/// The story's network, which goes and comes back when the story says so.
+/// The story's network, which the story switches off and on.
 ///
-/// An app needs none of it: its network goes by itself.
+/// A real app does not need it.
 struct Network: HTTPTransport, Connectivity {
     let isOnline = Signal(true)
     private let base = URLSessionTransport()

@@ -46,7 +46,7 @@ extension ListQuery where Item == Note {
 }
 
 extension ValueQuery where Value == Note {
-    /// One note, as it is open on the screen.
+    /// The note that is open on the screen.
     static func note(_ id: String) -> Self {
         ValueQuery("note", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("notes/\(id)")

@@ -1,8 +1,8 @@
 import Sanguine
 
-/// The terminal's face: the user's notebooks, the notes of the one that is open, and the outbox.
+/// The terminal's user interface: the user's notebooks, the notes of the open one, and the outbox.
 ///
-/// All state is in the client's own models; there is no view model beside them.
+/// All state is in the client's own models; there are no view models.
 @MainActor
 final class Screen {
     private let client: SanguineClient
@@ -19,12 +19,12 @@ final class Screen {
         outbox = client.outbox.model
     }
 
-    /// The notebook that is open.
+    /// The open notebook.
     var notebook: Notebook? { notebooks.items.first { $0.id == openID } }
-    /// Its notes, as far as they are loaded.
+    /// Its loaded notes.
     var notes: [Note] { open?.items ?? [] }
 
-    /// Opens the notebook of a title.
+    /// Opens the notebook with the title.
     func open(_ title: String) async throws {
         let found = try await client.value(of: .notebooks).first { $0.title == title }
         guard let found else { return }
@@ -34,7 +34,7 @@ final class Screen {
         open = notes
     }
 
-    /// Prints what a view would show now.
+    /// Prints what a view would show at this moment.
     func show(_ title: String) {
         print("\n== \(title)")
         for notebook in notebooks.items {

@@ -4,7 +4,7 @@ import Sanguine
 
 @main
 struct Story {
-    /// Plays two users' day against a backend in this process.
+    /// Plays a day of two users, with a backend in this process.
     static func main() async throws {
         let (ports, port) = AsyncStream.makeStream(of: Int.self)
         let server = NotebookServer { port.yield($0) }
@@ -16,7 +16,7 @@ struct Story {
                     return try await play(url, server) { print($0) }
                 }
             }
-            // The story's end, or a server that cannot listen.
+            // The end of the story, or of a server that cannot listen.
             try await group.next()
             group.cancelAll()
         }
@@ -48,7 +48,7 @@ struct Story {
         try await leave(client, account, screen, network)
     }
 
-    /// Reads, writes offline, and a refusal.
+    /// Reads, offline writes, and a refusal.
     @MainActor
     private static func write(
         _ client: SanguineClient,
@@ -85,7 +85,7 @@ struct Story {
         }
     }
 
-    /// A sign-out with something waiting, another user, and the return.
+    /// A sign-out with a waiting operation, another user, and the return of the first.
     @MainActor
     private static func leave(
         _ client: SanguineClient,
@@ -125,7 +125,7 @@ struct Story {
 }
 
 extension SanguineClient {
-    /// Returns when the backend has answered everything: done, or refused.
+    /// Returns when the backend has applied or refused all operations.
     func allIsAnswered() async {
         for await summary in outbox.updates where summary.unsent + summary.settling == 0 { return }
     }

@@ -4,13 +4,13 @@ import Foundation
 import FoundationNetworking  // URLSession, on Linux.
 #endif
 
-/// Who is signed in, by the API's `POST /token`: the app's own, as it had it before.
+/// The app's own authentication, by the API's `POST /token`, as it existed before.
 ///
-/// In memory; an app keeps the token for renewals in the keychain.
+/// Tokens are in memory; a real app stores the refresh token in the keychain.
 actor Tokens {
     struct NotSignedIn: Error {}
 
-    /// What the API answers.
+    /// The response of the API.
     struct Issued: Decodable {
         let userId: String
         let accessToken: String
@@ -27,7 +27,7 @@ actor Tokens {
         return issued.accessToken
     }
 
-    /// Takes a password.
+    /// Signs in with a password.
     ///
     /// - Returns: The user's id.
     func signIn(_ user: String, _ password: String) async throws -> String {
@@ -39,7 +39,7 @@ actor Tokens {
     func renew() async throws {
         guard let issued else { throw NotSignedIn() }
         let renewed = try await post(["refresh_token": issued.refreshToken])
-        // Somebody else may have signed in meanwhile.
+        // Another user may have signed in meanwhile.
         if self.issued?.userId == renewed.userId { self.issued = renewed }
     }
 
@@ -50,7 +50,7 @@ actor Tokens {
         request.httpMethod = "POST"
         request.httpBody = try JSONEncoder().encode(body)
         let (data, response) = try await URLSession.shared.data(for: request)
-        // A server that fails has not said that nobody is signed in: the client tries again.
+        // A server error does not mean that the user is signed out, so the client retries.
         switch (response as? HTTPURLResponse)?.statusCode ?? 0 {
         case 200: break
         case 500...: throw URLError(.badServerResponse)

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Users, their tokens, and what they were answered.
+/// Users, their tokens, and the responses to their requests.
 struct Accounts: Sendable {
-    /// What a user signs in with, or renews a token with.
+    /// The credentials of a sign-in, or the token of a renewal.
     struct TokenRequest: Decodable {
         var user: String?
         var password: String?
@@ -15,15 +15,15 @@ struct Accounts: Sendable {
         let refreshToken: String
     }
 
-    /// What was answered under an `Idempotency-Key`.
+    /// The response that was given for an `Idempotency-Key`.
     private struct Answer {
         let request: String
         let reply: Reply
     }
 
-    /// Answers that are remembered for each user; then the oldest is forgotten.
+    /// The number of stored responses of a user; the oldest are removed.
     static let rememberedAnswers = 1_000
-    /// Access tokens that are valid at the same time; then the oldest ends.
+    /// The number of valid access tokens; the oldest are removed.
     static let liveTokens = 10_000
 
     private let passwords: [String: String]
@@ -42,7 +42,7 @@ struct Accounts: Sendable {
 
     // MARK: - Tokens
 
-    /// Gives a token to whoever has a password, or a token for renewals.
+    /// Returns a token for a password or a refresh token.
     mutating func token(for request: TokenRequest) throws -> TokenAnswer {
         let user: String
         if let token = request.refreshToken {
@@ -65,7 +65,7 @@ struct Accounts: Sendable {
         return TokenAnswer(userId: user, accessToken: token, refreshToken: refresh)
     }
 
-    /// Says whose the token is; each request uses it up a little.
+    /// Returns the user of a token, and counts a request against the token.
     mutating func user(of token: String?) throws -> String {
         guard let token, let (user, left) = access[token], left > 0 else {
             throw Refusal(401, "token_expired", "Renew the token: POST /token.")
@@ -79,7 +79,7 @@ struct Accounts: Sendable {
         issued = []
     }
 
-    // MARK: - What users have
+    // MARK: - User data
 
     mutating func change<Value>(
         _ user: String,
@@ -88,7 +88,7 @@ struct Accounts: Sendable {
         try body(&shelves[user, default: Shelf()])
     }
 
-    /// Does it once for each key: a request that is sent again gets the same answer again.
+    /// Performs the body once for each key: a repeated request gets the same response.
     mutating func once(
         _ user: String,
         key: String?,

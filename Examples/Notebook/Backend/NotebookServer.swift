@@ -5,18 +5,18 @@ import Logging
 import NIOCore
 import Synchronization
 
-/// A REST backend as an app has it already: notebooks and notes, in memory.
+/// An existing REST backend of an app: notebooks and notes, in memory.
 ///
-/// It knows nothing of Sanguine. Its JSON is in snake case, its bearer tokens expire after some
+/// It does not know Sanguine. Its JSON is in snake case, its bearer tokens expire after a number of
 /// requests, and its errors are `{"error": {"code": …, "message": …}}`. It listens on loopback.
 ///
-/// Mutable state: `accounts` and `calls`, by their mutexes, never both at once.
+/// Mutable state: `accounts` and `calls`, guarded by their mutexes, never locked at the same time.
 package final class NotebookServer: Sendable {
-    /// Bytes of a request's body at most.
+    /// The largest size of a request's body, in bytes.
     static let bodyBytes = 64 << 10
-    /// Rows of a page at most.
+    /// The largest number of rows in a page.
     static let pageSize = 50
-    /// Requests that are remembered for ``requests(_:)``.
+    /// The number of requests that are recorded for ``requests(_:)``.
     static let rememberedCalls = 10_000
 
     private let port: Int
@@ -29,9 +29,9 @@ package final class NotebookServer: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port on 127.0.0.1; 0 picks a free one.
-    ///   - passwords: Who may sign in, and by what.
-    ///   - requestsPerToken: How many requests an access token is good for.
-    ///   - now: What `updated_at` is read from.
+    ///   - passwords: The users and their passwords.
+    ///   - requestsPerToken: The number of requests for which an access token is valid.
+    ///   - now: Returns the time for `updated_at`.
     ///   - onListening: Called with the port once requests are accepted.
     package init(
         port: Int = 0,
@@ -61,9 +61,9 @@ package final class NotebookServer: Sendable {
         try await application.run()
     }
 
-    // MARK: - What another device does
+    // MARK: - Changes by another device
 
-    /// Changes what a user has, as another device of theirs would.
+    /// Changes a user's data, like another device of the user.
     @discardableResult
     package func change<Value: Sendable>(
         _ user: String,
@@ -72,10 +72,10 @@ package final class NotebookServer: Sendable {
         try accounts.withLock { try $0.change(user, body) }
     }
 
-    /// Ends all access tokens at this moment.
+    /// Makes all current access tokens expire.
     package func expireTokens() { accounts.withLock { $0.expireTokens() } }
 
-    /// How many requests there were, such as `POST /token`.
+    /// Returns the number of requests of a kind, such as `POST /token`.
     package func requests(_ request: String) -> Int {
         calls.withLock { calls in calls.count { $0 == request } }
     }
@@ -183,7 +183,7 @@ package final class NotebookServer: Sendable {
         }
     }
 
-    /// Does it once for each `Idempotency-Key` of a user.
+    /// Performs the body once for each `Idempotency-Key` of a user.
     private func write(
         _ request: Request,
         _ body: @Sendable (inout Shelf, Data) throws -> Reply

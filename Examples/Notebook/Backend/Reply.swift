@@ -1,11 +1,11 @@
 import Foundation
 
-/// What the backend answers a request with.
+/// A response of the backend.
 struct Reply: Sendable {
     let status: Int
     let body: Data
 
-    /// A value as JSON, in snake case and with dates of ISO 8601.
+    /// Creates a response with a value as JSON, in snake case and with dates in ISO 8601.
     static func json(_ value: some Encodable, status: Int = 200) -> Reply {
         let encoder = JSONEncoder()
         encoder.keyEncodingStrategy = .convertToSnakeCase
@@ -17,11 +17,11 @@ struct Reply: Sendable {
         return Reply(status: status, body: body)
     }
 
-    /// Done, and nothing to say.
+    /// A response without a body.
     static let done = Reply(status: 204, body: Data())
 }
 
-/// Why the backend does not do what it was asked: `{"error": {"code": …, "message": …}}`.
+/// The reason that the backend refuses a request: `{"error": {"code": …, "message": …}}`.
 package struct Refusal: Error, Sendable {
     private struct Body: Encodable {
         struct Content: Encodable {

@@ -12,7 +12,7 @@ package struct StoredNotebook: Encodable, Sendable {
     }
 }
 
-/// A note, as the backend stores and sends it; each change makes its version one higher.
+/// A note, as the backend stores and sends it; each change increments its version.
 package struct StoredNote: Encodable, Sendable {
     package let id: String
     package let notebookId: String
@@ -27,15 +27,15 @@ package struct StoredNote: Encodable, Sendable {
     }
 }
 
-/// What one user has: the rules, without a network.
+/// The data of one user and its rules, independent of the network.
 package struct Shelf: Sendable {
-    /// Notebooks of a user at most.
+    /// The largest number of a user's notebooks.
     static let notebookLimit = 1_000
-    /// Notes of a user at most.
+    /// The largest number of a user's notes.
     static let noteLimit = 10_000
-    /// Characters of a title: from 1 to these.
+    /// The largest number of characters in a title, which has at least 1.
     static let titleLength = 100
-    /// Characters of a text at most.
+    /// The largest number of characters in a text.
     static let textLength = 10_000
 
     // Newest first.
@@ -45,7 +45,7 @@ package struct Shelf: Sendable {
 
     // MARK: - Notebooks
 
-    /// Makes a notebook; no two have one title.
+    /// Creates a notebook; titles are unique.
     package mutating func addNotebook(_ title: String) throws -> StoredNotebook {
         try check(title)
         guard !notebooks.contains(where: { $0.title == title }) else {
@@ -106,7 +106,7 @@ package struct Shelf: Sendable {
 
     package func note(_ id: String) throws -> StoredNote { notes[try place(ofNote: id)] }
 
-    /// Changes what is not `nil`.
+    /// Changes the members that are not `nil`.
     package mutating func editNote(
         _ id: String,
         title: String? = nil,
@@ -146,7 +146,7 @@ package struct Shelf: Sendable {
         return try page(rows, \.number, after: cursor, limit: limit)
     }
 
-    /// The cursor is the last row's number, so that no row is skipped when others come or go.
+    /// Returns a page; its cursor is the last row's number, so that other changes skip no rows.
     private func page<Row>(
         _ rows: [Row],
         _ number: KeyPath<Row, Int>,

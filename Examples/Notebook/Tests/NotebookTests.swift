@@ -7,7 +7,7 @@ import Testing
 
 @testable import Notebook
 
-/// One test for each feature, over loopback, against the real backend.
+/// A test for each feature, over loopback, against the real backend.
 @Suite("Notebook", .bounded)
 struct NotebookTests {
     @Test func `notebooks and notes are read`() async throws {
@@ -23,7 +23,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `what was read is there at the next launch without a network`() async throws {
+    @Test func `data that was read is available at the next offline launch`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas", notes: 2)
             let first = try await world.launch()
@@ -39,7 +39,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `an edit that waits survives the app's death and is sent once`() async throws {
+    @Test func `a waiting edit survives a kill of the app and is sent once`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas", notes: 1)
             let first = try await world.launch()
@@ -62,7 +62,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `an open note shows an edit until a version that has it is read`() async throws {
+    @Test func `an open note shows an edit until its version is read`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas", notes: 1)
             let client = try await world.launch()
@@ -79,7 +79,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `a notebook and its first note are made offline, under temporary ids`() async throws
+    @Test func `a notebook and its first note are created offline with temporary ids`() async throws
     {
         try await World.with { world in
             let client = try await world.launch()
@@ -100,8 +100,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `an answer that is lost is asked for again, and nothing is made twice`() async throws
-    {
+    @Test func `a request with a lost answer is repeated without duplicates`() async throws {
         try await World.with { world in
             let client = try await world.launch()
             #expect(try await client.value(of: .notebooks).isEmpty)
@@ -119,7 +118,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `a token that expired is renewed once for many requests`() async throws {
+    @Test func `an expired token is renewed once for many requests`() async throws {
         try await World.with { world in
             var ids: [String] = []
             for number in 0..<5 { ids.append(try world.notebook("\(number)", notes: 1).id) }
@@ -136,7 +135,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `tokens that are good for two requests carry an app through a day`() async throws {
+    @Test func `tokens that are valid for two requests are sufficient for a day`() async throws {
         try await World.with(requestsPerToken: 2) { world in
             let ideas = try world.notebook("Ideas")
             let client = try await world.launch()
@@ -152,7 +151,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `a refused title goes, and what was done beside it stays`() async throws {
+    @Test func `a refused title is reverted, and other changes are kept`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas")
             let client = try await world.launch()
@@ -175,7 +174,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `a long list comes by cursor, and no row twice when one is added`() async throws {
+    @Test func `a growing list is loaded by cursor without duplicates`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas", notes: 50)
             let client = try await world.launch()
@@ -193,7 +192,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `a deleted note does not come back with an answer from before`() async throws {
+    @Test func `a deleted note does not reappear with an older answer`() async throws {
         try await World.with { world in
             let ideas = try world.notebook("Ideas", notes: 3)
             let client = try await world.launch()
@@ -217,7 +216,7 @@ struct NotebookTests {
         }
     }
 
-    @Test func `users of one device see and send nothing of each other`() async throws {
+    @Test func `users of one device neither see nor send each other's data`() async throws {
         try await World.with { world in
             _ = try world.notebook("Secret plans")
             let client = try await world.launch("ada")

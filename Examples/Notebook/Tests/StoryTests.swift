@@ -7,11 +7,11 @@ import Testing
 
 @testable import Notebook
 
-/// What `swift run Notebook` prints, and what the README says about the files.
+/// The output of `swift run Notebook`, and the lines in the README.
 @Suite("Notebook's story", .bounded)
 struct StoryTests {
     @MainActor
-    @Test func `the story ends with Ada's waiting notebook in its place`() async throws {
+    @Test func `the story ends with Ada's waiting notebook in her list`() async throws {
         try await World.with { world in
             let lines = try await printed(world)
             let scenes = lines.split { $0.hasPrefix("\n== ") }
@@ -26,7 +26,7 @@ struct StoryTests {
         }
     }
 
-    @Test func `the README names the lines of each feature`() throws {
+    @Test func `the README contains the lines of each feature`() throws {
         let folder = URL(filePath: #filePath).appending(path: "../..").standardized
         func read(_ path: String) throws -> [String] {
             try String(contentsOf: folder.appending(path: path), encoding: .utf8)

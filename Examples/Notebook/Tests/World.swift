@@ -6,7 +6,7 @@ import Testing
 
 @testable import Notebook
 
-/// The backend on loopback, and a device whose network a test can hold or take away.
+/// The backend on loopback, and a device whose network a test can hold or disconnect.
 struct World: Sendable {
     static let day = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -15,10 +15,10 @@ struct World: Sendable {
     let network: ScriptedTransport
     let tokens: Tokens
     let device: TestDevice
-    /// Whether the network carries anything.
+    /// Whether the network is available.
     private let isOpen: Signal<Bool>
 
-    /// Runs the backend for as long as the body takes.
+    /// Runs the backend while the body runs.
     static func with(
         requestsPerToken: Int = 1_000,
         _ body: @Sendable (World) async throws -> Void
@@ -44,7 +44,7 @@ struct World: Sendable {
         }
         let tokens = Tokens(api: url)
         let device = TestDevice(network: network) { configuration in
-            configuration.server = nil  // What a device has by default.
+            configuration.server = nil  // Devices have a server by default.
             configuration.setUp(url, tokens)
         }
         defer { device.quit() }
@@ -60,7 +60,7 @@ struct World: Sendable {
         )
     }
 
-    /// Launches the app and signs the user in.
+    /// Launches the app and signs a user in.
     func launch(_ user: String = "ada") async throws -> SanguineClient {
         let client = try device.launch()
         try await signIn(user)
@@ -87,7 +87,7 @@ struct World: Sendable {
         device.connectivity.connect()
     }
 
-    /// A notebook with so many notes, as another device of Ada's makes them.
+    /// Adds a notebook with the given number of notes, like another device of Ada.
     func notebook(_ title: String, notes: Int = 0) throws -> StoredNotebook {
         try server.change("ada") { shelf in
             let notebook = try shelf.addNotebook(title)
@@ -99,7 +99,7 @@ struct World: Sendable {
     }
 }
 
-/// A note that Ada writes on this device.
+/// Returns a note that Ada writes on this device.
 func draft(_ title: String, in notebook: String) -> Note {
     Note(
         id: UUID().uuidString,
