@@ -49,7 +49,7 @@ public struct CalendarDay: Hashable, Comparable, Sendable {
     ///
     /// The result is always later than the given moment, by about 26 hours at most. In zones that
     /// set their clocks back across midnight, as St. John's did at 00:01 until 2011, a day ends
-    /// twice, and the second end counts.
+    /// twice, and the result is the next of the two.
     public static func nextMidnight(after moment: Timestamp, in zone: TimeZone) -> Timestamp {
         let today = CalendarDay(containing: moment, in: zone)
         let start = today.next.start(in: zone)

@@ -8,7 +8,7 @@ import Musl
 import Darwin
 #endif
 
-/// How a database is opened for reading only.
+/// The ways to open a database for reading only.
 ///
 /// Connections to one database share memory through a file, `-shm`, which SQLite creates next to
 /// the database. Where it cannot create files, as on a read-only mount, no process can write

@@ -5,7 +5,7 @@ import SanguineServer
 import Synchronization
 import SystemPackage
 
-/// Loads the settings of a server from flags, the environment, a file and defaults, in this order.
+/// Loads a server's settings: flags override the environment, then the file, then defaults.
 ///
 /// ```swift
 /// let loader = SettingsLoader(flags: ["http.port": "0"], environment: environment, file: path)

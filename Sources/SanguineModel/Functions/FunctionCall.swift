@@ -34,7 +34,7 @@ public protocol FunctionCall: Sendable {
     /// ``Price/amount`` of the rules.
     static var expectedCost: Int64 { get }
 
-    /// How a call is handled that is made without a network connection.
+    /// The handling of calls without a network connection.
     ///
     /// Default: the call is refused at once.
     static var whenOffline: OfflineCall { get }
@@ -63,7 +63,7 @@ extension FunctionCall {
     public static var whenOffline: OfflineCall { .refuse }
 }
 
-/// How a call is handled that is made without a network connection.
+/// The handling of calls without a network connection.
 public enum OfflineCall: String, Hashable, Codable, Sendable {
     /// The call is refused at once, and nothing is held.
     case refuse

@@ -12,7 +12,7 @@ public struct FunctionRules: Hashable, Sendable {
         case each
     }
 
-    /// What happens to a streamed call after its client disconnects.
+    /// The handling of a streamed call after its client disconnects.
     public enum Disconnect: String, Hashable, Codable, Sendable, CaseIterable {
         /// The call runs to its end, and its answer is cached and charged.
         ///
@@ -23,12 +23,11 @@ public struct FunctionRules: Hashable, Sendable {
         case stop
     }
 
-    /// What distinguishes cached answers, in addition to the input.
+    /// The part of a cached answer's key that is added to the input.
     public enum Sameness: String, Hashable, Codable, Sendable, CaseIterable {
-        /// The prompt that is built from the input: another prompt is another question.
+        /// The prompt that is built from the input, so that a changed prompt invalidates answers.
         case prompt
-        /// Nothing else. For prompts that differ each time, such as one that contains the time of
-        /// day.
+        /// Nothing, for prompts that differ each time, such as one that contains the time of day.
         ///
         /// After the prompt is changed, ``FunctionRules/version`` must change too.
         case input
@@ -50,11 +49,11 @@ public struct FunctionRules: Hashable, Sendable {
     ///
     /// Default: no, it is sent as one response.
     public var streams: Bool
-    /// What happens to a streamed call after its client disconnects.
+    /// The handling of a streamed call after its client disconnects.
     ///
     /// Default: the call runs to its end.
     public var onDisconnect: Disconnect
-    /// Which files a call may have attached.
+    /// The rules for files that are attached to a call.
     ///
     /// Default: none.
     public var attachments: AttachmentRules?
@@ -71,7 +70,7 @@ public struct FunctionRules: Hashable, Sendable {
     ///
     /// Default: `1`.
     public var version: String
-    /// What distinguishes cached answers, in addition to the input.
+    /// The part of a cached answer's key that is added to the input.
     ///
     /// This matters only for functions that build their prompt in code. The model, the upstreams
     /// and the longest answer are always part of a cached answer's key. Default: the prompt.
@@ -117,7 +116,7 @@ public struct FunctionLimits: Hashable, Sendable {
     ///
     /// Default: `nil`, which leaves the limit to the server.
     public var runningPerAccount: Int?
-    /// How often an account may repeat a call with the same input within a minute.
+    /// The number of times that an account may repeat a call with the same input within a minute.
     ///
     /// Further calls are refused with status 429. Default: `nil`, no limit.
     public var repeatsPerMinute: Int?

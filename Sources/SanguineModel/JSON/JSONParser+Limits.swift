@@ -11,7 +11,7 @@ extension JSONParser {
         package var unit: String?
         /// The number of elements of the unit that are parsed; further ones become `null`.
         package var units: Int
-        /// How members are treated whose names exceed the limit.
+        /// The treatment of members whose names exceed the limit.
         ///
         /// Default: they break a limit.
         package var longNames = LongNames.refused
@@ -27,7 +27,7 @@ extension JSONParser {
         /// that the value differs from it.
         package var isTolerant = false
 
-        /// How members are treated whose names exceed ``SanguineModel/WireLimits/memberNameBytes``.
+        /// The treatment of members whose names exceed ``SanguineModel/WireLimits/memberNameBytes``.
         package enum LongNames: Sendable {
             /// They break a limit.
             case refused

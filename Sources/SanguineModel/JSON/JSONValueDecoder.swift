@@ -7,7 +7,7 @@ import Foundation
 struct JSONValueDecoder: Decoder {
     var value: JSONValue
     var codingPath: [any CodingKey] = []
-    /// How stored data is read, or `nil` for data that matches the type exactly.
+    /// The reading of stored data, or `nil` for data that matches the type exactly.
     var reading: StoredForm.Reading?
     /// The declared default at this position.
     var defaults: StoredForm.Default?
@@ -43,7 +43,7 @@ struct JSONValueDecoder: Decoder {
 
     /// Decodes the value, including the representations that JSON uses for Foundation's types.
     ///
-    /// Where stored data lacks something, the default at the same position replaces it.
+    /// The default at the same position replaces a value that stored data lacks.
     func decoded<Value: Decodable>(_ type: Value.Type) throws -> Value {
         do {
             return try exact(type)

@@ -248,7 +248,7 @@ extension DecodingError {
 }
 
 extension Error {
-    /// Why stored data does not match a type: the names of members, and never the user's values.
+    /// The mismatch of stored data and a type: names of members, and never the user's values.
     package var memberFault: String {
         func name(_ path: [any CodingKey]) -> String {
             path.isEmpty ? "the value" : "the member '\(path.memberPath)'"

@@ -24,7 +24,6 @@
 /// such as a later case of an enumeration; an optional member without a default becomes `nil`. The
 /// stored value does not change until a mutation sets that member. Elements of arrays use only the
 /// defaults of their own type.
-/// arrays take defaults of their own type only.
 public protocol Defaulted: Codable, Sendable {
     /// An instance whose members are the defaults.
     ///

@@ -14,8 +14,8 @@ public protocol Mutation: Registrable, Codable {
 
     /// The lane in which it waits.
     ///
-    /// Mutations in one lane run in order, those in different lanes concurrently. The name has 1 to
-    /// 256 printable characters. Default: `main`.
+    /// Mutations in one lane run in order, those in different lanes concurrently. A lane's name has
+    /// 1 to 256 printable characters. Default: `main`.
     var lane: String { get }
 }
 

@@ -155,8 +155,8 @@ public struct Records {
 
     /// Creates the record, or replaces it.
     ///
-    /// The operation is refused if JSON cannot represent the value, which has a number that is not
-    /// finite, or a member whose name exceeds the limit. Members of the stored record that
+    /// The operation is refused if JSON cannot represent the value, because it has a number that is
+    /// not finite, or a member whose name exceeds the limit. Members of the stored record that
     /// ``RecordValue/fields()`` does not return are kept.
     public mutating func put(_ value: RecordValue, for key: RecordKey) {
         let present = read(key)

@@ -1,4 +1,4 @@
-/// Why an operation is refused.
+/// The reason that an operation is refused.
 ///
 /// Record mutations throw it, and the app finds it in the tray.
 ///
@@ -10,7 +10,7 @@ public struct Refusal: Error, Hashable, Codable, Sendable {
     ///
     /// An app may define its own codes.
     public var code: ProblemCode
-    /// What to do next, in a sentence without personal data.
+    /// The next step, in a sentence without personal data.
     public var detail: String
 
     /// Creates a refusal.

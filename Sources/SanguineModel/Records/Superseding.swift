@@ -1,4 +1,4 @@
-/// A mutation of either kind that can replace earlier ones that have not been sent yet.
+/// A mutation of either kind that can supersede earlier ones that have not been sent yet.
 ///
 /// ```swift
 /// extension Unlike: Superseding {

@@ -213,7 +213,7 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
 ///
 /// The amounts of all entries add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
-    /// Why the balance changed.
+    /// The reason for a change of the balance.
     public enum Kind: String, Codable, Sendable, CaseIterable {
         /// An amount was granted: at the account's creation, by support, or by a purchase.
         case grant
@@ -231,7 +231,7 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
 
     /// The entry's id.
     public var id: Identifier
-    /// Why the balance changed.
+    /// The reason for a change of the balance.
     public var kind: Kind
     /// The change of `available`, positive for an increase.
     public var amount: Int64

@@ -1,6 +1,6 @@
 /// The price of a function.
 public struct Price: Hashable, Codable, Sendable {
-    /// How the price is calculated.
+    /// The calculation of the price.
     public enum Kind: String, Codable, Sendable {
         /// ``Price/amount`` for each call.
         case fixed
@@ -10,7 +10,7 @@ public struct Price: Hashable, Codable, Sendable {
         case usage
     }
 
-    /// How the price is calculated.
+    /// The calculation of the price.
     public var kind: Kind
     /// The price of a call, or its minimum, in the balance's unit.
     public var amount: Int64
@@ -140,7 +140,7 @@ public struct Price: Hashable, Codable, Sendable {
     }
 }
 
-/// When a flat price, or a unit of a quota, is charged for a call that was sent to its upstream.
+/// The moment at which a flat price, or a unit of a quota, is charged for a call.
 ///
 /// A complete answer is always charged. A call that was never sent is not charged, and neither is a
 /// call whose upstream fails before the first part of the answer.
@@ -150,7 +150,7 @@ public enum ChargeMoment: String, Hashable, Codable, Sendable, CaseIterable {
     /// A call that fails, times out, or is lost in a server crash costs nothing.
     case onCompletion
     /// When the call was sent to its upstream, even if the caller ends it before the first part, if
-    /// it fails later, or if the server crashes before the call ends.
+    /// it fails after that part, or if the server crashes before the call ends.
     case onStart
 }
 
@@ -269,8 +269,8 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
     ///
     /// `nil` for a call that was paid in tokens because its quota was insufficient.
     public var quota: Quota?
-    /// Why the language model stopped, in its own term: `stop` after a complete answer, `length` if
-    /// the token limit truncated it, `content_filter` if a filter did.
+    /// The language model's own reason for stopping: `stop` after a complete answer, `length` if the
+    /// token limit truncated it, `content_filter` if a filter did.
     ///
     /// `nil` for a cached answer, which is complete, and if the model gives no reason.
     public var finishReason: String?
@@ -313,7 +313,7 @@ public struct FunctionDelta: Hashable, Codable, Sendable {
 
 /// The result of a request to cancel a call: the response to `DELETE /v1/calls/{key}`.
 public struct CallEnding: Hashable, Codable, Sendable {
-    /// How the call ended.
+    /// The end of the call.
     public enum State: String, Codable, Sendable {
         /// It was cancelled, by this request or an earlier one.
         case cancelled
@@ -321,7 +321,7 @@ public struct CallEnding: Hashable, Codable, Sendable {
         case ended
     }
 
-    /// How the call ended.
+    /// The end of the call.
     public var state: State
     /// The charge, in the balance's unit.
     public var charged: Int64

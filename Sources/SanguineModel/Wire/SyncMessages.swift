@@ -67,7 +67,7 @@ public struct PushResult: Hashable, Codable, Sendable {
     public var status: Status
     /// The number in the account's feed that includes its changes, or `nil` if it was refused.
     public var head: Int64?
-    /// Why it was refused.
+    /// The reason of the refusal.
     public var problem: Problem?
 
     /// Creates a result.

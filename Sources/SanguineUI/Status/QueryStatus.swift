@@ -2,9 +2,9 @@ public import Sanguine
 
 /// The state of a query at one moment, to show with its content or instead of it.
 public struct QueryStatus: Sendable, Hashable {
-    /// What is shown in the content's position.
+    /// The availability of the content.
     public enum Stage: Sendable, Hashable {
-        /// The content.
+        /// There is content.
         case content
         /// There is no content yet, and it is loading.
         case loading
@@ -14,7 +14,7 @@ public struct QueryStatus: Sendable, Hashable {
         case empty
     }
 
-    /// What is shown in the content's position.
+    /// The availability of the content.
     public var stage: Stage
     /// The error of the last fetch, or `nil` if it succeeded.
     public var error: SanguineError?

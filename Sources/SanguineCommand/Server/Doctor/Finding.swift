@@ -14,7 +14,7 @@ struct Finding: Encodable, Hashable {
     var status: Status
     /// A description of the finding.
     var finding: String
-    /// What to do, unless the check passed.
+    /// The remedy, unless the check passed.
     var remedy: String?
 
     init(_ check: String, _ status: Status, _ finding: String, remedy: String? = nil) {
