@@ -2,59 +2,61 @@ import SanguineModel
 
 @testable import Sanguine
 
-/// Says what must not be shown of a ``SimulatedFeed``: the strict model of a list.
+/// Checks what a client shows of a ``SimulatedFeed``: the strict model of a list.
 ///
-/// A row is shown at the place that it had in the answer that brought it. By these places, and by
-/// what the server's history knows:
+/// A row is shown at the position that it had in the answer that contained it. From these positions
+/// and the server's history, the judge checks these rules:
 ///
 /// 1. No row is shown twice.
-/// 2. The rows stand in the server's order.
-/// 3. A row is not shown that was deleted before a page was asked for that covers its place, once
-///    that page has landed.
-/// 4. A row is not missing that stands between two shown rows, or before the first or behind the
-///    last where nothing more is announced, in a part that the answer of one of these covers.
-/// 5. A landing takes no row away from between others, unless its page has covered the row's place.
-/// 6. Rows that follow the last one are announced, unless they came after the answer that saw the
-///    list's end.
+/// 2. Rows are shown in the server's order.
+/// 3. A deleted row is no longer shown once a page that covers its position, requested after the
+///    deletion, has been applied.
+/// 4. No row is missing between two shown rows, before the first row, or after the last row when
+///    the list reports no more rows, if the answer that contained one of these rows covers that
+///    position.
+/// 5. Applying a page removes a row from between others only if the page covers the row's position.
+/// 6. The list reports more rows if rows follow the last one, unless they were added after the
+///    answer that reached the end of the list.
 ///
-/// Two things no client can know, and they are no faults. A row that has moved since it was shown
-/// is missing until its new place is asked for. And a page's last row says where the page ends
-/// among the rows that are held: if that row has itself moved down, dead rows that it has passed
-/// stay behind the page until they are looked at.
+/// No client can know the following, so neither is a fault. A row that has moved since it was shown
+/// is missing until its new position is requested. A page's last row marks where the page ends
+/// among the held rows: if that row has itself moved down, deleted rows that it has passed remain
+/// after the page until they are reviewed.
 struct FeedJudge {
-    /// One page that a client has taken over.
+    /// A page that the client has applied.
     struct Landing {
-        /// Its number among the answers.
+        /// The index of the answer in ``SimulatedFeed/answers``.
         var answer: Int
-        /// The server's version when it was asked for.
+        /// The server's version when the page was requested.
         var asked: Int
     }
 
-    /// What is shown.
+    /// The list as the client shows it.
     struct View {
         var rows: [FeedRow]
         var hasMore: Bool
         var hasPrevious: Bool
     }
 
-    /// Rows that were last shown, or brought, at a place where they no longer are.
+    /// The rows that were last shown or received at a position that they have left since.
     private var misplaced: Set<Int> = []
     private var before: [FeedRow] = []
-    /// The last answers that began with the list, and that ended with it.
+    /// The latest answers that contained the beginning and the end of the list.
     private var top: FeedAnswer?
     private var end: FeedAnswer?
-    /// How often a last row that has moved down excused something.
+    /// The number of violations that a last row that had moved down excused.
     private(set) var excused: Int
 
     init(excused: Int = 0) { self.excused = excused }
 
-    /// Looks at what is shown after something has happened.
+    /// Checks the list after an event.
     ///
     /// - Parameters:
-    ///   - view: What is shown now.
+    /// - Parameters:
+    ///   - view: The list as it is shown now.
     ///   - feed: The server.
-    ///   - landings: The pages that were taken over, if any were, in the order of their answers.
-    /// - Returns: What must not be, or `nil`.
+    ///   - landings: The pages that were applied, in the order of their answers.
+    /// - Returns: A description of the violation, or `nil`.
     mutating func fault(
         in view: View,
         of feed: SimulatedFeed,
@@ -70,7 +72,7 @@ struct FeedJudge {
             ?? vanished(view, feed, landings)
     }
 
-    /// Everything is forgotten: the client begins anew.
+    /// Forgets all observations because the client starts over.
     mutating func reset() { self = FeedJudge(excused: excused) }
 
     private mutating func note(_ landing: Landing, _ feed: SimulatedFeed) {
@@ -86,14 +88,14 @@ struct FeedJudge {
         }
     }
 
-    /// A page has brought rows that may not be shown from it, and be older than what is.
+    /// Records the rows of an answer that is not shown and may be older than the shown rows.
     mutating func brought(_ rows: [FeedRow], _ feed: SimulatedFeed) {
         for row in rows where feed.history[row.id]?.place != row.place {
             misplaced.insert(row.id)
         }
     }
 
-    /// Rows that are known to be elsewhere, so that they have left their places.
+    /// Records that the rows are known to have left their positions.
     mutating func left(_ rows: [FeedRow]) { misplaced.formUnion(rows.lazy.map(\.id)) }
 
     // MARK: - The rules
@@ -115,7 +117,7 @@ struct FeedJudge {
         return nil
     }
 
-    /// Whether the answer's last row has moved down past that row since the latter was seen.
+    /// Whether the answer's last row has moved down past the row since the row was last seen.
     private func hasPassed(_ row: FeedRow, _ number: Int, _ feed: SimulatedFeed) -> Bool {
         let (answer, other) = (feed.answers[number], feed.answers[row.answer])
         guard let last = answer.last, other.version < answer.version,

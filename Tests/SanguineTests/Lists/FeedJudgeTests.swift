@@ -2,7 +2,7 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// Each rule of the strict model is proven on a list that breaks it.
+/// Tests each rule of the strict model on a list that violates it.
 @Suite("The judge of lists", .bounded(.seconds(120)))
 struct FeedJudgeTests {
     private typealias View = FeedJudge.View
@@ -31,7 +31,7 @@ struct FeedJudgeTests {
         return judge.fault(in: view, of: feed, after: landings)
     }
 
-    @Test mutating func `two pages, one after the other, are fine`() throws {
+    @Test mutating func `two consecutive pages are no fault`() throws {
         let first = try load(4)
         #expect(fault(first.rows, [first.landing]) == nil)
         let second = try load(4, after: first.next)
@@ -52,7 +52,7 @@ struct FeedJudgeTests {
         #expect(fault(first.rows.reversed(), [first.landing])?.contains("follows") == true)
     }
 
-    @Test mutating func `a dead row behind a page that covers its place is a fault`() throws {
+    @Test mutating func `a deleted row after a page that covers its position is a fault`() throws {
         let first = try load(4)
         feed.delete(id: 7)
         let fresh = try load(4)
@@ -62,10 +62,10 @@ struct FeedJudgeTests {
         #expect(found?.contains("row 7 was deleted") == true)
     }
 
-    @Test mutating func `a dead row that the page's last row has passed is no fault`() throws {
+    @Test mutating func `a deleted row that the page's last row has passed is no fault`() throws {
         let first = try load(4)
         feed.delete(id: 7)
-        // Behind the place of row 7, and before row 6.
+        // Below the position of row 7 and above row 6.
         feed.move(2, to: 3)
         let fresh = try load(3)
         #expect(fresh.rows.map(\.id) == [10, 9, 8])
@@ -74,7 +74,7 @@ struct FeedJudgeTests {
         #expect(judge.excused > 0)
     }
 
-    @Test mutating func `a row that one page saw between two shown rows must not be missing`()
+    @Test mutating func `a missing row that one page contained between two shown rows is a fault`()
         throws
     {
         let first = try load(4)
@@ -83,14 +83,14 @@ struct FeedJudgeTests {
         #expect(fault(rows, [first.landing]) == "row 8 is missing")
     }
 
-    @Test mutating func `a row that was inserted since is not missing`() throws {
+    @Test mutating func `a row that was inserted after the answer is not missing`() throws {
         let first = try load(4)
         feed.insert(onTop: false, jump: 0, at: 1)
 
         #expect(fault(first.rows, [first.landing]) == nil)
     }
 
-    @Test mutating func `an end that nobody saw is a fault, and one that is seen is not`() throws {
+    @Test mutating func `a reported end is a fault unless an answer has reached it`() throws {
         let first = try load(4)
         #expect(fault(first.rows, hasMore: false, [first.landing]) == "nobody has seen the end")
         let rest = try load(10, after: first.next)
@@ -98,7 +98,7 @@ struct FeedJudgeTests {
         #expect(fault(first.rows + rest.rows, hasMore: false, [rest.landing]) == nil)
     }
 
-    @Test mutating func `a row that goes from between others without having moved is a fault`()
+    @Test mutating func `a row that disappears from between others without moving is a fault`()
         throws
     {
         let first = try load(2)

@@ -7,12 +7,12 @@ import Testing
 
 @testable import Sanguine
 
-/// Rows that the app brings by itself: a push, or the answer of a write.
+/// Rows that the app adds itself, from a push or a write's answer.
 @Suite("Lists that are set and updated", .bounded)
 struct ListChangeTests {
     private let fixture = TrackFixture()
 
-    @Test func `a pushed row is shown at once, and stays over a restart`() async throws {
+    @Test func `a pushed row is shown at once and survives a restart`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
 
@@ -26,14 +26,14 @@ struct ListChangeTests {
         #expect(second.rows.map(\.id) == [9, 1, 2, 3, 4])
     }
 
-    @Test func `a list that was never loaded is not updated`() throws {
+    @Test func `updating a list that was never loaded does nothing`() throws {
         let client = try fixture.client()
 
         #expect(client.update(.tracks) { $0.append(Track(id: 9)) } == nil)
         #expect(client.cached(.tracks) == nil)
     }
 
-    @Test func `of two rows of one id the first stays`() async throws {
+    @Test func `the first of two rows with the same id is kept`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
 
@@ -43,7 +43,7 @@ struct ListChangeTests {
         #expect(client.rows.first?.plays == 7)
     }
 
-    @Test func `a refresh that is under way does not take an update away`() async throws {
+    @Test func `a refresh in flight does not undo an update`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         fixture.network.hold()
@@ -61,7 +61,7 @@ struct ListChangeTests {
         #expect(client.rows.first { $0.id == 2 }?.title == "Pushed")
     }
 
-    @Test func `pushes without an end do not keep a refresh from its end`() async throws {
+    @Test func `continuous pushes do not prevent a refresh from finishing`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         fixture.network.hold()
@@ -81,7 +81,7 @@ struct ListChangeTests {
         #expect(fixture.network.requests.count == before + PageLimits.restarts)
     }
 
-    @Test func `what an operation shows stays over an update`() async throws {
+    @Test func `an operation's effect stays shown after an update`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         fixture.connectivity.disconnect()
@@ -93,7 +93,7 @@ struct ListChangeTests {
         #expect(client.rows.first?.title == "New")
     }
 
-    @Test func `a list that is set is fresh, whole and shown to observers`() async throws {
+    @Test func `a list that is set is fresh, complete and shown to observers`() async throws {
         let client = try fixture.client()
         let requests = fixture.network.requests.count
 
@@ -106,7 +106,7 @@ struct ListChangeTests {
         #expect(fixture.network.requests.count == requests)
     }
 
-    @Test func `a first page that is set is continued at its cursor`() async throws {
+    @Test func `a first page that is set continues at its cursor`() async throws {
         let client = try fixture.client()
         let page = ListPage(items: [Track(id: 1), Track(id: 2)], hasMore: true, nextCursor: "2")
 
@@ -117,7 +117,7 @@ struct ListChangeTests {
     }
 
     @MainActor
-    @Test func `a model shows what is set and updated`() async throws {
+    @Test func `a model shows rows that are set and updated`() async throws {
         let client = try fixture.client()
         client.set([Track(id: 5)], for: .tracks)
         let model = client.model(.tracks)
@@ -128,7 +128,7 @@ struct ListChangeTests {
         #expect(model.items.map(\.id) == [5, 6])
     }
 
-    @Test func `what another user has set is not the next one's`() async throws {
+    @Test func `rows that one user has set are not visible to the next user`() async throws {
         let client = try fixture.client()
         client.set([Track(id: 5)], for: .tracks)
 
@@ -138,7 +138,7 @@ struct ListChangeTests {
         #expect(client.update(.tracks) { $0.append(Track(id: 6)) } == nil)
     }
 
-    @Test func `the row of an answer takes the place of the one that was shown`() async throws {
+    @Test func `the row of an answer replaces the optimistic row`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         let requests = fixture.network.requests.count
@@ -148,12 +148,12 @@ struct ListChangeTests {
 
         #expect(client.rows.last?.title == "Answered")
         #expect(client.rows.map(\.id) == [1, 2, 3, 4, 9])
-        #expect(fixture.network.requests.count == requests + 1)  // The write, and no read.
+        #expect(fixture.network.requests.count == requests + 1)  // The write; no read follows.
         #expect(client.outbox.pending.isEmpty)
     }
 }
 
-/// Takes the row of the answer over.
+/// Inserts the row of the answer.
 struct AnsweredTrack: RequestMutation {
     static let name = "track.answered"
     let track: Int

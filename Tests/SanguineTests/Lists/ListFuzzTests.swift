@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// The list under every interleaving that a seed can think of.
+/// Plays random interleavings of events against a list, from seeds.
 ///
 /// `SANGUINE_FUZZ_EVENTS=10000 swift test --filter ListFuzzTests` plays a million events.
 @Suite("Pages, simulated", .bounded(.seconds(300)))
@@ -9,7 +9,7 @@ struct ListFuzzTests {
     private static let events = Fuzz.events(1_000)
 
     @Test(arguments: Fuzz.seeds(1...100))
-    func `no row doubles, vanishes or stands in the wrong place, whatever the server does`(
+    func `rows are never duplicated, lost or out of order, whatever the server does`(
         seed: UInt64
     ) {
         var simulation = ListSimulation(seed: seed)
@@ -23,7 +23,7 @@ struct ListFuzzTests {
         #expect(simulation.landings > Self.events / 20, "The seed exercises nothing.")
     }
 
-    @Test func `the seeds reach expired cursors, second looks and readers further down`() {
+    @Test func `the seeds cover expired cursors, reviews and readers further down`() {
         var recoveries = 0
         var stays = 0
         var reviews = 0

@@ -5,13 +5,13 @@ import Testing
 
 @testable import Sanguine
 
-/// The strict model of a list, played on the whole client: its cache, its disk, its restarts.
+/// Plays the strict model of a list against a whole client with its cache, files and restarts.
 @Suite("Lists, played through the client", .bounded(.seconds(120)))
 struct ListGameTests {
     private static let steps = Fuzz.events(60)
 
     @Test(arguments: Fuzz.seeds(1...12))
-    func `whatever the server does, the client shows a list that can be`(
+    func `the client shows a valid list whatever the server does`(
         seed: UInt64
     ) async throws {
         var game = try ListGame(seed: seed)
@@ -22,7 +22,7 @@ struct ListGameTests {
     }
 }
 
-/// A client, a list in small pages, and a server that changes it.
+/// A client, a list with small pages, and a server that changes the list.
 private struct ListGame {
     private let server = FeedServer(count: 40)
     private let folder = TemporaryFolder()
@@ -61,7 +61,7 @@ private struct ListGame {
         }
     }
 
-    /// Makes the list begin anew, and loads it to its end: then it is the server's.
+    /// Starts the list over and loads it to its end, after which it must equal the server's list.
     mutating func finish() async throws {
         server.change { feed in for _ in 1...20 { feed.insert(onTop: true, jump: 1) } }
         try await load { try await $0.refresh($1) }
@@ -94,7 +94,7 @@ private struct ListGame {
         look(asked: asked, since: answers)
     }
 
-    /// The server changes between an answer and its arrival.
+    /// Changes the server between an answer and its arrival.
     private mutating func loadLate() async throws {
         let (asked, answers) = server.state { ($0.version, $0.answers.count) }
         let isNext = roll(2) == 0 && test.client.snapshot(of: list).hasMore

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Lists as a view sees them, without a view.
+/// List models as a view observes them, without a view.
 @MainActor
 @Suite("Pages model", .bounded)
 struct ListModelTests {
@@ -28,7 +28,7 @@ struct ListModelTests {
         #expect(model.items.count == 40)
     }
 
-    @Test func `a list that a view shows goes first, although it was asked for before`()
+    @Test func `a list that a view shows is loaded before lists requested earlier`()
         async throws
     {
         let test = try TestClient(network: server.network()) { $0.readsPerHost = 1 }
@@ -51,7 +51,7 @@ struct ListModelTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `what is cached is there when the model is made`() async throws {
+    @Test func `a new model has the cached rows`() async throws {
         let test = try TestClient(network: server.network())
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
         let model = test.client.model(.feed("a"))
@@ -61,7 +61,7 @@ struct ListModelTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `a row near the end has the next page loaded ahead, once`() async throws {
+    @Test func `a row near the end prefetches the next page once`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
@@ -73,7 +73,7 @@ struct ListModelTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `a failed next page stands beside the rows, and is not asked for on and on`()
+    @Test func `a failed next page leaves the rows and is not requested again`()
         async throws
     {
         let test = try TestClient(network: server.network())
@@ -91,7 +91,7 @@ struct ListModelTests {
         #expect(model.items.count == 40)
     }
 
-    @Test func `a failed refresh leaves the rows`() async throws {
+    @Test func `a failed refresh keeps the rows`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
@@ -105,7 +105,7 @@ struct ListModelTests {
         #expect(model.error == nil)
     }
 
-    @Test func `a first page that fails is a phase, and retrying cures it`() async throws {
+    @Test func `a failed first page sets the phase, and a retry recovers`() async throws {
         let test = try TestClient(network: server.network())
         test.network.script(.status(404))
         let model = test.client.model(.feed("a"))
@@ -116,7 +116,7 @@ struct ListModelTests {
         #expect(model.phase == .ready)
     }
 
-    @Test func `a model shows what another part of the app has loaded`() async throws {
+    @Test func `a model shows pages loaded by another part of the app`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
@@ -126,7 +126,7 @@ struct ListModelTests {
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }
 
-    @Test func `what a caller on the main actor has waited for is in the model`() async throws {
+    @Test func `a model has the rows once a load returns on the main actor`() async throws {
         let test = try TestClient(network: server.network())
         for number in 1...50 {
             let list = ListQuery<FeedRow>.feed("\(number)")
@@ -146,7 +146,7 @@ struct ListModelTests {
         #expect(test.client.model(.feed("b")) !== model)
     }
 
-    @Test func `pages and refreshes in turn leave a model with all rows`()
+    @Test func `alternating pages and refreshes leave a model with all rows`()
         async throws
     {
         let test = try TestClient(network: server.network())
@@ -159,7 +159,7 @@ struct ListModelTests {
         #expect(model.items.map(\.id) == Array(server.ids.prefix(60)))
     }
 
-    @Test func `an old row that is shown becomes as new as the refresh`() async throws {
+    @Test func `a shown row that is older than a refresh is reloaded`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Sanguine
 
-/// What an observer of a list sees at each notification.
+/// Records the snapshots that an observer of a list receives.
 ///
-/// Mutable state: the snapshots, by their mutex.
+/// Mutable state: the snapshots, protected by a mutex.
 private final class ObservedList: Sendable {
     let source: ListSource<FeedRow>
     private let seen = Mutex<[ListSnapshot<FeedRow>]>([])
@@ -24,7 +24,7 @@ private final class ObservedList: Sendable {
 
     var snapshots: [ListSnapshot<FeedRow>] { seen.withLock { $0 } }
 
-    /// Has something done when the first rows are there, before their fetch has ended.
+    /// Runs the closure when the first rows arrive, before their fetch has finished.
     func atFirstRows(_ body: @escaping @Sendable () -> Void) { hook.withLock { $0 = body } }
 
     func begin() {
@@ -40,7 +40,7 @@ private final class ObservedList: Sendable {
         self.end.withLock { $0 = end }
     }
 
-    /// The first snapshot with that many rows.
+    /// Returns the first snapshot with that number of rows.
     func first(rows: Int) -> ListSnapshot<FeedRow>? { snapshots.first { $0.items.count == rows } }
 }
 
@@ -48,7 +48,7 @@ private final class ObservedList: Sendable {
 struct ListPhaseTests {
     private let server = FeedServer()
 
-    @Test func `the first snapshot with rows is ready and has the time`() async throws {
+    @Test func `the first snapshot with rows is ready and has a timestamp`() async throws {
         let test = try TestClient(network: server.network())
         let list = ObservedList(test.client)
         list.begin()
@@ -59,7 +59,7 @@ struct ListPhaseTests {
         #expect(first.asOf == test.wall.now())
     }
 
-    @Test func `the first snapshot with refreshed rows is ready and has the new time`()
+    @Test func `the first snapshot with refreshed rows is ready and has the new timestamp`()
         async throws
     {
         let test = try TestClient(network: server.network())
@@ -81,7 +81,7 @@ struct ListPhaseTests {
         #expect(shown.contains { $0.phase == .refreshing })
     }
 
-    @Test func `the first snapshot with an error is not loading any more`() async throws {
+    @Test func `the first snapshot with an error is no longer loading`() async throws {
         let test = try TestClient(network: server.network())
         test.network.script(.status(404))
         let list = ObservedList(test.client)
@@ -91,7 +91,7 @@ struct ListPhaseTests {
         #expect(list.snapshots.first { $0.error != nil }?.phase == .failed)
     }
 
-    @Test func `a list that was invalidated while it was loaded goes on refreshing`() async throws {
+    @Test func `a list that is invalidated while it loads keeps refreshing`() async throws {
         let test = try TestClient(network: server.network())
         test.network.hold()
         let list = ObservedList(test.client)
@@ -106,13 +106,13 @@ struct ListPhaseTests {
         #expect(list.first(rows: 20)?.phase == .refreshing)
     }
 
-    @Test func `a refresh that is called while the first fetch ends is made`() async throws {
+    @Test func `a refresh requested while the first fetch finishes is sent`() async throws {
         let test = try TestClient(network: server.network())
         let list = ObservedList(test.client)
         let refresh = Mutex<Task<Void, any Error>?>(nil)
         list.atFirstRows { [source = list.source, server] in
             server.change { $0.delete(0) }
-            // Without a turn of its own: the fetch ends only after this.
+            // Immediate, without a turn of its own: the fetch finishes only after this.
             let task = Task.immediate { try await source.refresh() }
             refresh.withLock { $0 = task }
         }
@@ -132,7 +132,7 @@ struct ListPhaseTests {
         let source = test.client.queries.source(of: ListQuery.feed("a"))
         let load = Task { try await test.client.value(of: .feed("a")) }
         try await test.network.waitForHeld(1)
-        // No other fetch follows: the caller has asked before this.
+        // No other fetch follows, because the caller's request precedes the invalidation.
         test.client.invalidate(.feed("a"))
         let entry = source.entry.erased
         #expect(test.client.queries.snapshot(of: entry).currentFlight != nil)
@@ -141,7 +141,7 @@ struct ListPhaseTests {
         #expect(source.snapshot().phase == .ready && test.network.requests.count == 1)
     }
 
-    @Test func `the first snapshot with rows that were set has the time`() async throws {
+    @Test func `the first snapshot with rows that were set has a timestamp`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         let list = ObservedList(test.client)
@@ -155,7 +155,7 @@ struct ListPhaseTests {
         #expect(list.first(rows: 3)?.asOf == test.wall.now())
     }
 
-    @Test func `updates has no state twice in succession`() async throws {
+    @Test func `updates never deliver the same state twice in a row`() async throws {
         let test = try TestClient(network: server.network())
         let updates = test.client.updates(of: .feed("a"))
         let seen = Mutex<[ListSnapshot<FeedRow>]>([])

@@ -2,9 +2,11 @@ import Testing
 
 @testable import Sanguine
 
-/// What becomes of a list whose cursors have expired.
+/// Recovery from expired cursors.
 extension ListStateTests {
-    @Test mutating func `a cursor that expires further down is found again`() throws {
+    @Test mutating func `a list continues from its position when its cursor expires further down`()
+        throws
+    {
         try loadSix(next: "x")
         let stale = try request(.next)
         let recovery = try expire(stale)
@@ -52,7 +54,7 @@ extension ListStateTests {
         #expect(effect.answer.map(\.error) == [error])
     }
 
-    @Test mutating func `a cursor is renewed once for each load`()
+    @Test mutating func `a cursor is renewed once per load`()
         throws
     {
         try loadThree()
@@ -67,7 +69,7 @@ extension ListStateTests {
         }
     }
 
-    @Test mutating func `a refresh that lands while the place is looked for begins that anew`()
+    @Test mutating func `a refresh that completes during a search restarts the search`()
         throws
     {
         try loadThree()
@@ -82,7 +84,7 @@ extension ListStateTests {
         #expect(again.start.map(\.cursor) == [nil])
     }
 
-    @Test mutating func `a place that is found again overtakes a refresh under way`() throws {
+    @Test mutating func `a search that finds the position restarts a refresh in flight`() throws {
         try loadThree()
         let recovery = try expire(try request(.next))
         let walk = try #require(recovery.start.first)

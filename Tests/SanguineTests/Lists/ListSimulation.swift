@@ -3,23 +3,23 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// A list, a server whose rows come, go and move, and a network between them that delays, reorders
-/// and fails, all from one seed.
+/// A list, a server whose rows are added, deleted and moved, and a network that delays, reorders
+/// and fails, all driven by one seed.
 ///
-/// After each event a ``FeedJudge`` looks at what is shown.
+/// A ``FeedJudge`` checks the list after each event.
 struct ListSimulation {
     private struct Exchange {
         let request: ListRequest
-        /// The server's version when it was sent.
+        /// The server's version when the request was sent.
         let asked: Int
-        /// What the server has answered; `nil` while the request is on its way.
+        /// The server's answer, or `nil` while the request is on its way.
         var answer: Answer?
     }
 
     private struct Answer {
         let page: ListPage<FeedRow>?
         let version: Int
-        /// Its number among the feed's answers.
+        /// The index of the answer in the feed's answers.
         let number: Int
     }
 
@@ -32,28 +32,28 @@ struct ListSimulation {
     private(set) var state = ListState<FeedRow>(pageSize: pageSize, pageLimit: pageLimit)
     private(set) var feed: SimulatedFeed
     private(set) var lastEvent = "start"
-    /// What must never be, and was.
+    /// A description of the first violation.
     private(set) var fault: String?
     private(set) var landings = 0
     private(set) var recoveries = 0
     private(set) var reviews = 0
-    /// Refreshes that left the reader further down where they are.
+    /// The number of refreshes that kept the position of a reader further down.
     private(set) var stays = 0
     /// See ``FeedJudge``.
     var excused: Int { judge.excused }
-    /// Answers that came when the server had already changed.
+    /// The number of answers that arrived after the server had changed.
     private(set) var late = 0
     private var random: SplitMix64
     private var exchanges: [Exchange] = []
     private var waiters: [UInt64: ListLoad] = [:]
     private var judge = FeedJudge()
-    /// The pages that the flight in each lane has brought so far.
+    /// The pages that the current fetch in each lane has received so far.
     private var pending: [Bool: [FeedJudge.Landing]] = [:]
-    /// Whether those who wait for the next page have had its cursor renewed.
+    /// Whether the cursor has been renewed for the callers that wait for the next page.
     private var isRenewed = false
     private var lastWaiter: UInt64 = 0
     private var lastRequest: UInt64 = 0
-    /// The rows as somebody shows them who takes over changes alone.
+    /// The rows of an observer that applies only changes.
     private var mirror: [FeedRow] = []
     private var span: PageSpan?
 
@@ -89,8 +89,8 @@ struct ListSimulation {
         }
     }
 
-    /// Lets all that is under way end while the server rests, looks at every row, and compares what
-    /// is held with the truth; then goes to the end and back to the beginning.
+    /// Finishes all requests while the server is idle, reviews every row and compares the held rows
+    /// with the server's; then loads to the end and back to the beginning.
     mutating func settle() {
         lastEvent = "settle"
         finish()
@@ -217,7 +217,7 @@ struct ListSimulation {
         guard let page = answer.page else {
             recoveries += 1
             let actions = state.fail(request.number, Self.expired, isCursorExpired: true)
-            // A refresh goes on with what it has.
+            // A refresh continues with the rows that it has.
             let landings = actions?.hasNewBase == true ? pending[lane] ?? [] : []
             pending[lane] = []
             end(actions)
@@ -229,7 +229,7 @@ struct ListSimulation {
         let isFurtherDown = request.load == .refresh && state.hasPrevious
         let place = isFurtherDown ? state.anchor.flatMap { state.ids.contains($0) ? $0 : nil } : nil
         let isApart = page.hasMore && page.items.allSatisfy { !state.ids.contains($0.id) }
-        // What has moved into a page that may be newer than this one stays there.
+        // Rows that have moved into a page that may be newer than this one stay there.
         let isOvertaken =
             request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
         let actions = state.land(request.number, page)
@@ -240,7 +240,7 @@ struct ListSimulation {
         end(actions)
         judge.brought(page.items, feed)
         if request.load == .refresh, state.hasPrevious {
-            // The rows stay where they are, but for those that are at the beginning.
+            // The rows keep their positions, except for those at the beginning.
             judge.left(state.beginning.rows)
             look(after: [])
         } else {
@@ -257,7 +257,8 @@ struct ListSimulation {
         if !isOvertaken, answer.version == feed.version { checkOrder(of: page) }
     }
 
-    /// The pages that are in the list now, if the flight of that lane has ended with them.
+    /// Returns the pages that are now in the list, if the fetch in that lane has finished with
+    /// them.
     private mutating func settlePending(
         _ lane: Bool,
         _ actions: ListState<FeedRow>.Actions?
@@ -316,7 +317,7 @@ struct ListSimulation {
             blame("two loads in one lane")
         }
         if state.isIdle != exchanges.isEmpty { blame("the lanes are not what is under way") }
-        // The rest is about the rows, and as true as before if they are the same.
+        // The other checks concern only the rows, and still hold if these are unchanged.
         guard span != state.span else { return }
         state.change(since: span).apply(to: &mirror)
         span = state.span
@@ -324,7 +325,7 @@ struct ListSimulation {
         if state.list.runs.count > Self.pageLimit { blame("too many pages") }
     }
 
-    /// The rows of an answer that is still true stand together and in its order.
+    /// Checks that the rows of an answer that is still valid are adjacent and in its order.
     private mutating func checkOrder(of page: ListPage<FeedRow>) {
         let ids = Set(page.items.map(\.id))
         let places = state.list.rows.indices.filter { ids.contains(state.list.rows[$0].id) }
@@ -336,7 +337,7 @@ struct ListSimulation {
         }
     }
 
-    /// What is held is a stretch of the server's list, row for row.
+    /// Compares the held rows with the same range of the server's list, row by row.
     private mutating func compare(_ moment: String) {
         guard fault == nil else { return }
         let rows = state.list.rows

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 extension ListQuery where Item == FeedRow {
-    // As in the documentation: this must stay so short.
+    // As in the documentation: this must stay that short.
     static func feed(_ name: String) -> Self {
         ListQuery(
             "feed",
@@ -46,7 +46,7 @@ final class FeedServer: Sendable {
     }
 }
 
-/// How often something was done.
+/// Counts how often something happens.
 final class RequestCount: Sendable {
     private let value = Atomic(0)
 
@@ -92,7 +92,7 @@ struct ListSourceTests {
         #expect(ids(test).count == 40)
     }
 
-    @Test func `the last caller who gives up cancels the request`() async throws {
+    @Test func `cancelling the last caller cancels the request`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         test.network.hold()
@@ -104,7 +104,7 @@ struct ListSourceTests {
         try await test.network.waitForCancelled(1)
     }
 
-    @Test func `a fresh list is not loaded again, unless one insists`() async throws {
+    @Test func `a fresh list is not loaded again unless a refresh is requested`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         test.wall.advance(by: .seconds(29))
@@ -118,7 +118,8 @@ struct ListSourceTests {
         #expect(test.network.requests.count == 4)
     }
 
-    @Test func `a refresh of four pages is one request, and an insert doubles no row`() async throws
+    @Test func `a refresh of four pages is one request, and an insert duplicates no row`()
+        async throws
     {
         let test = try TestClient(network: server.network())
         for _ in 1...4 { try await test.client.loadNext(.feed("a")) }
@@ -129,7 +130,7 @@ struct ListSourceTests {
         #expect(ids(test) == Array(server.ids.prefix(83)))
     }
 
-    @Test func `a list whose last held row was deleted is refreshed without it`() async throws {
+    @Test func `a refresh omits the last held row if it was deleted`() async throws {
         let server = FeedServer(count: 20)
         let test = try TestClient(network: server.network())
         let list = ListQuery<FeedRow>("five", path: "feed/five", size: 5)
@@ -142,7 +143,7 @@ struct ListSourceTests {
         #expect(test.client.snapshot(of: list).items.map(\.id) == Array(server.ids.prefix(10)))
     }
 
-    @Test func `a cursor that expires a second time, much later, is found again, too`()
+    @Test func `a cursor that expires a second time, much later, is renewed too`()
         async throws
     {
         let test = try TestClient(network: server.network())
@@ -151,13 +152,13 @@ struct ListSourceTests {
             server.change { $0.expireCursors() }
             try await test.client.loadNext(.feed("a"))
             #expect(ids(test) == server.ids)
-            // All of it was found on the way; so that there is more again, it begins anew.
+            // The search has found all rows; the list starts over so that there are more again.
             server.change { feed in for _ in 1...20 { feed.insert(onTop: true, jump: 1) } }
             try await test.client.refresh(.feed("a"))
         }
     }
 
-    @Test func `a list is there at once after a restart, with its age and its cursor`() async throws
+    @Test func `after a restart a list is available at once, with its age and cursor`() async throws
     {
         let folder = TemporaryFolder()
         do {
@@ -175,7 +176,7 @@ struct ListSourceTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a retry asks for the page that failed, not for the first`() async throws {
+    @Test func `a retry requests the failed page, not the first one`() async throws {
         let test = try TestClient(network: server.network())
         let updates = test.client.updates(of: .feed("a"))
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
@@ -195,18 +196,18 @@ struct ListSourceTests {
         withExtendedLifetime(updates) {}
     }
 
-    @Test func `an expired cursor is found again without the reader noticing`() async throws {
+    @Test func `an expired cursor is renewed without the reader noticing`() async throws {
         let test = try TestClient(network: server.network())
         for _ in 1...2 { try await test.client.loadNext(.feed("a")) }
         server.change { $0.expireCursors() }
         try await test.client.loadNext(.feed("a"))
 
         #expect(ids(test) == server.ids)
-        // The page, the way back in one large page, which is all of the list.
+        // The page, then one large page for the search, which contains the whole list.
         #expect(test.network.requests.count == 4)
     }
 
-    @Test func `a late page of the previous user reaches nobody and nothing`() async throws {
+    @Test func `a late page of the previous user is dropped`() async throws {
         let user = TestAuthorizer()
         let test = try TestClient(network: server.network(), authorizer: user)
         try await test.client.value(of: .feed("a"))
@@ -233,7 +234,9 @@ struct ListSourceTests {
         #expect(try test.client.users.present.store.entry(ListQuery.feed("a").key.text) == nil)
     }
 
-    @Test func `a list whose name another one has is empty after a sign-out, too`() async throws {
+    @Test func `a list that shares its name with another list is empty after a sign-out`()
+        async throws
+    {
         let user = TestAuthorizer()
         let test = try TestClient(network: server.network(), authorizer: user)
         try await test.client.value(of: .feed("a"))
@@ -245,7 +248,7 @@ struct ListSourceTests {
         #expect(source.snapshot().items.isEmpty)
     }
 
-    @Test func `updates give the list first and then every change`() async throws {
+    @Test func `updates deliver the list first and then every change`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         var updates = test.client.updates(of: .feed("a")).makeAsyncIterator()
@@ -257,7 +260,7 @@ struct ListSourceTests {
         #expect(last?.phase == .loadingMore || last?.phase == .ready)
     }
 
-    /// A list of 210 pages of one row, and how often a page was asked for.
+    /// Returns a list of 210 pages of one row, and a counter of page requests.
     private func longList() -> (list: ListQuery<FeedRow>, requests: RequestCount) {
         let requests = RequestCount()
         let list = ListQuery<FeedRow>("long", policy: .forever, size: 1) { _, page in
@@ -283,7 +286,7 @@ struct ListSourceTests {
         #expect(requests.count == 210)
     }
 
-    @Test func `a refresh further down keeps the reader's place, and stores the beginning`()
+    @Test func `a refresh further down keeps the reader's position and stores the beginning`()
         async throws
     {
         let test = try TestClient(network: server.network())
@@ -298,7 +301,9 @@ struct ListSourceTests {
         #expect(test.client.queries.cached(source.entry)?.rows.map(\.id) == [0])
     }
 
-    @Test func `of more lists than are kept the one that was used first is let go`() async throws {
+    @Test func `when too many lists are kept, the least recently used one is released`()
+        async throws
+    {
         let test = try TestClient(network: server.network())
         weak let first = test.client.queries.source(of: ListQuery.feed("0"))
         try await test.client.value(of: .feed("0"))
@@ -312,7 +317,7 @@ struct ListSourceTests {
         #expect(test.client.snapshot(of: .feed("0")).items.count == 20)
     }
 
-    @Test func `the list that was declared last is the one that is asked for`() async throws {
+    @Test func `a refresh uses the list's latest declaration`() async throws {
         let test = try TestClient(network: server.network())
         for number in 1...2 {
             let list = ListQuery<FeedRow>("same") { _, _ in
@@ -323,7 +328,7 @@ struct ListSourceTests {
         }
     }
 
-    @Test func `an invalidated list that is observed is refreshed`() async throws {
+    @Test func `an observed list is refreshed when it is invalidated`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         var updates = test.client.updates(of: .feed("a")).makeAsyncIterator()
@@ -358,7 +363,7 @@ struct ListSourceTests {
         #expect(queries.cached(old.entry)?.rows.first?.id == server.ids.first)
     }
 
-    @Test func `who observes a list of a closed client leaves nothing behind`() async throws {
+    @Test func `observing a list of a closed client leaves nothing behind`() async throws {
         let test = try TestClient(network: server.network())
         let source = test.client.queries.source(of: ListQuery.feed("a"))
         test.client.close()
@@ -371,7 +376,7 @@ struct ListSourceTests {
         (410, "gone", 100, true), (400, "cursor_expired", 100, true),
         (400, "bad_request", 20, true), (400, "bad_request", 100, false), (404, "gone", 20, false),
     ])
-    func `an error that may be about the size is about the cursor only if the size is usual`(
+    func `an error that may concern the page size concerns the cursor at the usual size`(
         status: Int,
         code: String,
         limit: Int,
@@ -384,7 +389,7 @@ struct ListSourceTests {
         #expect(pages.isExpired(.problem(problem), answering: request) == isExpired)
     }
 
-    @Test func `what waits is told when the client is closed`() async throws {
+    @Test func `closing the client ends waiting calls`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         test.network.hold()

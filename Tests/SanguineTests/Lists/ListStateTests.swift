@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-/// The rules of the list, one by one; the fuzz plays them together.
+/// The rules of the list, one by one; the fuzz test combines them.
 @Suite("Pages, the state", .bounded)
 struct ListStateTests {
     struct Row: Codable, Sendable, Equatable, Identifiable {
@@ -48,7 +48,7 @@ struct ListStateTests {
         return try #require(actions)
     }
 
-    /// Loads a page to its end.
+    /// Loads a page and finishes its request.
     mutating func load(_ load: ListLoad, _ page: ListPage<Row>) throws {
         _ = try land(try request(load), page)
     }
@@ -71,7 +71,7 @@ struct ListStateTests {
         #expect(state.hasMore)
     }
 
-    @Test mutating func `any number of callers cause one request and all are answered`() throws {
+    @Test mutating func `any number of callers share one request, and all are answered`() throws {
         try load(.refresh, page("abcd", next: "d"))
         let starts = (1...1_000).map { _ in join(.next).start.count }
         #expect(starts.reduce(0, +) == 1)
@@ -85,7 +85,7 @@ struct ListStateTests {
         #expect(state.isIdle)
     }
 
-    @Test mutating func `the last caller who leaves takes the request along`() throws {
+    @Test mutating func `the request is cancelled when the last caller leaves`() throws {
         try load(.refresh, page("abcd", next: "d"))
         let number = try request(.next).number
         _ = join(.next)
@@ -103,7 +103,7 @@ struct ListStateTests {
         try load(.refresh, page("abcd", next: "d"))
         _ = state.change(state.list.arranged(state.list.rows + [Row(id: "x"), Row(id: "y")]))
         #expect(shown == "abcdxy" && state.list.appended == 2)
-        // Another device has deleted the first row, and the server has the appended ones.
+        // Another device has deleted the first row, and the server has stored the appended ones.
         try load(.refresh, page("bcdx", next: "x"))
         #expect(shown == "bcdxy" && state.list.appended == 1)
 
@@ -114,7 +114,8 @@ struct ListStateTests {
         #expect(!state.hasMore)
     }
 
-    @Test mutating func `a refresh of many pages is one request and keeps the others`() throws {
+    @Test mutating func `a refresh of many pages is one request and keeps the other pages`() throws
+    {
         try loadThree()
         let actions = join(.refresh)
         #expect(actions.start.count == 1)
@@ -126,14 +127,14 @@ struct ListStateTests {
         #expect(state.list.next == "l")
     }
 
-    @Test mutating func `a refresh drops what was deleted and moves what has moved`() throws {
+    @Test mutating func `a refresh removes deleted rows and moves moved ones`() throws {
         try loadThree()
         try load(.refresh, page("kbcd", next: "d2"))
 
         #expect(shown == "kbcdefghijl")
     }
 
-    @Test mutating func `a refresh whose last row is new begins anew`() throws {
+    @Test mutating func `a refresh whose last row is new starts the list over`() throws {
         try load(.refresh, page("abcd", next: "d"))
         try load(.refresh, page("abce", next: "e"))
 
@@ -141,7 +142,7 @@ struct ListStateTests {
         #expect(state.list.next == "e")
     }
 
-    @Test mutating func `a row that was shown is looked for before the list begins anew`() throws {
+    @Test mutating func `a shown row is searched for before the list starts over`() throws {
         try loadThree()
         _ = state.show("f")
         let landing = try land(try request(.refresh), page("abcx", next: "x"))
@@ -152,7 +153,7 @@ struct ListStateTests {
         #expect(shown == "abcxefghijkl")
     }
 
-    @Test mutating func `a page that is looked at again goes on until it meets the rows behind`()
+    @Test mutating func `a review continues until it meets the following rows`()
         throws
     {
         try loadThree()
@@ -167,12 +168,12 @@ struct ListStateTests {
         #expect(shown == "abcdefgxijkl")
     }
 
-    @Test mutating func `a page that was loaded from another cursor is looked at again`() throws {
+    @Test mutating func `a page that was loaded from another cursor is reviewed`() throws {
         state = ListState(pageSize: 1, pageLimit: 5)
         try load(.refresh, page("a", next: "a"))
         try load(.next, page("b", next: "b"))
         try load(.next, page("c", next: "c"))
-        // An operation removes "c", and another device inserts "x" where it was.
+        // An operation removes "c", and another device inserts "x" at its position.
         _ = state.amend(state.list.arranged(page("ab", next: nil).items))
         try load(.refresh, page("a", next: "a"))
         try load(.next, page("d", next: nil))
@@ -194,7 +195,7 @@ struct ListStateTests {
         #expect(!state.hasMore)
     }
 
-    @Test mutating func `a refresh that does not connect begins anew`() throws {
+    @Test mutating func `a refresh that does not connect starts the list over`() throws {
         try loadThree()
         try load(.refresh, page("wxyz", next: "z"))
 
@@ -202,7 +203,7 @@ struct ListStateTests {
         #expect(state.list.next == "z")
     }
 
-    @Test mutating func `the reader's row is looked for before the list begins anew`() throws {
+    @Test mutating func `the reader's row is searched for before the list starts over`() throws {
         try loadThree()
         state.setAnchor("f")
         let first = try request(.refresh)
@@ -217,7 +218,7 @@ struct ListStateTests {
         #expect(shown == "wxyzuvabcdefghijkl")
     }
 
-    @Test mutating func `a search for the reader's row has an end`() throws {
+    @Test mutating func `a search for the reader's row is limited`() throws {
         try loadThree()
         state.setAnchor("f")
         var request = try request(.refresh)
@@ -233,7 +234,7 @@ struct ListStateTests {
         #expect(shown == "23456")
     }
 
-    /// Six pages, of which the first was dropped: efgh to uvwx.
+    /// Loads six pages and drops the first, which leaves efgh to uvwx.
     mutating func loadSix(next: String? = nil) throws {
         try loadThree()
         try load(.next, page("mnop", next: "p"))
@@ -241,7 +242,7 @@ struct ListStateTests {
         try load(.next, page("uvwx", next: next))
     }
 
-    @Test mutating func `a refresh leaves a reader further down where he is`() throws {
+    @Test mutating func `a refresh keeps the position of a reader further down`() throws {
         try loadSix()
         state.setAnchor("m")
         try load(.refresh, page("1234", next: "4"))
@@ -256,7 +257,7 @@ struct ListStateTests {
         #expect(!state.hasPrevious)
     }
 
-    @Test mutating func `rows that came before those further down are not passed over`() throws {
+    @Test mutating func `rows that were added above those further down are not skipped`() throws {
         try loadSix()
         let request = try request(.previous)
         let landing = try land(request, page("abd1", next: "1"))
@@ -295,7 +296,9 @@ struct ListStateTests {
         #expect(shown.contains("m") && !state.hasPrevious)
     }
 
-    @Test mutating func `past the limit what is farther from the reader's row goes`() throws {
+    @Test mutating func `beyond the limit, the rows farthest from the reader's row are dropped`()
+        throws
+    {
         try loadThree()
         try load(.next, page("mnop", next: "p"))
         try load(.next, page("qrst", next: "t"))
@@ -309,7 +312,7 @@ struct ListStateTests {
         #expect(state.beginning.rows.map(\.id).joined() == "1234abcd")
     }
 
-    @Test mutating func `who shows a list takes over only what has come`() throws {
+    @Test mutating func `an observer applies only the changed rows`() throws {
         try loadThree()
         let three = state.span
         #expect(state.change(since: nil) == .all(state.list.rows))
@@ -327,7 +330,8 @@ struct ListStateTests {
         #expect(state.change(since: four) == .all(state.list.rows))
     }
 
-    @Test mutating func `an old page is asked for again when one of its rows is shown`() throws {
+    @Test mutating func `an outdated page is requested again when one of its rows is shown`() throws
+    {
         try loadThree()
         try load(.refresh, page("abcd", next: "d2"))
         let fresh = state.show("b")
@@ -344,7 +348,7 @@ struct ListStateTests {
         #expect(state.list.next == "l")
     }
 
-    @Test mutating func `a refresh ends a review and goes first`() throws {
+    @Test mutating func `a refresh cancels a review and goes first`() throws {
         try loadThree()
         try load(.refresh, page("abcd", next: "d2"))
         let showing = state.show("f")
@@ -355,7 +359,7 @@ struct ListStateTests {
         #expect(actions.start.map(\.load) == [.refresh])
     }
 
-    @Test mutating func `the page that failed is the one that is tried again`() throws {
+    @Test mutating func `a retry requests the page that failed`() throws {
         try loadThree()
         let first = try request(.next)
         let failure = state.fail(first.number, .transport(.timedOut))
@@ -370,7 +374,7 @@ struct ListStateTests {
         #expect(shown == "abcdefghijklmnop")
     }
 
-    @Test mutating func `past the limit the far end goes, and comes back`() throws {
+    @Test mutating func `beyond the limit the far end is dropped and can be loaded again`() throws {
         try loadThree()
         try load(.next, page("mnop", next: "p"))
         try load(.next, page("qrst", next: "t"))
@@ -388,7 +392,8 @@ struct ListStateTests {
         #expect(state.list.rows.last?.id == "x")
     }
 
-    @Test mutating func `a row that comes again on the next page stands once, in its new version`()
+    @Test
+    mutating func `a row that appears again on the next page is kept once, in its new version`()
         throws
     {
         try load(.refresh, page("abcd", next: "d"))
@@ -398,7 +403,7 @@ struct ListStateTests {
         #expect(state.list.rows[3].version == 1)
     }
 
-    @Test mutating func `a page that arrives after the list began anew is not put behind it`()
+    @Test mutating func `a page that arrives after the list starts over is not appended`()
         throws
     {
         try loadThree()
@@ -410,7 +415,7 @@ struct ListStateTests {
         #expect(actions.start.map(\.cursor) == ["z"])
     }
 
-    @Test mutating func `a late page does not take a row away that has moved into a newer one`()
+    @Test mutating func `a late page does not remove a row that has moved into a newer page`()
         throws
     {
         try loadThree()
@@ -423,7 +428,7 @@ struct ListStateTests {
         #expect(!state.hasMore)
     }
 
-    @Test mutating func `a refresh that brings nothing new is no change of the list`() throws {
+    @Test mutating func `a refresh without new rows does not change the list`() throws {
         try loadThree()
         let before = state.list
         try load(.refresh, page("abcd", next: "d2"))
@@ -432,7 +437,7 @@ struct ListStateTests {
         #expect(state.list.looksSame(as: before))
     }
 
-    @Test mutating func `it is known which load failed at the head`() throws {
+    @Test mutating func `the list knows which load failed at its head`() throws {
         try loadThree()
         for rows in ["mnop", "qrst", "uvwx"] {
             try load(.next, page(rows, next: String(rows.suffix(1))))
@@ -445,14 +450,14 @@ struct ListStateTests {
         #expect(state.failedHeadLoad == nil)
     }
 
-    @Test mutating func `a backend whose cursor does not move is at its end`() throws {
+    @Test mutating func `a list whose cursor does not advance ends`() throws {
         try load(.refresh, page("abcd", next: "d"))
         try load(.next, page("efgh", next: "d"))
 
         #expect(!state.hasMore)
     }
 
-    @Test mutating func `empty pages are passed over, up to a limit`() throws {
+    @Test mutating func `empty pages are skipped, up to a limit`() throws {
         try load(.refresh, page("abcd", next: "0"))
         var request = try request(.next)
         var requests = 1
@@ -471,7 +476,7 @@ struct ListStateTests {
         #expect(shown == "abcdef" && !state.hasMore && state.tailError == nil)
     }
 
-    @Test mutating func `empty pages at the beginning are passed over, up to a limit`() throws {
+    @Test mutating func `empty pages at the beginning are skipped, up to a limit`() throws {
         var request = try request(.refresh)
         var requests = 1
         while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
@@ -485,7 +490,7 @@ struct ListStateTests {
         #expect(shown == "ab" && state.tailError == nil)
     }
 
-    @Test mutating func `a refresh that moves the end of the list ends the failure there`()
+    @Test mutating func `a refresh that moves the end of the list clears the failure there`()
         throws
     {
         var request = try request(.refresh)
@@ -499,7 +504,7 @@ struct ListStateTests {
         #expect(shown == "ab" && state.hasMore && state.tailError == nil)
     }
 
-    @Test mutating func `a first row behind empty pages is found`() throws {
+    @Test mutating func `a first row after empty pages is found`() throws {
         var request = try request(.refresh)
         for number in 1..<10 {
             let actions = try land(request, page("", next: "\(number)"))
@@ -509,14 +514,14 @@ struct ListStateTests {
         #expect(shown == "ab" && state.hasMore && state.tailError == nil)
     }
 
-    @Test mutating func `an empty cursor is the end of the list`() throws {
+    @Test mutating func `an empty cursor ends the list`() throws {
         try load(.refresh, page("abcd", next: "0"))
         _ = try land(try request(.next), page("ef", next: ""))
         #expect(shown == "abcdef" && !state.hasMore)
         #expect(!ListPage<Row>(items: [], nextCursor: "").hasMore)
     }
 
-    @Test mutating func `when the user changes everything ends and nothing is left`() throws {
+    @Test mutating func `a change of user cancels every load and removes all rows`() throws {
         try loadThree()
         let next = try request(.next)
         let actions = state.reset(.userChanged)

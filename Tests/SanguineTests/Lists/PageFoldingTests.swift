@@ -2,7 +2,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What an operation's effect makes of the pages of a list.
+/// Applies an operation's effect to the pages of a list.
 @Suite("Folding effects into pages")
 struct PageFoldingTests {
     struct Row: Codable, Sendable, Equatable, Identifiable {
@@ -22,19 +22,19 @@ struct PageFoldingTests {
         list.folding(7, rows: ids.map { Row(id: $0) })
     }
 
-    @Test func `a row that is gone is missing in its page`() {
+    @Test func `a removed row is missing from its page`() {
         let folded = folded([1, 3, 4])
         #expect(folded.runs.map(\.count) == [1, 2])
         #expect(folded.isValid && folded.folded == [7])
     }
 
-    @Test func `a row that has come belongs to the page of the row before it`() {
+    @Test func `an inserted row belongs to the page of the row before it`() {
         #expect(folded([1, 2, 9, 3, 4]).runs.map(\.count) == [3, 2])
         #expect(folded([1, 2, 3, 4, 9]).runs.map(\.count) == [2, 3])
         #expect(folded([9, 1, 2, 3, 4]).runs.map(\.count) == [3, 2])
     }
 
-    @Test func `appended rows are counted, also when the list is read from disk`() throws {
+    @Test func `appended rows are counted, also after the list is read from disk`() throws {
         let folded = folded([1, 2, 3, 4, 8, 9])
         #expect(folded.appended == 2)
         let stored = try StoredCoding.encode(folded)
@@ -43,23 +43,23 @@ struct PageFoldingTests {
         #expect(read.folding(8, rows: [1, 2, 9, 3, 4].map { Row(id: $0) }).appended == 0)
     }
 
-    @Test func `a page without rows leaves its beginning to the next one`() {
+    @Test func `a page without rows passes its start to the next page`() {
         let folded = folded([3, 4])
         #expect(folded.runs == [PageRun(start: nil, count: 2, round: 0)])
         #expect(folded.isValid)
     }
 
-    @Test func `a list without rows goes on behind them`() {
+    @Test func `a list without rows continues after them`() {
         let folded = folded([])
         #expect(folded.runs.isEmpty && folded.next == "4" && folded.isValid)
     }
 
-    @Test func `a first row has a page`() {
+    @Test func `a first row gets a page`() {
         let folded = PageList<Row>().folding(1, rows: [Row(id: 1)])
         #expect(folded.isValid && folded.rows.count == 1)
     }
 
-    @Test func `a row that stands twice is there once`() {
+    @Test func `a duplicate row is kept once`() {
         let folded = folded([1, 2, 3, 4, 1])
         #expect(folded.isValid && folded.rows.map(\.id) == [1, 2, 3, 4])
     }

@@ -5,12 +5,12 @@ import Testing
 
 @testable import Sanguine
 
-/// What a fetched page makes of rows with effects, without a client.
+/// Applies a fetched page to rows with pending effects, without a client.
 @Suite("Landing pages")
 struct PageLandingTests {
     private let query = ValueQuery<PageList<Track>>("tracks") { _ in PageList() }
 
-    /// One more play of track 1; it adds, so that it is seen if it is there twice.
+    /// An effect that plays track 1 once more; it adds, so that a duplicate is visible.
     private func play(_ sequence: Int64, sentAt: UInt64?) -> Effect {
         var effect = Effect(sequence: sequence, query: query.erased) { box, effect in
             guard var list = box.value(as: PageList<Track>.self) else { return box }
@@ -30,8 +30,8 @@ struct PageLandingTests {
         return box.value(as: PageList<Track>.self)?.rows.first?.plays
     }
 
-    @Test func `what was shown stays beside what the row may contain already`() {
-        // The row contains the first play, or not; the second is shown, and was sent since.
+    @Test func `an effect that was shown stays when a fetched row may contain it`() {
+        // The row may contain the first play; the second is shown and was sent later.
         var held = PageList(rows: [Track(id: 1, plays: 1)])
         let effects = [play(1, sentAt: 1), play(2, sentAt: 5)]
         held.doubts = [1: Doubts([effects[0]])]
@@ -44,7 +44,7 @@ struct PageLandingTests {
         #expect(landing.doubts == [1: Doubts([effects[0]])])
     }
 
-    @Test func `nothing that the row may contain is shown where nothing was`() {
+    @Test func `an effect that a first row may contain is not shown on top of it`() {
         let effects = [play(1, sentAt: 1), play(2, sentAt: 5), play(3, sentAt: nil)]
         let page = ListPage(items: [Track(id: 1, plays: 2)], hasMore: false)
 
@@ -67,9 +67,9 @@ struct PageLandingTests {
         return insert
     }
 
-    @Test func `a write to a row that another write inserts stays when the row comes`() {
+    @Test func `a write to a row that another write inserts stays when the row is fetched`() {
         let effects = [insert(1, sentAt: 1), play(2, sentAt: 5)]
-        // It was read before the play was done.
+        // The row was read before the play was applied.
         let page = ListPage(items: [Track(id: 1, title: "Theirs")], hasMore: false)
 
         let landing = PageLanding(page, over: PageList(), effects: effects)
@@ -91,7 +91,7 @@ struct PageLandingTests {
         let landing = PageLanding(page, over: PageList(), effects: [remove, play])
 
         #expect(shown(landing, [remove, play]) == nil)
-        // The removal is refused.
+        // The server refuses the removal.
         #expect(shown(landing, [play]) == 1)
     }
 

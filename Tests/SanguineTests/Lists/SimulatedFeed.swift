@@ -5,17 +5,17 @@ import SanguineModel
 /// A row of the simulated server.
 struct FeedRow: Codable, Sendable, Equatable, Identifiable {
     var id: Int
-    /// What the list is sorted by, newest first; often equal to a neighbor's.
+    /// The sort key of the list, newest first; neighbors often share it.
     var time: Int
     var text = 0
-    /// The answer that brought the row, see ``SimulatedFeed/answers``; 0 on the server.
+    /// The answer that contained the row, see ``SimulatedFeed/answers``; 0 on the server.
     var answer = 0
 
     var place: FeedPlace { FeedPlace(time: time, id: id) }
 }
 
-/// A place of the list's total order: what is newer comes first, and of one time what has the
-/// higher id.
+/// A position in the list's total order: newer rows come first, and rows with the same time are
+/// sorted by descending id.
 struct FeedPlace: Comparable, Hashable {
     var time: Int
     var id: Int
@@ -28,26 +28,26 @@ struct FeedPlace: Comparable, Hashable {
     }
 }
 
-/// One answer of the server: which part of the list it showed, and as of which version.
+/// One answer of the server: the part of the list that it covers, and the version of that part.
 struct FeedAnswer {
     var version: Int
-    /// The place that the page follows.
+    /// The position that the page follows.
     var start = FeedPlace.beginning
-    /// The place of its last row; the list's end, if nothing followed.
+    /// The position of the page's last row, or the end of the list if nothing follows.
     var end = FeedPlace.end
     var last: FeedRow?
 
     func covers(_ place: FeedPlace) -> Bool { start < place && place <= end }
 }
 
-/// A server's list with keyset cursors: sorted by time and id, so that equal times lose no row.
+/// A server's list with keyset cursors, sorted by time and id so that equal times lose no row.
 ///
-/// It remembers what it has answered and what became of each row, so that a ``FeedJudge`` can say
-/// what a client may show.
+/// It records its answers and each row's history, so that a ``FeedJudge`` can check what a client
+/// shows.
 struct SimulatedFeed {
-    /// What became of a row.
+    /// The history of a row.
     struct History {
-        /// Where it has stood, and since which version; the last is where it stands.
+        /// The row's positions and the versions in which it moved there; the last is current.
         var places: [(moved: Int, place: FeedPlace)]
         /// The version in which it was deleted.
         var deleted: Int?
@@ -59,14 +59,14 @@ struct SimulatedFeed {
     }
 
     private(set) var rows: [FeedRow] = []
-    /// Rises with every change.
+    /// Increases with every change.
     private(set) var version = 0
-    /// All answers, by their numbers; none has the number 0.
+    /// All answers, by number; no row has the number 0.
     private(set) var answers = [FeedAnswer(version: 0)]
     private(set) var history: [Int: History] = [:]
     private var lastID = 0
     private var time = 1_000
-    /// Cursors of an earlier age are refused.
+    /// Cursors of an earlier age are rejected.
     private var age = 0
 
     init(count: Int, largestPage: Int = 12, largest: Int = 64) {
@@ -75,14 +75,14 @@ struct SimulatedFeed {
         for _ in 0..<count { insert(onTop: true, jump: 1) }
     }
 
-    /// Rows of an answer at most, whatever is asked for.
+    /// The maximum number of rows in an answer, whatever limit is requested.
     let largestPage: Int
-    /// Rows at least, once there were so many.
+    /// The minimum number of rows, once there have been that many.
     static let smallest = 20
-    /// Rows at most.
+    /// The maximum number of rows.
     let largest: Int
 
-    /// The page after the cursor, or `nil` if that has expired.
+    /// Returns the page after the cursor, or `nil` if the cursor has expired.
     mutating func page(after cursor: String?, limit: Int) -> ListPage<FeedRow>? {
         var answer = FeedAnswer(version: version)
         if let cursor {
@@ -101,7 +101,7 @@ struct SimulatedFeed {
         return ListPage(items: items, hasMore: hasMore, nextCursor: next)
     }
 
-    /// Adds a row on top, or beside the one at that place.
+    /// Inserts a row at the top, or next to the row at that index.
     mutating func insert(onTop: Bool, jump: Int, at place: Int = 0) {
         guard rows.count < largest else { return delete(rows.count - 1) }
         lastID += 1
@@ -110,7 +110,7 @@ struct SimulatedFeed {
         put(FeedRow(id: lastID, time: onTop ? time : there))
     }
 
-    /// Adds a row behind the last one.
+    /// Appends a row.
     mutating func append() {
         guard rows.count < largest else { return delete(0) }
         lastID += 1
@@ -124,7 +124,7 @@ struct SimulatedFeed {
         history[row.id]?.deleted = version
     }
 
-    /// Deletes the row of that id, however few there are.
+    /// Deletes the row with that id, regardless of the minimum.
     mutating func delete(id: Int) {
         rows.removeAll { $0.id == id }
         version += 1
@@ -140,7 +140,7 @@ struct SimulatedFeed {
         put(row)
     }
 
-    /// Moves a row to somewhere else.
+    /// Moves a row to another index.
     mutating func move(_ place: Int, to other: Int) {
         guard rows.count > 1 else { return }
         let there = rows[other % rows.count].time
