@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A model changes before `perform` returns on the main actor: trap 44.
+/// Models change before `perform` returns on the main actor: trap 44.
 @Suite("Models that change at once", .bounded)
 @MainActor
 struct AnimatedModelTests {
@@ -31,7 +31,7 @@ struct AnimatedModelTests {
         #expect(model.items.first?.title == "another")
     }
 
-    @Test func `a list's model of several pages shows rows that come and go`() async throws {
+    @Test func `a list's model with several pages shows inserted and removed rows`() async throws {
         let fixture = TrackFixture()
         let client = try fixture.client()
         try await client.loadTracks()
@@ -46,7 +46,7 @@ struct AnimatedModelTests {
         #expect(model.items.map(\.id) == [1, 2, 4])
     }
 
-    @Test func `models show at once that an operation is taken back`() async throws {
+    @Test func `models show at once that an operation is withdrawn`() async throws {
         let fixture = TrackFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))
@@ -72,7 +72,7 @@ struct AnimatedModelTests {
         #expect(try await call.finished() == "an answer")
     }
 
-    @Test func `a model of all records shows a mutator, and its withdrawal`() async throws {
+    @Test func `a model of all records shows a mutation and its withdrawal`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -83,7 +83,7 @@ struct AnimatedModelTests {
         #expect(model.value.isEmpty)
     }
 
-    @Test func `a model of records shows a mutator when perform returns`() async throws {
+    @Test func `a model of records shows a mutation when perform returns`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -94,7 +94,7 @@ struct AnimatedModelTests {
         #expect(model.value?.count == 2)
     }
 
-    @Test func `what was made before it changes nothing of it afterwards`() async throws {
+    @Test func `an earlier update never overwrites a mutation that a model shows`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What a fetched value makes of a base, without a client.
+/// Merges fetched values into bases, without a client.
 @Suite("Fetched bases")
 struct FetchedBaseTests {
     struct Post: Codable, Sendable, Equatable {
@@ -51,7 +51,7 @@ struct FetchedBaseTests {
 
     private func shown(_ base: FetchedBase?) -> Post? { base?.shown.value(as: Post.self) }
 
-    @Test func `what was done before the question is in the answer`() {
+    @Test func `an answer contains a write that was applied before the request`() {
         let base = fetched(
             Post(likes: 5),
             over: Post(),
@@ -61,13 +61,13 @@ struct FetchedBaseTests {
         #expect(base?.settled == [1])
     }
 
-    @Test func `what was not sent is not in the answer`() {
+    @Test func `an answer does not contain a write that was not sent`() {
         let base = fetched(Post(likes: 5), over: Post(), effect(sentAt: nil) { $0.likes += 1 })
         #expect(shown(base)?.likes == 6)
     }
 
     @Test(arguments: [0, 1, 7])
-    func `what adds keeps what it changes, and nothing else`(likes: Int) {
+    func `an adding effect keeps its own member and takes the rest of the answer`(likes: Int) {
         let base = fetched(
             Post(likes: likes, title: "New"),
             over: Post(),
@@ -77,7 +77,7 @@ struct FetchedBaseTests {
         #expect(base?.notes.isPatched == true)
     }
 
-    @Test func `what looks first is applied to the answer`() {
+    @Test func `an effect with a condition is applied to the answer`() {
         let base = fetched(
             Post(likes: 7, title: "liked"),
             over: Post(),
@@ -91,7 +91,7 @@ struct FetchedBaseTests {
         #expect(base?.notes.isPatched == false)
     }
 
-    @Test func `elements with ids are told apart`() {
+    @Test func `elements are matched by their ids`() {
         let held = Post(comments: [.init(id: 1), .init(id: 2)])
         let answer = Post(comments: [
             .init(id: 3), .init(id: 2, likes: 1, text: "New"), .init(id: 1),
@@ -108,7 +108,7 @@ struct FetchedBaseTests {
         #expect(shown(base) == answer)
     }
 
-    @Test func `an element that was appended is there once`() {
+    @Test func `an appended element is shown once`() {
         let answer = Post(comments: [.init(id: 1, text: "New"), .init(id: 2)])
         let base = fetched(
             answer,
@@ -118,7 +118,7 @@ struct FetchedBaseTests {
         #expect(shown(base) == answer)
     }
 
-    @Test func `elements without ids stay as they were`() {
+    @Test func `elements without ids are kept unchanged`() {
         let base = fetched(
             Post(title: "New", seen: [1, 2, 3]),
             over: Post(seen: [1]),
@@ -127,8 +127,8 @@ struct FetchedBaseTests {
         #expect(shown(base) == Post(title: "New", seen: [1, 2]))
     }
 
-    @Test func `an answer of an earlier process may contain what was done there`() {
-        // Which of the two was done first is not known.
+    @Test func `an answer requested by an earlier process may contain that process's writes`() {
+        // It is unknown which of the two was applied first.
         let done = effect(1, sentAt: nil, acknowledgedAt: 0) { $0.likes += 1 }
         let own = effect(2, sentAt: 0) { $0.likes += 1 }
         let base = FetchedBase(
@@ -143,13 +143,13 @@ struct FetchedBaseTests {
         #expect(base?.notes.doubts.operations == [1])
     }
 
-    @Test func `without a value from before the effect waits`() {
+    @Test func `without a previous value, the effect is deferred`() {
         let base = fetched(Post(likes: 1), over: nil, effect { $0.likes += 1 })
         #expect(shown(base)?.likes == 1)
         #expect(base?.notes.doubts.operations == [1])
     }
 
-    @Test func `what is done meanwhile is in what is kept`() {
+    @Test func `a settled write is part of the kept value`() {
         let base = fetched(
             Post(likes: 2),
             over: Post(),
@@ -160,7 +160,7 @@ struct FetchedBaseTests {
         #expect(base?.settled == [1])
     }
 
-    @Test func `a number above those of 64 bits with a sign survives a patch`() {
+    @Test func `a number beyond the range of a signed 64-bit integer survives a patch`() {
         let base = fetched(Post(big: .max), over: Post(), effect { $0.likes += 1 })
         #expect(shown(base)?.big == .max)
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A `send` that throws after the backend has answered a request of it.
+/// A `send` that throws after the backend has answered one of its requests.
 @Suite("A mutation that fails after its request", .bounded)
 struct HalfDoneTests {
     private struct Unexpected: Error {}
@@ -16,7 +16,7 @@ struct HalfDoneTests {
         var errorClass: ErrorClass { .refused }
     }
 
-    /// What `send` does after its request, by the name of the test's mutation.
+    /// The step that `send` performs after its request, by the name of the test's mutation.
     private static let steps = Mutex<[String: @Sendable (MutationRequest) async throws -> Void]>(
         [:]
     )
@@ -47,7 +47,7 @@ struct HalfDoneTests {
     }
 
     @Test(arguments: [false, true])
-    func `a retry of what the app threw for keeps the key`(isRestarted: Bool) async throws {
+    func `retrying a refusal that the app threw keeps the key`(isRestarted: Bool) async throws {
         var client = try client()
         _ = try await client.value(of: .song("a"))
         then { _ in throw Unexpected() }
@@ -57,7 +57,7 @@ struct HalfDoneTests {
             return
         }
         #expect(problem.code == .mutatorFailed && problem.detail.contains("keeps its key"))
-        // The backend has done it, and the app shows it.
+        // The backend has applied it, and the app shows it.
         #expect(try await client.value(of: .song("a")).likes == 11)
         if isRestarted {
             client.close()
@@ -73,7 +73,7 @@ struct HalfDoneTests {
         client.close()
     }
 
-    @Test func `a later request's refusal keeps the key`() async throws {
+    @Test func `the refusal of a second request keeps the key`() async throws {
         let client = try client()
         defer { client.close() }
         then { try await $0.post("songs/none/like") }
@@ -86,7 +86,7 @@ struct HalfDoneTests {
         #expect(client.outbox.refused.map(\.isPartlyDone) == [true])
     }
 
-    @Test func `a success that the app calls a refusal is one`() async throws {
+    @Test func `a success that the app reports as a refusal is a refusal`() async throws {
         let client = try client()
         defer { client.close() }
         then { _ in throw Locked() }
@@ -113,7 +113,7 @@ struct HalfDoneTests {
         #expect(client.outbox.refused.map(\.isPartlyDone) == [false])
     }
 
-    @Test func `what fails by the network after an answer is sent again under the same key`()
+    @Test func `a network failure after an answer is retried under the same key`()
         async throws
     {
         let client = try client()

@@ -7,12 +7,12 @@ import Testing
 
 @testable import Sanguine
 
-/// Writes to rows behind the page that a refresh fetches.
+/// Writes to rows after the page that a refresh fetches.
 @Suite("Writes to lists", .bounded)
 struct ListWriteTests {
     private let fixture = TrackFixture()
 
-    @Test func `a row behind the first page keeps what was done to it`() async throws {
+    @Test func `a row after the first page keeps its write`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         let receipt = try client.perform(PlayTrack(track: 3))
@@ -24,7 +24,7 @@ struct ListWriteTests {
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
     }
 
-    @Test func `a row behind the first page that was deleted stays away`() async throws {
+    @Test func `a deleted row after the first page stays deleted`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(DropTrack(track: 4))
@@ -34,7 +34,7 @@ struct ListWriteTests {
         #expect(client.rows.map(\.id) == [1, 2, 3])
     }
 
-    @Test func `a row that was appended behind the first page stays`() async throws {
+    @Test func `a row that was appended after the first page stays`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(AppendTrack(track: 9))
@@ -45,7 +45,7 @@ struct ListWriteTests {
     }
 
     @Test(arguments: [false, true])
-    func `rows of two lanes keep their order if the second one is done first`(
+    func `rows from two lanes keep their order if the second is applied first`(
         failsToRefresh: Bool
     ) async throws {
         let client = try fixture.client()
@@ -84,7 +84,7 @@ struct ListWriteTests {
         #expect(all.allSatisfy { [[-1, 1, 2, 3, 4], [-2, -1, 1, 2, 3, 4]].contains($0) })
     }
 
-    @Test func `a page with all its rows deleted leaves the list whole`() async throws {
+    @Test func `deleting all rows of a page leaves the list complete`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(DropTrack(track: 3))
@@ -97,7 +97,7 @@ struct ListWriteTests {
         #expect(client.rows.map(\.id) == [1, 2, 5, 6, 7])
     }
 
-    @Test func `a page that is loaded after a write is done has it once`() async throws {
+    @Test func `a page that is loaded after a write was applied shows it once`() async throws {
         let client = try fixture.client()
         try await client.value(of: .tracks)
         fixture.backend.failRead(.status(500))
@@ -107,7 +107,7 @@ struct ListWriteTests {
         #expect(client.rows.map(\.plays) == [0, 0, 1, 0])
     }
 
-    @Test func `a done write to a list is there once after a death`() async throws {
+    @Test func `an applied write to a list is shown once after a crash`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(PlayTrack(track: 3))
@@ -119,7 +119,7 @@ struct ListWriteTests {
     }
 
     @Test(arguments: [1, 3])
-    func `a row that may have an unanswered write in it has it once after a death`(
+    func `a row that may contain an unanswered write shows it once after a crash`(
         track: Int
     ) async throws {
         let client = try fixture.client()
@@ -138,7 +138,7 @@ struct ListWriteTests {
         #expect(second.rows.map(\.plays) == plays)
     }
 
-    @Test func `a row that has a write whose answer came later has it once after a death`()
+    @Test func `a row whose write was answered late shows it once after a crash`()
         async throws
     {
         let client = try fixture.client()
@@ -157,7 +157,7 @@ struct ListWriteTests {
         #expect(second.rows.map(\.plays) == [0, 0, 1, 0])
     }
 
-    @Test func `a write to a row that the cache does not have yet is told`() async throws {
+    @Test func `a write to a row that is not cached yet notifies observers`() async throws {
         let fixture = TrackFixture(tracks: 1...40)
         let client = try fixture.client()
         try await client.value(of: .tracks)
@@ -170,7 +170,7 @@ struct ListWriteTests {
         #expect(client.rows.last?.plays == 1)
     }
 
-    @Test func `an operation that is discarded is told for rows that the cache does not have`()
+    @Test func `discarding an operation notifies observers of rows that are not cached`()
         async throws
     {
         let fixture = TrackFixture(tracks: 1...40)
@@ -187,7 +187,7 @@ struct ListWriteTests {
     }
 
     @Test(arguments: 1...4)
-    func `a list takes another write after a row was deleted`(deleted: Int) async throws {
+    func `a list accepts another write after a row was deleted`(deleted: Int) async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         try client.perform(DropTrack(track: deleted))
@@ -201,7 +201,7 @@ struct ListWriteTests {
     }
 
     @Test
-    func `a list that is stored while a write becomes a part of it has it once after a death`()
+    func `a list that is stored while a write settles shows it once after a crash`()
         async throws
     {
         let client = try fixture.client()
@@ -217,7 +217,7 @@ struct ListWriteTests {
             effect()?.acknowledgedAt != nil
         }
         let effect = try #require(effect())
-        // The source's rows contain the write, and are stored before the cache records that.
+        // The source's rows contain the write and are stored before the cache records that.
         queries.extend(entry, size: { _ in nil }) { list, _ in
             effect.list?.folded(.of(list), effect).value(as: PageList<Track>.self)
         }

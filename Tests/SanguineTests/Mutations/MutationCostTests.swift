@@ -8,10 +8,10 @@ import Testing
 
 @testable import Sanguine
 
-/// What a mutation costs does not depend on how many wait.
+/// The cost of a mutation does not depend on the number of pending operations.
 @Suite("What mutations cost", .bounded(.seconds(120)))
 struct MutationCostTests {
-    /// Counts how often effects run, by the test's own song.
+    /// The number of times that effects ran, by song; each test has its own song.
     private static let runs = Mutex<[String: Int]>([:])
 
     private struct Count: RequestMutation {
@@ -50,7 +50,7 @@ struct MutationCostTests {
         #expect(client.likes(song) == (mustChange ? 300 : 0))
     }
 
-    @Test func `all are applied again over a new base, and one that follows alone`() throws {
+    @Test func `a new base applies all mutations again, and a later one is applied once`() throws {
         let song = UUID().uuidString
         let (client, _) = try Self.client(song)
         defer { client.close() }
@@ -64,7 +64,7 @@ struct MutationCostTests {
         #expect(Self.runs(of: song) == 21)
     }
 
-    @Test func `one that is discarded in the middle is left out, and those after it are not`()
+    @Test func `discarding a mutation removes its effect and keeps the later ones`()
         throws
     {
         let song = UUID().uuidString
@@ -79,7 +79,7 @@ struct MutationCostTests {
         #expect(client.outbox.summary.unsent == 5)
     }
 
-    @Test func `the effects of one user are not shown over those of another`() throws {
+    @Test func `one user's effects are not shown to another user`() throws {
         let song = UUID().uuidString
         let (client, fixture) = try Self.client(song)
         defer { client.close() }
@@ -91,12 +91,12 @@ struct MutationCostTests {
     }
 }
 
-/// The search for the next flight begins where the last one ended.
+/// The search for the next operation to send starts where the last one ended.
 @Suite("The search for the next flight", .bounded(.seconds(120)))
 struct FlightSearchTests {
     private static let flights: [OutboxState.Kind: Int] = [.mutator: 2, .mutation: 3]
 
-    /// What takes off by a look at everything.
+    /// Returns the next operation to send by searching all of them.
     private static func expected(_ state: OutboxState) -> Int64? {
         guard !state.pauses.contains(.offline) else { return nil }
         for kind in OutboxState.Kind.allCases where !state.mustSignIn(kind) {
@@ -123,7 +123,7 @@ struct FlightSearchTests {
     }
 
     @Test(arguments: 1...50)
-    func `it finds what a look at everything finds`(seed: UInt64) {
+    func `it finds the same operation as a full search`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = OutboxState(
             limit: 200,
@@ -131,7 +131,7 @@ struct FlightSearchTests {
         )
         var flights: [OutboxState.Flight] = []
         var (last, taken) = (Int64(0), 0)
-        var sent: Set<Int64> = []  // What may have reached somebody.
+        var sent: Set<Int64> = []  // The operations that a server may have received.
         for _ in 0..<600 {
             let lane = "\(Int.random(in: 0..<5, using: &random))"
             let kind = Bool.random(using: &random) ? OutboxState.Kind.mutator : .mutation

@@ -9,7 +9,7 @@ import Testing
 /// Guarantees 1, 5 and 6 for any backend: traps 1 to 5.
 @Suite("What mutations show", .bounded)
 struct MutationEffectTests {
-    @Test func `a mutation is visible before it is sent, and shown once when it is done`()
+    @Test func `a mutation is visible before it is sent, and shown once after it is applied`()
         async throws
     {
         let fixture = SongFixture()
@@ -28,7 +28,7 @@ struct MutationEffectTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a refusal removes its own effect, and leaves those after it`() async throws {
+    @Test func `a refusal removes only its own effect`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -48,7 +48,7 @@ struct MutationEffectTests {
         #expect(client.outbox.refused.map(\.id) == [first.id])
     }
 
-    @Test func `a fetch that lands before it is sent shows the newer base with the effect`()
+    @Test func `a fetch that completes before the send shows its base with the effect`()
         async throws
     {
         let fixture = SongFixture()
@@ -61,7 +61,7 @@ struct MutationEffectTests {
         #expect(client.likes("a") == 51)
     }
 
-    @Test func `what was turned away before it was done hides nothing that is fetched`()
+    @Test func `a mutation that was rejected before it was applied hides no fetched value`()
         async throws
     {
         let fixture = SongFixture()
@@ -75,7 +75,7 @@ struct MutationEffectTests {
         #expect(try await client.refresh(.song("a")).likes == 51)
     }
 
-    @Test func `a fetch that has seen it before its answer came does not show it twice`()
+    @Test func `a fetch that contains an unanswered mutation does not show it twice`()
         async throws
     {
         let fixture = SongFixture()
@@ -96,7 +96,9 @@ struct MutationEffectTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a fetch from before it that lands after its answer hides nothing`() async throws {
+    @Test func `an older fetch that completes after the answer keeps the mutation visible`()
+        async throws
+    {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -116,7 +118,7 @@ struct MutationEffectTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `an answer that is the new value needs no fetch`() async throws {
+    @Test func `an answer that contains the new value needs no fetch`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -126,14 +128,14 @@ struct MutationEffectTests {
         #expect(fixture.network.requests.map(\.method) == ["GET", "POST"])
     }
 
-    @Test func `an effect stays until a value shows that it has it in it`() async throws {
+    @Test func `an effect stays until a fetched value contains it`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
         fixture.network.hold()
         let receipt = try client.perform(CountPlay(song: "a"))
         try await fixture.network.waitForHeld(1)
-        fixture.server.set(Song(id: "a", likes: 10))  // What a reader is told lags behind.
+        fixture.server.set(Song(id: "a", likes: 10))  // Reads lag behind.
         fixture.network.release()
         #expect(try await receipt.outcome == .applied)
         #expect(try await client.refresh(.song("a")).likes == 11)
@@ -144,7 +146,7 @@ struct MutationEffectTests {
         #expect(client.outbox.pending.isEmpty && client.likes("a") == 11)
     }
 
-    @Test func `what is set or changed meanwhile is the base`() async throws {
+    @Test func `a value that is set or updated meanwhile becomes the base`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.connectivity.disconnect()
@@ -159,7 +161,7 @@ struct MutationEffectTests {
         #expect(client.likes("a") == 11)
     }
 
-    @Test func `lists show rows that come, go and change`() async throws {
+    @Test func `lists show inserted, removed and changed rows`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         try await client.value(of: .songs)
@@ -171,7 +173,8 @@ struct MutationEffectTests {
         #expect(client.snapshot(of: .songs).items.last?.likes == 11)
         fixture.connectivity.connect()
         try await client.settle()
-        // Each has a lane of its own, so the server's name for the new one depends on their order.
+        // Each operation has its own lane, so the server's name for the new one depends on their
+        // order.
         let there = fixture.server.songs.keys.sorted()
         #expect(there.count == 2 && there.first == "a")
         #expect(client.snapshot(of: .songs).items.map(\.id).sorted() == there)

@@ -11,13 +11,13 @@ import Testing
 import FoundationNetworking
 #endif
 
-/// What a mutation's `send` throws, with a network stack of the app's own.
+/// Errors that a mutation's `send` throws when the app uses its own network stack.
 @Suite("Errors of a mutation's own closure", .bounded)
 struct MutationErrorTests {
-    /// What the next sendings throw, by the name of the test's mutation.
+    /// The errors that the next sends throw, by the name of the test's mutation.
     private static let failures = Mutex<[String: [any Error]]>([:])
 
-    /// Sends with something that the client knows nothing of.
+    /// Sends with code that the client does not know.
     private struct SendOwn: RequestMutation {
         static let name = "song.own"
         let test: String
@@ -36,7 +36,7 @@ struct MutationErrorTests {
         }
     }
 
-    /// Changes what follows the server, where the compiler cannot see it.
+    /// Updates a value that follows the server, in a way that the compiler cannot detect.
     private struct ChangeDerived: RequestMutation {
         static let name = "derived.change"
         let isBalance: Bool
@@ -53,7 +53,7 @@ struct MutationErrorTests {
     }
 
     @Test(arguments: [true, false])
-    func `a mutation that changes what follows the server is refused when it is performed`(
+    func `perform refuses a mutation that updates a value that follows the server`(
         isBalance: Bool
     ) throws {
         let client = try SongFixture().client { $0.register(ChangeDerived.self) }
@@ -81,7 +81,7 @@ struct MutationErrorTests {
     }
 
     @Test(arguments: ClosureErrorTests.network.indices)
-    func `an error of the network is tried again`(place: Int) async throws {
+    func `a network error is retried`(place: Int) async throws {
         let error = ClosureErrorTests.network[place]
         let (outcome, refused) = try await Self.outcome(throwingOnce: error)
 
@@ -89,7 +89,7 @@ struct MutationErrorTests {
         #expect(refused.isEmpty)
     }
 
-    @Test func `an error of the app's own refuses it, with its text`() async throws {
+    @Test func `an error of the app refuses the mutation with its text`() async throws {
         let (outcome, refused) = try await Self.outcome(throwingOnce: ClosureErrorTests.Locked())
         let problem = try #require(refused.first?.problem)
 
@@ -100,7 +100,7 @@ struct MutationErrorTests {
         #expect(!problem.description.lowercased().contains("query"))
     }
 
-    @Test func `a problem with an own code refuses it, and is no fault of the server`()
+    @Test func `a problem with the app's own code refuses the mutation and is no server fault`()
         async throws
     {
         let own = Problem(ProblemCode(rawValue: "song_locked"), "Ask its owner.")
@@ -111,7 +111,7 @@ struct MutationErrorTests {
         #expect(refused.first?.problem.description.contains("The server has a fault.") == false)
     }
 
-    @Test func `a refusal that it throws is that refusal`() async throws {
+    @Test func `a thrown refusal is used unchanged`() async throws {
         let refusal = Refusal(.notOwner, "Ask its owner.")
         let (outcome, _) = try await Self.outcome(throwingOnce: refusal)
 
@@ -122,7 +122,8 @@ struct MutationErrorTests {
         SanguineError.conflictingQuery(name: "song"), .rangeTooLong(limit: 1),
         .transport(.invalid("no address")),
     ])
-    func `what no other try would cure refuses it`(error: SanguineError) async throws {
+    func `an error that a retry cannot fix refuses the mutation`(error: SanguineError) async throws
+    {
         let (outcome, refused) = try await Self.outcome(throwingOnce: error)
         let problem = try #require(refused.first?.problem)
 
@@ -131,7 +132,7 @@ struct MutationErrorTests {
     }
 
     @Test(arguments: [ErrorClass.retryable, .waits, .cancelled])
-    func `an error of the app's own that may pass is tried again`(
+    func `a retryable error of the app is retried`(
         errorClass: ErrorClass
     ) async throws {
         let error = ClosureErrorTests.Classified(errorClass: errorClass)
@@ -142,7 +143,7 @@ struct MutationErrorTests {
     }
 
     @Test(arguments: [ErrorClass.refused, .gone, .defect])
-    func `an error of the app's own that will not pass refuses it`(
+    func `a permanent error of the app refuses the mutation`(
         errorClass: ErrorClass
     ) async throws {
         let error = ClosureErrorTests.Classified(errorClass: errorClass)
@@ -153,7 +154,7 @@ struct MutationErrorTests {
         #expect(problem.code == .mutatorFailed)
     }
 
-    /// Sends with the system's own client.
+    /// Sends with the system's own HTTP client.
     private struct SendByURLSession: RequestMutation {
         static let name = "song.session"
         let address: URL
@@ -165,7 +166,7 @@ struct MutationErrorTests {
         }
     }
 
-    @Test func `a connection that breaks in the app's own network stack is tried again`()
+    @Test func `a connection lost in the app's own network stack is retried`()
         async throws
     {
         let count = Mutex(0)
@@ -174,7 +175,7 @@ struct MutationErrorTests {
                 count += 1
                 return count
             }
-            // The first is left in the middle of its body.
+            // The first answer stops in the middle of its body.
             return number == 1 ? nil : LoopbackServer.Reply(body: "done")
         }
         defer { server.stop() }

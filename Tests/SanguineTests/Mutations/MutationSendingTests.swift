@@ -10,7 +10,7 @@ import Testing
 /// Guarantees 3, 4 and 8 for any backend: traps 7 to 17.
 @Suite("How mutations are sent", .bounded)
 struct MutationSendingTests {
-    @Test func `what waits is shown and sent by the next process`() async throws {
+    @Test func `the next process shows and sends queued mutations`() async throws {
         let fixture = SongFixture(onDisk: true)
         let first = try fixture.client()
         _ = try await first.value(of: .song("a"))
@@ -27,7 +27,7 @@ struct MutationSendingTests {
         #expect(try fixture.client(seed: 3).likes("a") == 11)
     }
 
-    @Test func `the disk keeps the base, and what an app no longer knows is in the tray`()
+    @Test func `the base is stored, and an unknown mutation is in the tray`()
         async throws
     {
         let fixture = SongFixture(onDisk: true)
@@ -45,7 +45,7 @@ struct MutationSendingTests {
         third.close()
     }
 
-    @Test func `an answer that is lost is asked for again under the same key`() async throws {
+    @Test func `a lost answer is requested again under the same key`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -57,7 +57,9 @@ struct MutationSendingTests {
         #expect(fixture.server.likes(of: "a") == 11 && client.likes("a") == 11)
     }
 
-    @Test func `what was in flight at a kill is sent again under the same key`() async throws {
+    @Test func `a mutation in flight when the process dies is resent under the same key`()
+        async throws
+    {
         let fixture = SongFixture(onDisk: true)
         let first = try fixture.client()
         _ = try await first.value(of: .song("a"))
@@ -74,7 +76,7 @@ struct MutationSendingTests {
         #expect(second.likes("a") == 11)
     }
 
-    @Test func `one that is refused blocks nothing, and is retried under a new id`() async throws {
+    @Test func `a refused mutation blocks nothing and is retried under a new id`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.server.fail(.status(422))
@@ -87,7 +89,7 @@ struct MutationSendingTests {
         #expect(client.outbox.refused.isEmpty && fixture.server.likes(of: "a") == 12)
     }
 
-    @Test func `a lane is sent in its order, and lanes at the same time`() async throws {
+    @Test func `a lane is sent in order, and several lanes at the same time`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.network.hold()
@@ -102,7 +104,7 @@ struct MutationSendingTests {
         #expect(fixture.writes.count == 3)
     }
 
-    @Test func `the headers are those of the moment of sending, and are not on disk`()
+    @Test func `headers are read when a mutation is sent and are not stored`()
         async throws
     {
         let fixture = SongFixture(onDisk: true)
@@ -136,7 +138,7 @@ struct MutationSendingTests {
         #expect(fixture.server.likes(of: "a") == 11 && fixture.server.likes(of: "b") == 21)
     }
 
-    @Test func `a 429 is sent again when its Retry-After is over`() async throws {
+    @Test func `a 429 is resent after its Retry-After`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.server.fail(.status(429, headers: ["Retry-After": "30"]))
@@ -151,7 +153,8 @@ struct MutationSendingTests {
         #expect(fixture.writes.count == 2 && fixture.server.likes(of: "a") == 11)
     }
 
-    @Test func `a temporary id gives way to the real one wherever something waits`() async throws {
+    @Test func `a temporary id is replaced by the real one in every queued operation`() async throws
+    {
         let fixture = SongFixture(onDisk: true)
         let client = try fixture.client()
         try await client.value(of: .songs)
@@ -173,7 +176,7 @@ struct MutationSendingTests {
         #expect(second.outbox.refused.isEmpty && fixture.server.likes(of: "s2") == 2)
     }
 
-    @Test func `another user neither sees nor sends them, and their owner finds them again`()
+    @Test func `another user neither sees nor sends them, and they return with their owner`()
         async throws
     {
         let fixture = SongFixture(onDisk: true)
@@ -195,7 +198,7 @@ struct MutationSendingTests {
         #expect(fixture.writes.map { $0.headers["Idempotency-Key"] } == [receipt.id.description])
     }
 
-    @Test func `a mutation that is not registered is not taken in`() throws {
+    @Test func `a mutation that is not registered is rejected`() throws {
         let client = try SongFixture().client { $0.mutations = [] }
         let error = #expect(throws: SanguineError.self) {
             try client.perform(LikeSong(song: "a"))

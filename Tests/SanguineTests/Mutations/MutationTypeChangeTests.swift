@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// The like of a later version of the app: `by` is new.
+/// The like of a later version of the app, with the new member `by`.
 private struct LikeBy: RequestMutation, Defaulted {
     static let name = LikeSong.name
     static let defaults = LikeBy(song: "", by: 1)
@@ -33,7 +33,7 @@ private struct LikeBare: RequestMutation {
     func send(_ request: MutationRequest) async throws {}
 }
 
-/// A song of a later version of the app, in the same query.
+/// A song of a later version of the app, with the same query.
 private struct LaterSong: Codable, Sendable, Equatable, Defaulted {
     static let defaults = LaterSong(id: "")
     var id: String
@@ -54,7 +54,7 @@ struct MutationTypeChangeTests {
         return fixture
     }
 
-    @Test func `one that waits takes the default of its new member, and is sent`() async throws {
+    @Test func `a queued mutation gets the default of a new member and is sent`() async throws {
         let fixture = try await left()
         let client = try fixture.client(seed: 2) { $0.mutations = [LikeBy.self] }
         #expect(client.likes("a") == 11 && client.outbox.refused.isEmpty)
@@ -63,7 +63,9 @@ struct MutationTypeChangeTests {
         #expect(fixture.server.likes(of: "a") == 11)
     }
 
-    @Test func `one that cannot be decoded is in the tray, and names the member`() async throws {
+    @Test func `a mutation that cannot be decoded is in the tray and names the member`()
+        async throws
+    {
         let fixture = try await left()
         let client = try fixture.client(seed: 2) { $0.mutations = [LikeBare.self] }
         let refused = try #require(client.outbox.refused.first)
@@ -72,7 +74,7 @@ struct MutationTypeChangeTests {
         #expect(error?.description.contains("the member 'by' is missing") == true)
     }
 
-    @Test func `one that could not be decoded is sent after an update that can`() async throws {
+    @Test func `an undecodable mutation is sent after an update that can decode it`() async throws {
         let fixture = try await left()
         try fixture.client(seed: 2) { $0.mutations = [LikeBare.self] }.close()
         let client = try fixture.client(seed: 3) { $0.mutations = [LikeBy.self] }
@@ -82,7 +84,7 @@ struct MutationTypeChangeTests {
         #expect(fixture.server.likes(of: "a") == 11)
     }
 
-    @Test func `one that was refused is retried after an update`() async throws {
+    @Test func `a refused mutation is retried after an update`() async throws {
         let fixture = SongFixture(onDisk: true)
         let first = try fixture.client()
         fixture.server.fail(.status(422))
@@ -98,7 +100,7 @@ struct MutationTypeChangeTests {
         #expect(fixture.server.likes(of: "a") == 11)
     }
 
-    @Test func `a value on disk takes the default of a new member`() async throws {
+    @Test func `a stored value gets the default of a new member`() async throws {
         let fixture = try await left()
         let query = ValueQuery<LaterSong>(
             "song",

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Changes under pending mutations", .bounded)
 struct MutationUpdateTests {
-    @Test func `update returns what is shown, with what waits to be sent`() async throws {
+    @Test func `update returns the shown value, including pending effects`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         defer { client.close() }
@@ -25,7 +25,9 @@ struct MutationUpdateTests {
         #expect(updated == client.cached(.song("a")))
     }
 
-    @Test func `update gives its body what the backend has, without what waits`() async throws {
+    @Test func `update passes the backend's value, without pending effects, to its body`()
+        async throws
+    {
         let fixture = SongFixture()
         let client = try fixture.client()
         defer { client.close() }
@@ -39,7 +41,7 @@ struct MutationUpdateTests {
         #expect(client.likes("a") == 11)
     }
 
-    @Test func `pending counts what is not settled, and neither what was refused`() async throws {
+    @Test func `pending counts unsettled operations but not refused ones`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         defer { client.close() }

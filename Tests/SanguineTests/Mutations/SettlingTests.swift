@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What is left of a write that was done, and what a death at that time leaves: traps 7 and 8.
+/// Traces of an applied write, and the state after a crash at that moment: traps 7 and 8.
 @Suite("Settling", .bounded)
 struct SettlingTests {
     private let fixture = TrackFixture()
@@ -18,7 +18,7 @@ struct SettlingTests {
         try database.close()
     }
 
-    /// A client whose track is on disk.
+    /// Returns a client whose track is stored on disk.
     private func stored() async throws -> SanguineClient {
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))
@@ -26,7 +26,7 @@ struct SettlingTests {
         return client
     }
 
-    @Test func `a death before the value is stored shows what was done`() async throws {
+    @Test func `a crash before the value is stored still shows the applied write`() async throws {
         let client = try await stored()
         try execute("CREATE TRIGGER t BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
         let receipt = try client.perform(PlayTrack(track: 1))
@@ -39,7 +39,7 @@ struct SettlingTests {
     }
 
     @Test(arguments: [false, true])
-    func `a death before the operation has left the disk shows it once`(
+    func `a crash before the operation is removed from disk shows it once`(
         takesAnswer: Bool
     ) async throws {
         let client = try await stored()
@@ -51,7 +51,7 @@ struct SettlingTests {
         try client.perform(PlayTrack(track: 1, takesAnswer: takesAnswer))
         try await client.settle()
         client.queries.entries.flush()
-        // What a clock says that was set back meanwhile changes nothing.
+        // A clock that was set back meanwhile changes nothing.
         fixture.wall.set(fixture.wall.now() - .seconds(3_600))
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())
@@ -60,7 +60,7 @@ struct SettlingTests {
         #expect(second.plays(1) == 1)
     }
 
-    @Test func `what is settled leaves the disk`() async throws {
+    @Test func `settled operations are removed from disk`() async throws {
         let client = try await stored()
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
@@ -68,7 +68,7 @@ struct SettlingTests {
         #expect(try client.users.present.outbox.file.rows(.mutation).isEmpty)
     }
 
-    @Test func `a value that was invalidated before a death is stale after it`() async throws {
+    @Test func `a value that was invalidated before a crash is stale after it`() async throws {
         let client = try await stored()
         try execute("CREATE TRIGGER t BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'no'); END")
         client.invalidate(.track(1))
@@ -77,7 +77,7 @@ struct SettlingTests {
         #expect(!second.queries.isFresh(.track(1)))
     }
 
-    @Test func `values that were invalidated together before a death are stale after it`()
+    @Test func `values that were invalidated together before a crash are stale after it`()
         async throws
     {
         let client = try await stored()
@@ -87,7 +87,7 @@ struct SettlingTests {
         #expect(!second.queries.isFresh(.track(1)))
     }
 
-    @Test func `what is fetched after an invalidation is fresh in the next process`() async throws {
+    @Test func `a value fetched after an invalidation is fresh in the next process`() async throws {
         let client = try await stored()
         client.invalidate(.track(1))
         _ = try await client.value(of: .track(1))
@@ -97,12 +97,13 @@ struct SettlingTests {
     }
 
     @Test(arguments: [false, true])
-    func `a done write settles although the fetch that follows fails`(
+    func `an applied write settles even if the following fetch fails`(
         isObserved: Bool
     ) async throws {
         let client = try await stored()
         let following = isObserved ? client.observe(.track(1)) { _ in } : nil
-        // What is observed may be fetched twice: when it is invalidated, and to settle.
+        // An observed value may be fetched twice: when it is invalidated and when the write
+        // settles.
         fixture.backend.failReads(.status(500))
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
@@ -115,7 +116,7 @@ struct SettlingTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a death after a fetch that failed shows what was done once`() async throws {
+    @Test func `a crash after a failed fetch shows the applied write once`() async throws {
         let client = try await stored()
         fixture.backend.failRead(.status(500))
         try client.perform(PlayTrack(track: 1))
@@ -127,7 +128,7 @@ struct SettlingTests {
         #expect(!second.queries.isFresh(.track(1)))
     }
 
-    @Test func `a value that is gone settles what has changed it`() async throws {
+    @Test func `a value that no longer exists settles its writes`() async throws {
         let client = try await stored()
         fixture.backend.failRead(.status(404))
         try client.perform(PlayTrack(track: 1))
@@ -135,7 +136,7 @@ struct SettlingTests {
         #expect(client.outbox.summary == Outbox.Summary())
     }
 
-    @Test func `a synchronization that is cancelled ends before the write is answered`()
+    @Test func `a cancelled synchronization returns before the write is answered`()
         async throws
     {
         let client = try await stored()

@@ -56,7 +56,7 @@ struct RenameSong: RequestMutation {
     }
 }
 
-/// For a backend whose reads lag behind its writes.
+/// Used with a backend whose reads lag behind its writes.
 struct CountPlay: RequestMutation {
     static let name = "song.play"
     let song: String
@@ -97,12 +97,12 @@ struct RemoveSong: RequestMutation {
     }
 }
 
-/// A backend that has never heard of Sanguine, but that it heeds an `Idempotency-Key`.
+/// A backend that knows nothing of Sanguine except that it honors an `Idempotency-Key`.
 final class SongServer: Sendable {
     struct State {
         var songs = ["a": Song(id: "a", likes: 10), "b": Song(id: "b", likes: 20)]
         var answers: [String: Song] = [:]
-        /// What the next writes are answered with, done or not.
+        /// The answers to the next writes, and whether the backend applies them.
         var failures: [(isDone: Bool, answer: ScriptedTransport.Answer)] = []
     }
 
@@ -154,7 +154,7 @@ final class SongServer: Sendable {
     }
 }
 
-/// Clients of a ``SongServer``, with clocks that a test moves.
+/// Creates clients of a ``SongServer`` with clocks that a test advances.
 struct SongFixture {
     let server = SongServer()
     let network: ScriptedTransport
@@ -169,7 +169,7 @@ struct SongFixture {
         folder = onDisk ? TemporaryFolder() : nil
     }
 
-    /// Another process, as it were.
+    /// Returns a new client, as a new process would create it.
     func client(
         seed: UInt64 = 1,
         change: (inout SanguineClient.Configuration) -> Void = { _ in }
@@ -196,10 +196,10 @@ struct SongFixture {
 
     var writes: [TransportRequest] { network.requests.filter(\.isWrite) }
 
-    /// Returns when so many writes have come, after as much time as that takes.
+    /// Advances the clock until the backend has received that many writes.
     ///
-    /// A write is answered when time stands still: a step of the clock that comes too late would
-    /// end the wait that follows its answer.
+    /// A write is answered while the clock stands still: advancing it too late would end the wait
+    /// that follows the answer.
     func pass(untilWrites count: Int, fileID: String = #fileID, line: Int = #line) async throws {
         for next in 1...count where writes.count < next {
             network.hold()
@@ -217,8 +217,8 @@ extension TransportRequest {
 }
 
 extension SanguineClient {
-    /// Returns when nothing waits for an answer, or for what follows it, and no fetch that was made
-    /// for that is under way: a refresh would join it.
+    /// Returns when no operation is pending or settling and no fetch for it is in flight, since a
+    /// refresh would join that fetch.
     func settle(fileID: String = #fileID, line: Int = #line) async throws {
         let isSettled = { @Sendable (summary: Outbox.Summary) in
             summary.unsent + summary.settling == 0
@@ -235,7 +235,7 @@ extension SanguineClient {
     func likes(_ song: String) -> Int? { cached(.song(song))?.likes }
 }
 
-/// What an observer of a song was shown.
+/// The likes that an observer of a song was shown.
 final class ShownLikes: Sendable {
     private let shown = Mutex<[Int]>([])
 

@@ -25,7 +25,7 @@ private struct UnlikeSong: RequestMutation, Superseding {
     }
 }
 
-/// The last title counts.
+/// Only the last title counts.
 private struct TitleSong: RequestMutation, Superseding {
     static let name = "song.entitle"
     let song: String
@@ -45,7 +45,7 @@ private struct TitleSong: RequestMutation, Superseding {
     }
 }
 
-/// Takes along what was still to be done with the song.
+/// Also withdraws queued operations on the song.
 private struct DropSong: RequestMutation, Superseding {
     static let name = "song.drop"
     let song: String
@@ -66,7 +66,7 @@ private struct DropSong: RequestMutation, Superseding {
     }
 }
 
-/// An operation that makes others needless which were not sent.
+/// Operations that make other unsent operations unnecessary.
 @Suite("Superseding operations", .bounded)
 struct SupersedingTests {
     private let fixture: SongFixture
@@ -79,7 +79,7 @@ struct SupersedingTests {
         }
     }
 
-    @Test func `a like and its undoing, while the network is away, send neither`() async throws {
+    @Test func `a like and an unlike while offline cancel each other out`() async throws {
         let client = try client()
         _ = try await client.value(of: .song("a"))
         fixture.connectivity.disconnect()
@@ -96,7 +96,7 @@ struct SupersedingTests {
         #expect(fixture.writes.isEmpty)
     }
 
-    @Test func `neither comes back with the next process`() throws {
+    @Test func `cancelled operations do not return in the next process`() throws {
         let client = try client()
         fixture.connectivity.disconnect()
         try client.perform(LikeSong(song: "a"))
@@ -106,7 +106,9 @@ struct SupersedingTests {
         #expect(try self.client(seed: 2).outbox.pending.isEmpty)
     }
 
-    @Test func `what was sent is not undone: the other follows it`() async throws {
+    @Test func `an operation that was sent is not undone, and the other one follows it`()
+        async throws
+    {
         let client = try client()
         fixture.network.hold()
         let like = try client.perform(LikeSong(song: "a"))
@@ -120,7 +122,7 @@ struct SupersedingTests {
         #expect(fixture.writes.map { $0.url.lastPathComponent } == ["like", "unlike"])
     }
 
-    @Test func `of several the newest is undone, in its own lane`() throws {
+    @Test func `the newest of several is undone, in its own lane`() throws {
         let client = try client()
         fixture.connectivity.disconnect()
         let first = try client.perform(LikeSong(song: "a"))
@@ -131,7 +133,7 @@ struct SupersedingTests {
         #expect(client.outbox.pending.map(\.id) == [first.id, elsewhere.id])
     }
 
-    @Test func `a title replaces those that wait, and is shown without a flicker`() async throws {
+    @Test func `a title replaces queued titles and is shown without a flicker`() async throws {
         let client = try client()
         _ = try await client.value(of: .song("a"))
         let shown = RecordedLog()
@@ -151,7 +153,9 @@ struct SupersedingTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a removal undoes the making and takes along what lies between`() async throws {
+    @Test func `a removal undoes the creation and withdraws the operations in between`()
+        async throws
+    {
         let client = try client()
         try await client.value(of: .songs)
         fixture.connectivity.disconnect()
@@ -163,7 +167,7 @@ struct SupersedingTests {
         #expect(client.snapshot(of: .songs).items.map(\.id) == ["a", "b"])
     }
 
-    @Test func `a full outbox takes what makes others needless`() throws {
+    @Test func `a full outbox accepts an operation that makes others unnecessary`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client {
@@ -218,7 +222,7 @@ private struct ForgetCounter: RecordMutation, Superseding {
     }
 }
 
-/// Mutators on records that make others needless.
+/// Mutations of records that make others unnecessary.
 @Suite("Superseding mutators", .bounded)
 struct SupersedingMutatorTests {
     private static func client(_ fixture: RecordsFixture) throws -> SanguineClient {
@@ -230,7 +234,7 @@ struct SupersedingMutatorTests {
         }
     }
 
-    @Test func `a mutator replaces one that waits`() async throws {
+    @Test func `a mutation replaces a queued one`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try Self.client(fixture)
@@ -242,7 +246,7 @@ struct SupersedingMutatorTests {
         #expect(try await first.outcome == .withdrawn)
     }
 
-    @Test func `a mutator undoes one that waits`() async throws {
+    @Test func `a mutation undoes a queued one`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try Self.client(fixture)
@@ -254,7 +258,7 @@ struct SupersedingMutatorTests {
         #expect(try await forgotten.outcome == .withdrawn)
     }
 
-    @Test func `one that is refused changes nothing of what waits`() throws {
+    @Test func `a refused mutation does not change the queued ones`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try Self.client(fixture)
@@ -268,7 +272,7 @@ struct SupersedingMutatorTests {
         #expect(client.outbox.pending.map(\.id) == [first.id])
     }
 
-    @Test func `in a companion it makes nothing needless, for the app may be sending it`() throws {
+    @Test func `a companion supersedes nothing because the app may be sending it`() throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try Self.client(fixture)

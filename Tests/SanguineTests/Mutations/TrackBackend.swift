@@ -20,19 +20,19 @@ extension ValueQuery where Value == Track {
 }
 
 extension ListQuery where Item == Track {
-    /// Two rows a page.
+    /// Two rows per page.
     static var tracks: Self {
         let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).retry(.never)
         return ListQuery("tracks", path: "tracks", policy: policy, size: 2)
     }
 }
 
-/// Adds: shown twice, it is seen.
+/// Adds, so that a duplicate is visible.
 struct PlayTrack: RequestMutation {
     static let name = "track.play"
     let track: Int
     var lane = "play"
-    /// Whether the answer is taken as the new value.
+    /// Whether the answer becomes the new value.
     var takesAnswer = false
 
     func effects(on view: inout MutationEffects) {
@@ -46,7 +46,7 @@ struct PlayTrack: RequestMutation {
     }
 }
 
-/// Sets: shown twice, it is not seen.
+/// Sets, so that a duplicate is not visible.
 struct RetitleTrack: RequestMutation {
     static let name = "track.retitle"
     let track: Int
@@ -102,17 +102,17 @@ struct AddTrack: RequestMutation {
     }
 }
 
-/// A REST backend of tracks in the order of their ids, whose answers carry no version.
+/// A REST backend with tracks sorted by id, whose answers carry no version.
 final class TrackBackend: Sendable {
     struct State {
         var tracks: [Int: Track] = [:]
-        /// What each key was answered with, for whoever asks again.
+        /// The answer given for each key, repeated when the request is resent.
         var answers: [String: Track] = [:]
-        /// What the next writes are answered with, done or not.
+        /// The answers to the next writes, and whether the backend applies them.
         var writeFaults: [(isDone: Bool, answer: ScriptedTransport.Answer)] = []
-        /// What the next reads are answered with.
+        /// The answers to the next reads.
         var readFaults: [ScriptedTransport.Answer] = []
-        /// What all reads are answered with, if they are not as usual.
+        /// The answer to all reads, or `nil` for the usual answers.
         var readFault: ScriptedTransport.Answer?
     }
 
@@ -132,7 +132,7 @@ final class TrackBackend: Sendable {
         state.withLock { $0.readFaults.append(answer) }
     }
 
-    /// Answers all reads like that; as usual with `nil`.
+    /// Answers all reads with `answer`, or as usual if it is `nil`.
     func failReads(_ answer: ScriptedTransport.Answer?) {
         state.withLock { $0.readFault = answer }
     }
@@ -196,7 +196,7 @@ final class TrackBackend: Sendable {
     }
 }
 
-/// Clients of a ``TrackBackend``, with clocks that a test moves.
+/// Creates clients of a ``TrackBackend`` with clocks that a test advances.
 struct TrackFixture {
     let backend: TrackBackend
     let network: ScriptedTransport
@@ -212,8 +212,8 @@ struct TrackFixture {
         self.folder = folder
     }
 
-    /// Another process, as it were: in a folder of its own or the fixture's, and with the user that
-    /// the fixture says, or its own session.
+    /// Returns a new client, as a new process would create it: in its own folder or the fixture's,
+    /// and with the fixture's user or its own session.
     func client(
         seed: UInt64 = 1,
         in folder: TemporaryFolder? = nil,
@@ -239,23 +239,23 @@ struct TrackFixture {
         .client
     }
 
-    /// Returns when a write waits for its next try.
+    /// Returns when a write waits for its retry.
     ///
-    /// A sending has a minute; the first waits are shorter.
+    /// A send may take a minute; the first retry delays are shorter.
     func waitForRetry() async throws {
         try await eventually("a write to wait for its next try") {
             delay.timeToNextWake.map { $0 < .seconds(30) } ?? false
         }
     }
 
-    /// What a process that dies now leaves on disk.
+    /// Returns a copy of the files that a process crashing now leaves on disk.
     func death() throws -> TemporaryFolder {
         let copy = TemporaryFolder()
         let files = FileManager.default
         try files.createDirectory(at: copy.url, withIntermediateDirectories: true)
-        // There is nothing before something is kept.
+        // The folder does not exist before something is stored.
         guard files.fileExists(atPath: folder.url.path) else { return copy }
-        // Read and written: `copyItem` never returns if a file becomes shorter meanwhile.
+        // Reads and writes the data, since `copyItem` never returns if a file shrinks meanwhile.
         for path in try files.subpathsOfDirectory(atPath: folder.url.path) {
             let (from, to) = (folder.url.appending(path: path), copy.url.appending(path: path))
             var isFolder: ObjCBool = false
@@ -273,7 +273,7 @@ struct TrackFixture {
 extension SanguineClient {
     func plays(_ track: Int) -> Int? { cached(.track(track))?.plays }
 
-    /// The rows that are shown.
+    /// The rows shown.
     var rows: [Track] { snapshot(of: .tracks).items }
 
     /// Loads both pages of the list.

@@ -6,14 +6,14 @@ import Testing
 
 @testable import Sanguine
 
-/// What a fetch shows while it is not known whether a write was done: traps 2 to 4.
+/// Fetched values while it is unknown whether a write was applied: traps 2 to 4.
 ///
 /// The backend's answers carry no version.
 @Suite("Fetches beside unanswered writes", .bounded)
 struct UnansweredWriteTests {
     private let fixture = TrackFixture()
 
-    /// A client with a track, and a write of it that the backend has done and not answered.
+    /// Returns a client with a track and a write that the backend has applied but not answered.
     private func playing(isCached: Bool = true) async throws -> SanguineClient {
         let client = try fixture.client()
         if isCached { _ = try await client.value(of: .track(1)) }
@@ -23,7 +23,7 @@ struct UnansweredWriteTests {
         return client
     }
 
-    /// What a fetch brings while writes are held.
+    /// Refreshes the track while writes are held.
     private func refresh(_ client: SanguineClient, held: Int = 1) async throws -> Track {
         let fetch = Task { try await client.refresh(.track(1)) }
         try await fixture.network.waitForHeld(held + 1)
@@ -32,12 +32,12 @@ struct UnansweredWriteTests {
     }
 
     @Test(arguments: [false, true])
-    func `an answer that is replayed does not undo what came after it`(
+    func `a replayed answer does not undo later changes`(
         isRestarted: Bool
     ) async throws {
         var client = try fixture.client()
         _ = try await client.value(of: .track(1))
-        // Done, and its answer is lost: the next sending gets it as it was.
+        // The write is applied and its answer lost; the next send receives the same answer.
         fixture.backend.failWrite(.status(500), done: true)
         try client.perform(PlayTrack(track: 1, takesAnswer: true))
         try await eventually("a write") { fixture.network.requests.contains(where: \.isWrite) }
@@ -55,17 +55,17 @@ struct UnansweredWriteTests {
     }
 
     @Test(arguments: [0, 1])
-    func `what others change is shown while an adding write is in flight`(
+    func `changes by others are shown while an adding write is in flight`(
         plays: Int
     ) async throws {
         let client = try await playing()
-        // The fetch may be served from before the write, or from after it.
+        // The fetch may return the state before or after the write.
         fixture.backend.change(1) { $0 = Track(id: 1, plays: plays, title: "New") }
         #expect(try await refresh(client) == Track(id: 1, plays: 1, title: "New"))
         #expect(client.cached(.track(1)) == Track(id: 1, plays: 1, title: "New"))
     }
 
-    @Test func `what others change is shown while a setting write is in flight`() async throws {
+    @Test func `changes by others are shown while a setting write is in flight`() async throws {
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))
         fixture.network.hold()
@@ -86,7 +86,7 @@ struct UnansweredWriteTests {
         #expect(client.cached(.track(1)) == Track(id: 1, plays: 2, title: "New"))
     }
 
-    @Test func `a first answer with a write in flight does not show it twice`() async throws {
+    @Test func `a first answer does not duplicate a write in flight`() async throws {
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 1)
         fixture.network.release()
@@ -103,7 +103,7 @@ struct UnansweredWriteTests {
         #expect(try await refresh(client).title == "Mine")
     }
 
-    @Test func `a write that was turned away is shown on the first answer`() async throws {
+    @Test func `a rejected write is shown on the first answer`() async throws {
         fixture.backend.failWrite(.status(503))
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 0)
@@ -112,7 +112,7 @@ struct UnansweredWriteTests {
         #expect(client.plays(1) == 1)
     }
 
-    @Test func `a write that was turned away stays shown when it is sent again`() async throws {
+    @Test func `a rejected write stays shown when it is resent`() async throws {
         fixture.backend.failWrite(.status(503))
         let client = try await playing(isCached: false)
         #expect(try await refresh(client).plays == 0)
@@ -132,7 +132,7 @@ struct UnansweredWriteTests {
         #expect(client.rows.first?.plays == 1)
     }
 
-    @Test func `a 503 hides nothing that others change`() async throws {
+    @Test func `a 503 hides no change by others`() async throws {
         let client = try fixture.client()
         _ = try await client.value(of: .track(1))
         fixture.backend.failWrite(.status(503))
@@ -143,7 +143,7 @@ struct UnansweredWriteTests {
     }
 
     @Test(arguments: [false, true])
-    func `a lost answer hides nothing that others change, and is not shown twice`(
+    func `a lost answer hides no change by others and duplicates nothing`(
         isDone: Bool
     ) async throws {
         let client = try fixture.client()
@@ -155,7 +155,9 @@ struct UnansweredWriteTests {
         #expect(try await client.refresh(.track(1)) == Track(id: 1, plays: 1, title: "New"))
     }
 
-    @Test func `what was kept back for a write is fetched when it was turned away`() async throws {
+    @Test func `a value withheld during a write is fetched once the write is rejected`()
+        async throws
+    {
         let client = try fixture.client()
         let following = client.observe(.track(1)) { _ in }
         fixture.backend.failWrite(.status(503))
@@ -170,7 +172,7 @@ struct UnansweredWriteTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a refused write leaves what was fetched meanwhile`() async throws {
+    @Test func `a refused write keeps the value fetched meanwhile`() async throws {
         fixture.backend.failWrite(.status(422))
         let client = try await playing()
         fixture.backend.change(1) { $0.title = "New" }
@@ -182,7 +184,7 @@ struct UnansweredWriteTests {
         }
     }
 
-    @Test func `a value in doubt is not on disk`() async throws {
+    @Test func `a value that may contain a write is not stored`() async throws {
         let client = try await playing(isCached: false)
         _ = try await refresh(client)
         client.queries.entries.flush()
@@ -190,7 +192,7 @@ struct UnansweredWriteTests {
         #expect(second.plays(1) == nil)
     }
 
-    @Test func `rows that others change are shown while an adding write is in flight`()
+    @Test func `rows changed by others are shown while an adding write is in flight`()
         async throws
     {
         let client = try fixture.client()
@@ -208,7 +210,7 @@ struct UnansweredWriteTests {
         #expect(client.rows[1] == Track(id: 2, title: "Other"))
     }
 
-    @Test func `a row that comes while its write is in flight does not show it twice`()
+    @Test func `a row that is loaded while its write is in flight shows it once`()
         async throws
     {
         let client = try fixture.client()

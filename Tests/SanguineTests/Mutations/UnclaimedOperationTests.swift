@@ -6,13 +6,13 @@ import Testing
 
 @testable import Sanguine
 
-/// What a user of the app's own backend leaves when they sign out: traps 16 to 18.
+/// Operations that a user of the app's own backend leaves at sign-out: traps 16 to 18.
 @Suite("Unclaimed operations", .bounded)
 struct UnclaimedOperationTests {
     private let fixture = TrackFixture()
     private static let words = "for my eyes only"
 
-    /// A client whose user has left something unsent.
+    /// Returns a client after its user has left an operation unsent.
     private func left() async throws -> SanguineClient {
         fixture.connectivity.disconnect()
         let client = try fixture.client(session: true)
@@ -23,7 +23,7 @@ struct UnclaimedOperationTests {
 
     private func isOnDisk() throws -> Bool { try fixture.folder.contains(Self.words) }
 
-    @Test func `the next user does not see them, and sends nothing`() async throws {
+    @Test func `the next user neither sees nor sends them`() async throws {
         let client = try await left()
         fixture.connectivity.connect()
         try await client.synchronize()
@@ -66,7 +66,7 @@ struct UnclaimedOperationTests {
         #expect(client.outbox.unclaimed == 0 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `discarded ones are gone from the disk`() async throws {
+    @Test func `discarded operations are removed from disk`() async throws {
         let client = try await left()
         #expect(try isOnDisk())
         try client.outbox.discardUnclaimed()

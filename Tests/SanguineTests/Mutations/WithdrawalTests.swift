@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// What surely has reached nobody can be taken back.
+/// An operation that no server can have received can be withdrawn.
 @Suite("Taking operations back", .bounded)
 struct WithdrawalTests {
-    @Test func `a mutation that waits is taken back, and nobody ever gets it`() async throws {
+    @Test func `a queued mutation is withdrawn and never sent`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -27,7 +27,7 @@ struct WithdrawalTests {
         #expect(fixture.server.likes(of: "a") == 11 && fixture.writes.count == 1)
     }
 
-    @Test func `a receipt takes its own operation back, once`() throws {
+    @Test func `a receipt withdraws its own operation, once`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -40,7 +40,7 @@ struct WithdrawalTests {
         #expect(client.outbox.summary == Outbox.Summary(unsent: 1))
     }
 
-    @Test func `who waits for an operation that is taken back is told`() async throws {
+    @Test func `callers that wait for a withdrawn operation are notified`() async throws {
         let fixture = SongFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -52,7 +52,7 @@ struct WithdrawalTests {
         #expect(try await waiting.finished() == .withdrawn)
     }
 
-    @Test func `what is taken back does not come back with the next process`() throws {
+    @Test func `a withdrawn operation does not return in the next process`() throws {
         let fixture = SongFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -63,7 +63,7 @@ struct WithdrawalTests {
         #expect(try fixture.client(seed: 2).outbox.pending.isEmpty)
     }
 
-    @Test func `what is on its way is not taken back`() async throws {
+    @Test func `an operation in flight cannot be withdrawn`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.network.hold()
@@ -76,7 +76,7 @@ struct WithdrawalTests {
         #expect(try !receipt.withdraw())
     }
 
-    @Test func `what may have been done is not taken back`() async throws {
+    @Test func `an operation that may have been applied cannot be withdrawn`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.server.fail(.status(500), done: true)
@@ -89,7 +89,7 @@ struct WithdrawalTests {
         #expect(client.outbox.pending.map(\.phase) == [.sending])
     }
 
-    @Test func `what was turned away has reached nobody, and is taken back`() async throws {
+    @Test func `a rejected operation was not applied and can be withdrawn`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
@@ -103,7 +103,9 @@ struct WithdrawalTests {
         #expect(client.likes("a") == 10)
     }
 
-    @Test func `what an earlier process may have sent is not taken back`() async throws {
+    @Test func `an operation that an earlier process may have sent cannot be withdrawn`()
+        async throws
+    {
         let fixture = SongFixture(onDisk: true)
         fixture.network.hold()
         let client = try fixture.client()
@@ -116,7 +118,7 @@ struct WithdrawalTests {
         #expect(try !next.outbox.withdraw(receipt.id))
     }
 
-    @Test func `what is in the tray, or nowhere, is not taken back`() async throws {
+    @Test func `refused and unknown operations cannot be withdrawn`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.server.fail(.status(422))
@@ -129,7 +131,7 @@ struct WithdrawalTests {
         #expect(try !client.outbox.withdraw(stranger))
     }
 
-    @Test func `nothing is taken back after a sign-out, or after the end`() throws {
+    @Test func `nothing can be withdrawn after a sign-out or after the client is closed`() throws {
         let fixture = SongFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -141,7 +143,7 @@ struct WithdrawalTests {
         #expect(throws: SanguineError.closed) { try other.withdraw() }
     }
 
-    @Test func `what is discarded before it was sent counts as taken back`() async throws {
+    @Test func `discarding an unsent operation withdraws it`() async throws {
         let fixture = SongFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -151,8 +153,8 @@ struct WithdrawalTests {
         #expect(try await receipt.outcome == .withdrawn)
     }
 
-    /// Whatever the order in which the two come: taken back or sent, and never both.
-    @Test func `the sender and whoever takes back decide under one lock`() async throws {
+    /// Either way, the operation is withdrawn or sent, never both.
+    @Test func `sending and withdrawing are decided under one lock`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         var done = 0

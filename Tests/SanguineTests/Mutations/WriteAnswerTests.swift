@@ -43,7 +43,7 @@ struct WriteAnswerTests {
         .json(["code": code], status: status)
     }
 
-    /// What is tried for each row of the guide's table, by its first column.
+    /// The cases for each row of the guide's table, by its first column.
     private static let rows: [String: [Case]] = [
         "200 to 299": [Case(answer: .status(200)), Case(answer: .status(204))],
         "200 to 299, and the body cannot be decoded": [
@@ -129,7 +129,7 @@ struct WriteAnswerTests {
         return Dictionary(cells.map { ($0[0], Array($0.dropFirst())) }) { first, _ in first }
     }()
 
-    @Test func `the guide's table has the rows that are tried here`() {
+    @Test func `the guide's table has the rows tested here`() {
         #expect(Set(Self.guide.keys) == Set(Self.rows.keys))
     }
 
@@ -144,7 +144,7 @@ struct WriteAnswerTests {
         }
     }
 
-    /// What becomes of a write, in the guide's words.
+    /// Returns the write's fate in the guide's words.
     private static func become(
         _ example: Case,
         _ method: String,
@@ -160,7 +160,7 @@ struct WriteAnswerTests {
         try await fixture.pass(untilWrites: tried)
         try await eventually("the end of the sending") { !client.users.present.outbox.isSending }
         guard client.outbox.summary.unsent == 0 else {
-            // It waits; and it is done in the end, under the same key.
+            // The write is queued, and finally applied under the same key.
             try await fixture.pass(untilWrites: tried + 1)
             #expect(try await receipt.outcome == .applied)
             #expect(Set(fixture.writes.map { $0.headers["Idempotency-Key"] }).count == 1)
@@ -171,7 +171,7 @@ struct WriteAnswerTests {
         return "refused"
     }
 
-    @Test func `a backend that answers writes with pages says so in Accept, or in one rule`()
+    @Test func `a backend that answers writes with pages is supported by Accept or one rule`()
         async throws
     {
         let fixture = SongFixture()
@@ -196,7 +196,7 @@ struct WriteAnswerTests {
     }
 
     @Test(arguments: [true, false])
-    func `an operation that the backend never answers is in the tray in the end`(
+    func `an operation that the backend never answers ends in the tray`(
         isRestarted: Bool
     ) async throws {
         let fixture = SongFixture(onDisk: isRestarted)
@@ -229,7 +229,7 @@ struct WriteAnswerTests {
         client.close()
     }
 
-    @Test func `a refusal for a new address names it`() async throws {
+    @Test func `a refusal that names a new address reports it`() async throws {
         let fixture = SongFixture()
         fixture.server.fail(.status(301, headers: ["Location": "/songs/a/like/?token=secret"]))
         let client = try fixture.client { $0.register(Write.self) }
@@ -240,7 +240,7 @@ struct WriteAnswerTests {
         #expect(!problem.detail.contains("secret"))
     }
 
-    @Test func `a backend that refuses with pages says so in errorBody`() async throws {
+    @Test func `errorBody supports a backend that refuses with pages`() async throws {
         let fixture = SongFixture()
         fixture.server.fail(Self.page("text/html", status: 403))
         let client = try fixture.client { configuration in
@@ -254,7 +254,7 @@ struct WriteAnswerTests {
         }
     }
 
-    @Test func `a read inside of a mutation that is too large ends in the tray`() async throws {
+    @Test func `an oversized read inside a mutation ends in the tray`() async throws {
         let fixture = SongFixture()
         fixture.server.fail(.fail(.bodyTooLarge(limitBytes: 1)))
         let client = try fixture.client { $0.register(Write.self) }
@@ -263,7 +263,7 @@ struct WriteAnswerTests {
         #expect(client.outbox.refused.map(\.problem.code) == [.mutatorFailed])
     }
 
-    @Test func `a web page takes the place of no value`() async throws {
+    @Test func `a web page replaces no value`() async throws {
         let network = ScriptedTransport()
         network.script(.json(Song(id: "a", likes: 10)), Self.page("text/html"))
         let client = try SongFixture().client { $0.transport = network }
@@ -277,7 +277,7 @@ struct WriteAnswerTests {
         #expect(client.likes("a") == 10)
     }
 
-    @Test func `an empty answer that names a page's type is an answer`() {
+    @Test func `an empty answer with the content type of a page is an answer`() {
         let url = URL(filePath: "/")
         let request = TransportRequest(url: url, headers: ["accept": "application/json"])
         let pages = TransportRequest(url: url, headers: ["Accept": "text/html, */*;q=0.1"])

@@ -5,13 +5,13 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A game of writes to single values and to rows of a list, on the real client with real files.
+/// Writes to single values and to rows of a list, played on the real client with real files.
 ///
-/// The network answers in an order that the seed says, and answers get lost; others change titles;
-/// processes die. The plays of a track are the user's own alone, so that it is known at each moment
-/// how many must be shown: see ``check(_:)``.
+/// The seed decides the order of the network's answers and which answers are lost; others change
+/// titles; processes die. Only this user plays tracks, so that the number of plays to show is
+/// always known: see ``check(_:)``.
 final class WriteGame {
-    /// What went wrong, and after which step.
+    /// Describes the failure and the step it followed.
     struct Fault: Error, CustomStringConvertible {
         let description: String
     }
@@ -29,11 +29,11 @@ final class WriteGame {
     private var client: SanguineClient
     private var processes: UInt64 = 1
     private var fetches: [Task<Void, Never>] = []
-    /// How often the user has played each track, the refused left out.
+    /// The number of times the user has played each track, without refused plays.
     private var plays: [Int: Int] = [:]
     private var dropped: Set<Int> = []
     private var lastTrack = 7
-    /// What was shown of each track: it never goes back.
+    /// The plays that were shown for each track; they never decrease.
     private var shown: [Int: Int] = [:]
     private var log: [String] = []
 
@@ -43,7 +43,7 @@ final class WriteGame {
         fixture.network.hold()
     }
 
-    /// Plays so many steps, lets everything come to rest, and compares with the backend.
+    /// Plays that many steps, waits until all work is done, and compares with the backend.
     func play(steps: Int) async throws {
         for _ in 0..<steps {
             let step = Step.allCases.randomElement(using: &random) ?? .answer
@@ -59,7 +59,7 @@ final class WriteGame {
     // MARK: - Steps
 
     private func perform(_ step: Step) async throws {
-        // What is appended is not played: the backend may not have it yet.
+        // Appended tracks are not played because the backend may not have them yet.
         let track = Int.random(in: 1...7, using: &random)
         switch step {
         case .play:
@@ -96,7 +96,7 @@ final class WriteGame {
         log.append("\(step) \(track)")
     }
 
-    /// The oldest of such requests is answered, if there is one.
+    /// Answers the oldest matching request, if there is one.
     private func answer(_ fits: @escaping @Sendable (TransportRequest) -> Bool) async throws {
         guard fixture.network.held.contains(where: fits) else { return }
         try await fixture.network.releaseFirst(where: fits)
@@ -108,7 +108,7 @@ final class WriteGame {
         fetches.append(Task { [client] in _ = try? await body(client) })
     }
 
-    /// The process ends at once, and another begins with what it has left.
+    /// Ends the process at once and starts another with the files that it left.
     private func die() throws {
         guard Int.random(in: 0..<3, using: &random) == 0 else { return }
         let copy = try fixture.death()
@@ -121,11 +121,11 @@ final class WriteGame {
         try FileManager.default.moveItem(at: copy.url, to: fixture.folder.url)
         processes += 1
         client = try fixture.client(seed: processes)
-        // What was in memory alone is gone.
+        // Everything that was only in memory is lost.
         shown = [:]
     }
 
-    /// Lets tasks run that have something to do; whatever they do not get to comes later.
+    /// Lets tasks run that have work to do; the rest runs later.
     private func settleDown() async {
         for _ in 0..<3 { await Task.detached {}.value }
     }
@@ -146,7 +146,7 @@ final class WriteGame {
         for row in shown.keys where row < 0 && !seen.contains(-row) { shown[row] = nil }
     }
 
-    /// An own write is never shown twice, and what was shown stays.
+    /// Checks that own writes are never shown twice and that shown plays remain.
     private func check(_ key: Int, _ found: Int, _ what: String, _ place: String) throws {
         let most = plays[abs(key)] ?? 0
         guard found <= most else {
@@ -187,12 +187,12 @@ final class WriteGame {
         do {
             return try await client.refresh(.track(track))
         } catch SanguineError.transport(.timedOut), SanguineError.timedOut {
-            // It had joined a fetch whose time was up when the clock was moved.
+            // The call had joined a fetch that timed out when the clock was advanced.
             return try await client.refresh(.track(track))
         }
     }
 
-    /// Shows each row, so that pages from before the refresh are fetched again.
+    /// Shows each row, so that pages older than the refresh are fetched again.
     @MainActor
     private static func reviewAll(_ client: SanguineClient, _ backend: TrackBackend) async throws {
         let model = client.model(.tracks)

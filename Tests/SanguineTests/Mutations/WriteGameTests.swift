@@ -6,7 +6,7 @@ import Testing
 @Suite("A game of writes", .bounded(.seconds(120)))
 struct WriteGameTests {
     @Test(arguments: Fuzz.seeds(1...60))
-    func `own writes are never shown twice, and never lost`(seed: UInt64) async throws {
+    func `own writes are never duplicated or lost`(seed: UInt64) async throws {
         do {
             try await WriteGame(seed: seed).play(steps: Fuzz.events(60))
         } catch {
