@@ -18,7 +18,7 @@ import Testing
         return try SanguineCompanion(configuration)
     }
 
-    /// Another connection that holds the lock for writing.
+    /// Opens another connection, which holds the write lock.
     private func lockOutbox(of fixture: RecordsFixture) throws -> DatabaseQueue {
         var configuration = GRDB.Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -32,7 +32,7 @@ import Testing
         try database.writeWithoutTransaction { try $0.execute(sql: sql) }
     }
 
-    @Test func `a companion waits for a suspended app in bounded time, and its reads do not`()
+    @Test func `a companion waits a bounded time for a suspended app, and its reads do not wait`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a database that another process has locked is waited for in bounded time`(
+    func `waiting for a database that another process has locked is bounded`(
         isCompanion: Bool
     ) async throws {
         let fixture = RecordsFixture(onDisk: true)
@@ -88,7 +88,7 @@ import Testing
                 failure.withLock { $0 = error }
             }
         }
-        // Reads may wait behind it.
+        // Reads may wait for the lock as well.
         var longest = Duration.zero
         try await eventually("the write is refused") {
             let time = ContinuousClock().measure {
@@ -112,7 +112,8 @@ import Testing
         #expect(fixture.authority.count("a") == 2)
     }
 
-    @Test func `what a locked database cannot take in is sent, and done once`() async throws {
+    @Test func `an operation that a locked database held up is sent and applied once`() async throws
+    {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         var client = try fixture.client()
@@ -129,7 +130,7 @@ import Testing
         #expect(fixture.authority.count("a") == 1 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `a companion shows what the app has and what it has pending`() async throws {
+    @Test func `a companion shows the app's records and pending operations`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
         let client = try fixture.client()
@@ -155,7 +156,7 @@ import Testing
         #expect(companion.record(Counter.self, .of("a"))?.count == 1)
     }
 
-    @Test func `a companion's operation is sent also if mutations are opened after it`()
+    @Test func `a companion's operation is sent even if mutations are opened after it`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -167,7 +168,7 @@ import Testing
         #expect(fixture.authority.count("a") == 1 && client.count("a") == 1)
     }
 
-    @Test func `a companion is told of an operation that is discarded`() throws {
+    @Test func `a companion is notified of a discarded operation`() throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let writes = WatchedState(0)
@@ -209,7 +210,7 @@ import Testing
         #expect(await updates.next()??.count == 2)
     }
 
-    @Test func `a companion that was there before the app's files sees them come`() async throws {
+    @Test func `a companion that starts before the app has files sees them appear`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let companion = try companion(fixture)
@@ -233,7 +234,7 @@ import Testing
         #expect(companion.record(Counter.self, .of("a")) == nil)
     }
 
-    @Test func `a companion goes over to the fresh client when the app erases its data`()
+    @Test func `a companion moves to the new client when the app erases its data`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)

@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 import SanguineTesting
 
-/// What the tests count.
+/// The record that the tests count with.
 struct Counter: SyncedRecord {
     static let collection = RecordCollection("counters", indexes: ["group"])
     static let byGroup = RecordIndex<Counter, String>("group")
@@ -11,7 +11,7 @@ struct Counter: SyncedRecord {
     var group: String?
 }
 
-/// Counts, in a lane of its own if it is given one; refused past a limit.
+/// Counts, in its own lane if it has one; refused beyond a limit.
 struct Count: RecordMutation {
     static let name = "counter.count"
     let id: RecordID
@@ -31,7 +31,7 @@ struct Count: RecordMutation {
     }
 }
 
-/// Copies a counter under an id of the app's own.
+/// Copies a counter under an id that the app chooses.
 struct CopyCounter: RecordMutation {
     static let name = "counter.copy"
     let from: RecordID
@@ -66,9 +66,9 @@ extension RecordKey {
 extension InMemoryAuthority {
     func count(_ id: String) -> Int64? { record(Counter.self, .of(id))?.count }
 
-    /// Sets a count, as another device does.
+    /// Sets a count, as another device would.
     func set(_ id: String, to count: Int64) { set(Counter(id: .of(id), count: count)) }
 
-    /// The operations that were done, in their order.
+    /// The operations that were applied, in order.
     var done: [Identifier] { operations().map(\.id) }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Puts a note, in another lane than counting.
+/// Stores a note, in a different lane than counting.
 private struct PutAside: RecordMutation {
     static let name = "note.aside"
     let note: RecordID
@@ -17,7 +17,7 @@ private struct PutAside: RecordMutation {
     }
 }
 
-/// An app that is newer than the server for a while.
+/// An app that is temporarily newer than the server.
 @Suite("Waiting for a deployment", .bounded)
 struct DeploymentTests {
     private static let schema = RecordSchema(
@@ -48,7 +48,7 @@ struct DeploymentTests {
         client.outbox.pending.first?.lastFailure?.code == "mutator_unknown"
     }
 
-    @Test func `an operation that the server does not know yet waits, and is done later`()
+    @Test func `an operation that the server does not know yet waits and is applied later`()
         async throws
     {
         let client = try await client()
@@ -63,7 +63,7 @@ struct DeploymentTests {
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `a record of a collection that the server does not know yet waits, too`()
+    @Test func `a record of a collection that the server does not know yet waits too`()
         async throws
     {
         let client = try await client()
@@ -82,7 +82,7 @@ struct DeploymentTests {
         #expect(fixture.authority.value(key)?["text"] == "new")
     }
 
-    @Test func `its lane waits behind it, and other lanes go on`() async throws {
+    @Test func `its lane waits, and other lanes continue`() async throws {
         let client = try await client()
         fixture.connectivity.disconnect()
         try client.add("a")
@@ -100,7 +100,7 @@ struct DeploymentTests {
         #expect(fixture.authority.count("a") == 1)
     }
 
-    @Test func `it is tried again at growing intervals, and at once in the foreground`()
+    @Test func `it is retried at growing intervals, and at once in the foreground`()
         async throws
     {
         let client = try await client()
@@ -120,7 +120,7 @@ struct DeploymentTests {
         try await eventually("another try") { fixture.pushes.count > before }
     }
 
-    @Test func `records of other devices arrive while it waits`() async throws {
+    @Test func `records from other devices arrive while it waits`() async throws {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }
@@ -130,7 +130,7 @@ struct DeploymentTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `to synchronize while it waits brings the records of other devices`() async throws {
+    @Test func `synchronizing while it waits fetches records from other devices`() async throws {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }
@@ -140,7 +140,7 @@ struct DeploymentTests {
         #expect(isWaiting(client) && client.count("a") == 1)
     }
 
-    @Test func `after a week it is in the tray, also if the app was started in between`()
+    @Test func `after a week it is in the tray, even if the app was restarted in between`()
         async throws
     {
         let first = try await client()
@@ -161,7 +161,7 @@ struct DeploymentTests {
     }
 
     @Test(arguments: [-56, 1])
-    func `the wait does not count from a moment of a clock that was wrong`(
+    func `the wait is not measured from a time when the clock was wrong`(
         years: Int
     ) async throws {
         let error = Duration.seconds(years * 365 * 24 * 3_600)
@@ -177,7 +177,7 @@ struct DeploymentTests {
         #expect(client.outbox.refused.map(\.problem.code) == [.mutatorUnknown])
     }
 
-    @Test func `it cannot be taken back: a late copy of its request may still do it`()
+    @Test func `it cannot be withdrawn because a late copy of its request may still apply it`()
         async throws
     {
         let client = try await client()
@@ -190,7 +190,7 @@ struct DeploymentTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `what a late copy of its request does is not shown twice`() async throws {
+    @Test func `an effect of a late copy of its request is not shown twice`() async throws {
         let client = try await client()
         let receipt = try client.add("a")
         try await eventually("it waits") { isWaiting(client) }

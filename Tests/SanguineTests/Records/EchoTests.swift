@@ -6,22 +6,22 @@ import Testing
 
 @testable import Sanguine
 
-/// What a push has done comes live: nobody asks for it, unless it does not come.
+/// The effects of a push arrive in the live feed; the client pulls only if they do not.
 @Suite("Echo of operations", .bounded) struct EchoTests {
     private let network = EchoNetwork()
 
-    /// A client whose feed is live.
+    /// Returns a client whose feed is live.
     private func client(of device: TestDevice) async throws -> SanguineClient {
         let client = try device.launch()
         try await client.synchronize()
         try await eventually("the feed to be live") {
-            device.delay.advance(by: .milliseconds(100))  // It waits after its first try.
+            device.delay.advance(by: .milliseconds(100))  // The feed waits after its first attempt.
             return client.users.present.feed.isLive
         }
         return client
     }
 
-    @Test func `what was written is not read back while the feed is live`() async throws {
+    @Test func `a write is not read back while the feed is live`() async throws {
         let device = TestDevice(network: network) { $0.register(.counters) }
         let client = try await client(of: device)
         let (pushes, pulls) = (network.count("/v1/sync/push"), network.count("/v1/sync/pull"))
@@ -37,7 +37,7 @@ import Testing
         #expect(network.count("/v1/sync/pull") == pulls)
     }
 
-    @Test func `what does not come live is pulled`() async throws {
+    @Test func `changes that do not arrive live are pulled`() async throws {
         network.mute()
         let device = TestDevice(network: network) { $0.register(.counters) }
         let client = try await client(of: device)
@@ -55,7 +55,9 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
-    @Test func `when the live feed ends, what it did not bring is pulled at once`() async throws {
+    @Test func `when the live feed ends, changes that it did not deliver are pulled at once`()
+        async throws
+    {
         network.mute()
         let device = TestDevice(network: network) { $0.register(.counters) }
         let client = try await client(of: device)
@@ -70,7 +72,7 @@ import Testing
     }
 }
 
-/// An authority, whose requests are counted by their paths, and whose streams can be silent.
+/// An authority whose requests are counted by path and whose streams can be silenced.
 private final class EchoNetwork: StreamingTransport {
     private let authority = InMemoryAuthority(schema: .counters)
     private let paths = WatchedState<[String]>([])
@@ -78,7 +80,7 @@ private final class EchoNetwork: StreamingTransport {
 
     func count(_ path: String) -> Int { paths.value.count { $0 == path } }
 
-    /// Lets nothing of a stream through any more.
+    /// Blocks all further stream data.
     func mute() { isMuted.withLock { $0 = true } }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {

@@ -9,7 +9,7 @@ import Testing
 /// A server whose data was restored from an older copy.
 @Suite("Epochs: records", .bounded) struct EpochTests {
     @Test(arguments: [true, false])
-    func `after a restore a device shows what the server has, past its own number`(
+    func `after a restore a device shows the server's data, beyond its own position`(
         isNewProcess: Bool
     ) async throws {
         let fixture = RecordsFixture(onDisk: true)
@@ -31,7 +31,7 @@ import Testing
         #expect(ids == Set(["kept"] + (0..<40).map { "new\($0)" }))
     }
 
-    @Test func `a restore that takes many pages is one step, and survives another restore`()
+    @Test func `a restore of many pages is one step and survives another restore`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `an operation that the lost history acknowledged is sent again, once`(
+    func `an operation that the lost history acknowledged is resent once`(
         isInCopy: Bool
     ) async throws {
         let fixture = RecordsFixture(onDisk: true)
@@ -86,7 +86,8 @@ import Testing
         #expect(fixture.pushes.count == 2)
     }
 
-    @Test func `what is held back of a lost history is dropped when another one begins`() throws {
+    @Test func `data held back from a lost history is dropped when another history begins`() throws
+    {
         let (second, third) = (try #require(Epoch("two")), try #require(Epoch("three")))
         var state = SyncState(schema: .standard, outbox: OutboxState(limit: 10, [:]), position: 1)
         state.outbox.enter(try #require(Epoch("one")))
@@ -122,7 +123,9 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `a late acknowledgement of a lost history is sent again`(isHeld: Bool) throws {
+    func `an operation with a late acknowledgement from a lost history is resent`(
+        isHeld: Bool
+    ) throws {
         let (lost, present) = (try #require(Epoch("lost")), try #require(Epoch("present")))
         let base = RecordsFile.Base.empty
         var state = SyncState(
@@ -146,7 +149,7 @@ import Testing
             reset: true,
             epoch: present
         )
-        // The pull asked about the operation, or it did not, and is held back.
+        // The pull either asked about the operation, or it did not and is held back.
         let reset = SyncState.FeedBatch(answer, since: 1, asked: isHeld ? [] : [1])
         let first = state.received(reset, over: base)
         #expect((first.adopt == nil) == isHeld)
@@ -168,7 +171,7 @@ import Testing
         #expect(state.outbox.visible.isEmpty && state.position == 8)
     }
 
-    @Test func `a session that only a lost history has ended goes on`() async throws {
+    @Test func `a session that only a lost history has ended continues`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let client = try fixture.client()
         try await client.synchronize()
@@ -202,7 +205,7 @@ import Testing
     }
 }
 
-/// Numbers of the balance and the quotas in another epoch.
+/// Balance and quota numbers in another epoch.
 @Suite("Epochs: balance", .bounded) struct SpendingEpochTests {
     private let now = ManualWallClock().now()
     private let nothing = BalanceInquiry(keys: [], idle: [])
@@ -221,7 +224,7 @@ import Testing
         )
     }
 
-    @Test func `a lower number of a new epoch is newer, and late answers are ignored`()
+    @Test func `a lower number in a new epoch is newer, and late answers are ignored`()
         throws
     {
         let (old, new) = (try #require(Epoch("old")), try #require(Epoch("new")))
@@ -244,10 +247,12 @@ import Testing
         #expect(isTaken)
     }
 
-    @Test func `an epoch that came before a late answer of an older one counts again`() throws {
+    @Test func `an epoch that arrived before a late answer of an older one becomes current again`()
+        throws
+    {
         let (old, new) = (try #require(Epoch("old")), try #require(Epoch("new")))
         var state = SpendingState()
-        // The answer of the lost history comes later, and nothing tells which one is older.
+        // The answer from the lost history arrives later, and nothing shows which one is older.
         let isFirst = state.enter(new)
         let isLate = state.enter(old)
         #expect(isFirst && isLate)
@@ -263,7 +268,7 @@ import Testing
         CallAnswer(charged: 1, available: available, held: 0, head: head, cached: false)
     }
 
-    @Test func `a call's answer of a new epoch is newer, and one of an old epoch says nothing`()
+    @Test func `a call's answer from a new epoch is newer, and one from an old epoch is ignored`()
         throws
     {
         let (old, new) = (try #require(Epoch("old")), try #require(Epoch("new")))
@@ -302,7 +307,8 @@ import Testing
         #expect(client.cached(.balance)?.available == 97)
     }
 
-    @Test func `a refresh after a restore asks about calls that the lost history had settled`()
+    @Test
+    func `a refresh after a restore asks again about calls that the lost history had settled`()
         async throws
     {
         let fixture = ClientFixture()
@@ -314,7 +320,7 @@ import Testing
         let running = Task { try? await client.call(Ask(question: "Slowly?")) }
         try await authority.reached(path, at: .work)
         authority.open(path, at: .work)
-        // Settled at a number that no base has, as long as the other one runs.
+        // Settled at a number that no base has while the other call runs.
         _ = try await client.call(Ask(question: "At once?"))
 
         authority.server.restore(copy)
@@ -326,7 +332,7 @@ import Testing
         _ = try await running.finished("the other call")
     }
 
-    @Test func `quotas that the lost history has answered are asked for again`() async throws {
+    @Test func `quotas answered by the lost history are requested again`() async throws {
         let fixture = ClientFixture()
         let (authority, path) = (fixture.authority, "/v1/quotas")
         let client = try await fixture.clientWithBalance()

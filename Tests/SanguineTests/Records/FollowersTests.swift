@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 @Suite(.bounded) struct FollowersTests {
-    @Test func `who follows gets the value at once, and each other one`() async {
+    @Test func `a follower receives the current value at once, and then each change`() async {
         let followers = Followers<Int>()
         var values = followers.stream(from: 1).makeAsyncIterator()
         #expect(await values.next() == 1)
@@ -17,21 +17,21 @@ import Testing
         #expect(await values.next() == 3)
     }
 
-    @Test func `who is slow gets the newest`() async {
+    @Test func `a slow follower receives the newest value`() async {
         let followers = Followers<Int>()
         var values = followers.stream(from: 1).makeAsyncIterator()
         for number in 2...9 { followers.tell(number) }
         #expect(await values.next() == 9)
     }
 
-    @Test func `who comes later is told what others were told before`() async {
+    @Test func `a new follower receives a value that earlier followers received`() async {
         let followers = Followers<Int>()
         do {
             var values = followers.stream(from: 1).makeAsyncIterator()
             followers.tell(2)
             #expect(await values.next() == 2)
         }
-        // It fell back to 1 while nobody followed.
+        // It fell back to 1 while there were no followers.
         followers.tell(1)
         var values = followers.stream(from: 1).makeAsyncIterator()
         #expect(await values.next() == 1)
@@ -39,7 +39,7 @@ import Testing
         #expect(await values.next() == 2)
     }
 
-    @Test func `a value is not made for nobody`() {
+    @Test func `a value is not computed without followers`() {
         let followers = Followers<Int>()
         followers.tell(
             {
@@ -48,7 +48,7 @@ import Testing
         )
     }
 
-    @Test func `the end ends all, also those to come`() async {
+    @Test func `finishing ends all streams, including later ones`() async {
         let followers = Followers<Int>()
         var early = followers.stream(from: 1).makeAsyncIterator()
         #expect(await early.next() == 1)
@@ -58,7 +58,10 @@ import Testing
         #expect(await late.next() == nil)
     }
 
-    @Test func `who comes between a change and its telling takes it from nobody`() async {
+    @Test
+    func `a follower that joins between a change and its notification takes it from no other`()
+        async
+    {
         let followers = Followers<Int>()
         var first = followers.stream(from: 1).makeAsyncIterator()
         #expect(await first.next() == 1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Counts the records of a group, which may be more than one operation can read.
+/// Counts the records of a group, which may exceed the number that one operation can read.
 struct CountGroup: RecordMutation {
     static let name = "counter.group"
     let group: String
@@ -17,7 +17,7 @@ struct CountGroup: RecordMutation {
     }
 }
 
-/// Moves a record into a group, and then asks who is in it.
+/// Moves a record into a group, then looks up the group's members.
 struct JoinAndCount: RecordMutation {
     static let name = "counter.join"
     let id: RecordID
@@ -30,7 +30,7 @@ struct JoinAndCount: RecordMutation {
     }
 }
 
-/// An operation finds all records of an index's value, or is refused.
+/// An operation finds all records with an index value, or is refused.
 @Suite("Look-ups of an operation", .bounded)
 struct LookupLimitTests {
     private static let schema = RecordSchema(
@@ -56,7 +56,7 @@ struct LookupLimitTests {
         return client
     }
 
-    @Test func `a thousand records of one value are found, at both ends`() async throws {
+    @Test func `a thousand records with one value are found on both sides`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_000, at: authority)
         let receipt = try client.perform(CountGroup(group: "many"))
@@ -65,7 +65,7 @@ struct LookupLimitTests {
         #expect(authority.count("sum") == 1_000)
     }
 
-    @Test func `one more is refused on the device, with the reason`() async throws {
+    @Test func `one more record is refused on the device, with the reason`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_001, at: authority)
         let error = try #require(throws: SanguineError.self) {
@@ -80,7 +80,7 @@ struct LookupLimitTests {
         #expect(client.outbox.pending.isEmpty)
     }
 
-    @Test func `a record that the operation itself adds counts`() async throws {
+    @Test func `a record that the operation itself adds is counted`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_000, at: authority)
         let refusal = #expect(throws: SanguineError.self) {
@@ -90,7 +90,7 @@ struct LookupLimitTests {
         #expect(client.count("new") == nil)
     }
 
-    @Test func `the server refuses what grew too large on the way`() async throws {
+    @Test func `the server refuses a group that has grown too large meanwhile`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_000, at: authority)
         authority.set(Counter(id: .of("late"), count: 1, group: "many"))

@@ -11,7 +11,7 @@ import Testing
         records.records(Counter.self).map(\.count)
     }
 
-    @Test func `updates begin with the present value and follow the changes`() async throws {
+    @Test func `updates begin with the current value and follow changes`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -24,7 +24,7 @@ import Testing
         #expect(await updates.next() == nil)
     }
 
-    @Test func `a value that is equal to the last is not told`() async throws {
+    @Test func `a value equal to the last one is not delivered`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -38,7 +38,7 @@ import Testing
         #expect(await updates.next() == 2)
     }
 
-    @Test func `all that a query reads is of one state`() async throws {
+    @Test func `all values that a query reads belong to one state`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -56,7 +56,7 @@ import Testing
     }
 
     @MainActor
-    @Test func `a model has the value at once and follows`() async throws {
+    @Test func `a model has the value at once and follows changes`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -80,7 +80,7 @@ import Testing
         #expect(found.map(\.id) == [.of("a"), .of("c")])
     }
 
-    @Test func `the outbox tells how much waits`() async throws {
+    @Test func `the outbox reports how many operations wait`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -95,7 +95,7 @@ import Testing
     }
 }
 
-/// Takes one from a counter and gives it to the other: their sum stays.
+/// Moves one from a counter to another; their sum stays the same.
 struct MoveOne: RecordMutation {
     static let name = "counter.move"
     let seed: Int

@@ -7,14 +7,14 @@ import Testing
 
 @testable import Sanguine
 
-/// What the user sees while the network does what it does.
+/// The state that the user sees while the network delays and fails.
 @Suite(.bounded) struct OptimismTests {
-    @Test func `a pull that has the operation in it already shows it once`() async throws {
+    @Test func `a pull that already contains the operation shows it once`() async throws {
         let fixture = RecordsFixture()
         fixture.network.hold()
         let client = try fixture.client()
         try client.add("a")
-        // The push is done, and its answer kept back; so is the first pull's.
+        // The push is applied and its answer held, and so is the first pull's.
         try await fixture.network.waitForHeld(2)
         try await eventually("the push is done") { fixture.authority.count("a") == 1 }
         client.users.present.feed.pull()
@@ -26,7 +26,7 @@ import Testing
         #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `an answer that must be left aside is asked for again`() async throws {
+    @Test func `an answer that must be skipped is requested again`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -38,7 +38,7 @@ import Testing
             ($0.state.position, $0.state.outbox.unresolved.first)
         }
         let sequence = try #require(number)
-        // One that was not asked about the operation waits; the other one says that it is done.
+        // The answer that was not asked about the operation is held; the other says it was applied.
         var answer = PullAnswer(changes: [], next: place + 5, head: place + 5, hasMore: false)
         #expect(records.receive(.init(answer, since: place)) == .echo)
         answer.operations = [PushResult(id: receipt.id, status: .applied, head: place + 1)]
@@ -46,7 +46,7 @@ import Testing
         client.close()
     }
 
-    @Test func `an acknowledged operation is visible until the feed has it`() async throws {
+    @Test func `an acknowledged operation is visible until the feed contains it`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -75,7 +75,7 @@ import Testing
         #expect(client.count("a") == 21 && client.count("b") == 7)
     }
 
-    @Test func `after a lost answer the same operation is sent under its id`() async throws {
+    @Test func `after a lost answer the same operation is resent under its id`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -89,7 +89,7 @@ import Testing
         #expect(fixture.authority.done == [receipt.id] && fixture.authority.count("a") == 1)
     }
 
-    @Test func `operations of a restored outbox are sent in the order in which they were made`()
+    @Test func `operations of a restored outbox are sent in the order they were performed`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -98,7 +98,7 @@ import Testing
         var ids: [Identifier] = []
         for _ in 0..<5 {
             ids.append(try first.add("a").id)
-            fixture.wall.advance(by: .seconds(-3_600))  // The clock says nothing.
+            fixture.wall.advance(by: .seconds(-3_600))  // The clock does not matter.
         }
         first.close()
         fixture.connectivity.connect()
@@ -107,7 +107,9 @@ import Testing
         #expect(fixture.authority.done == ids)
     }
 
-    @Test func `what the server cannot read is refused and blocks nothing`() async throws {
+    @Test func `an operation that the server cannot read is refused and blocks nothing`()
+        async throws
+    {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -121,7 +123,7 @@ import Testing
         #expect(client.count("a") == nil && client.count("b") == 1)
     }
 
-    @Test func `an operation may refer to a record that waits to be made`() async throws {
+    @Test func `an operation can refer to a record whose creation is queued`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -134,7 +136,7 @@ import Testing
         #expect(client.count("copy") == 3 && fixture.authority.count("copy") == 3)
     }
 
-    @Test func `two devices that meet again show the same`() async throws {
+    @Test func `two devices that reconnect show the same records`() async throws {
         let fixture = RecordsFixture()
         let (one, two) = (try fixture.client(), try fixture.client(seed: 2))
         fixture.connectivity.disconnect()

@@ -28,7 +28,7 @@ import Testing
         return try FileManager.default.attributesOfItem(atPath: log.path)[.size] as? Int ?? 0
     }
 
-    /// What a copy of the file alone holds, without its log.
+    /// The number of rows in a copy of the file without its log.
     private func rowsWithoutLog(_ folder: URL) throws -> Int {
         let other = TemporaryFolder()
         try FileManager.default.createDirectory(at: other.user, withIntermediateDirectories: true)
@@ -41,7 +41,7 @@ import Testing
         return try copy.rows().count
     }
 
-    @Test func `the log is copied to the file when it is long, and begins anew`() throws {
+    @Test func `a long log is copied to the file and starts over`() throws {
         let folder = TemporaryFolder()
         let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(600, into: file)
@@ -56,7 +56,7 @@ import Testing
         file.close()
     }
 
-    @Test func `a short log stays until the app is tidied up`() throws {
+    @Test func `a short log remains until the app is tidied up`() throws {
         let folder = TemporaryFolder()
         let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(1, into: file)
@@ -69,7 +69,7 @@ import Testing
         file.close()
     }
 
-    @Test func `the log stays while a companion writes`() throws {
+    @Test func `the log remains while a companion writes`() throws {
         let folder = TemporaryFolder()
         let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(1, into: file)
@@ -84,7 +84,7 @@ import Testing
         file.close()
     }
 
-    @Test func `the process is kept from being suspended while it holds the lock`() throws {
+    @Test func `the process cannot be suspended while it holds the lock`() throws {
         let folder = TemporaryFolder()
         let path = folder.url.appending(path: "sanguine-users.lock").path
         let isFree: @Sendable () -> Bool = {
@@ -92,7 +92,7 @@ import Testing
             defer { other.close() }
             return other.tryLock()
         }
-        // Whether the lock is free at each beginning and each end.
+        // Whether the lock is free at the start and end of each activity.
         let begun = Mutex<[Bool]>([])
         let ended = Mutex<[Bool]>([])
         let folders = UserFolders(
@@ -117,7 +117,7 @@ import Testing
         #expect(ended.withLock { $0 } == [true, true])
     }
 
-    @Test func `a process that is about to be suspended takes no lock`() throws {
+    @Test func `a process that is about to be suspended acquires no lock`() throws {
         let folder = TemporaryFolder()
         let folders = UserFolders(folder.url, activity: ExpiringActivity { nil })
         let file = try OutboxFile(folders.present())
@@ -128,7 +128,7 @@ import Testing
         file.close()
     }
 
-    @Test func `what was performed is in the file when the app goes to the background`() throws {
+    @Test func `performed operations are in the file when the app enters the background`() throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -139,7 +139,7 @@ import Testing
         client.close()
     }
 
-    @Test func `what became of an operation is not forgotten when it is sent again`() throws {
+    @Test func `the state of an operation is kept when it is sent again`() throws {
         let file = OutboxFile(nil)
         try insert(2, into: file)
         try file.write([.acknowledged(1, head: 7, epoch: nil), .sending([1, 2])])
@@ -148,7 +148,7 @@ import Testing
         #expect(rows.map(\.mayBeDone) == [false, true])
     }
 
-    @Test func `a companion writes nothing for a user whom the app no longer shows`() throws {
+    @Test func `a companion writes nothing for a user that the app no longer shows`() throws {
         let folder = TemporaryFolder()
         let folders = UserFolders(folder.url)
         let companion = try OutboxFile(folders.present(), isCompanion: true)
@@ -159,7 +159,7 @@ import Testing
         companion.close()
     }
 
-    @Test func `no number is given twice, also if the last operation is gone`() throws {
+    @Test func `no number is used twice, even after the last operation is removed`() throws {
         let folders = UserFolders(TemporaryFolder().url)
         let place = try folders.present()
         let first = OutboxFile(place)
@@ -176,7 +176,7 @@ import Testing
         second.close()
     }
 
-    @Test func `operations of a file of the version before are kept, and its numbers`() throws {
+    @Test func `a file of the previous version keeps its operations and numbers`() throws {
         let place = try UserFolders(TemporaryFolder().url).present()
         try FileManager.default.createDirectory(at: place.url, withIntermediateDirectories: true)
         let file = try DatabaseQueue(path: place.url.appending(path: OutboxFile.name).path)
@@ -215,7 +215,7 @@ import Testing
         outbox.close()
     }
 
-    @Test func `no two users have a sequence number in common`() throws {
+    @Test func `no two users share a sequence number`() throws {
         let folders = UserFolders(TemporaryFolder().url)
         let first = try folders.present()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
@@ -227,7 +227,7 @@ import Testing
         two.close()
     }
 
-    @Test func `what is taken over twice is there once, in its place`() throws {
+    @Test func `operations that are taken over twice are stored once, in order`() throws {
         let folders = UserFolders(TemporaryFolder().url)
         let first = try folders.present()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
@@ -240,7 +240,7 @@ import Testing
         two.close()
     }
 
-    @Test func `operations are taken over while a companion writes`() throws {
+    @Test func `operations can be taken over while a companion writes`() throws {
         let folders = UserFolders(TemporaryFolder().url)
         let first = try folders.present()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))

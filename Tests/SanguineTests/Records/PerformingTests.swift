@@ -13,7 +13,7 @@ import Testing
         let client = Mutex<SanguineClient?>(nil)
     }
 
-    @Test func `an operation is visible when perform returns, without any network`() throws {
+    @Test func `an operation is visible when perform returns, without a network`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -24,7 +24,7 @@ import Testing
         #expect(fixture.pushes.isEmpty)
     }
 
-    @Test func `a mutator's refusal is thrown, and nothing is queued`() throws {
+    @Test func `a mutation's refusal is thrown, and nothing is queued`() throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         let error = #expect(throws: SanguineError.self) { try client.add("a", by: 5, limit: 4) }
@@ -32,7 +32,7 @@ import Testing
         #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
     }
 
-    @Test func `a record with a number that is not finite is refused, and nothing is queued`()
+    @Test func `a record with a non-finite number is refused, and nothing is queued`()
         throws
     {
         struct Ratio: SyncedRecord {
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `a receipt tells that an operation was applied`() async throws {
+    @Test func `a receipt reports that an operation was applied`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         let receipt = try client.add("a")
@@ -83,7 +83,7 @@ import Testing
         #expect(fixture.authority.count("a") == 1)
     }
 
-    @Test func `who waits for an outcome can stop, and the operation goes on`() async throws {
+    @Test func `cancelling a wait for an outcome does not cancel the operation`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -95,7 +95,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `one refusal removes its own effect alone`() async throws {
+    @Test func `a refusal removes only its own effect`() async throws {
         let fixture = RecordsFixture()
         fixture.authority.set("a", to: 10)
         let client = try fixture.client()
@@ -113,7 +113,7 @@ import Testing
         #expect(client.outbox.refused.map(\.problem) == [problem])
     }
 
-    @Test func `a retry from the tray has a new id and comes at the end`() async throws {
+    @Test func `a retry from the tray has a new id and is last in order`() async throws {
         let fixture = RecordsFixture()
         fixture.authority.set("a", to: 10)
         let client = try fixture.client()
@@ -126,7 +126,7 @@ import Testing
         #expect(client.outbox.refused.isEmpty && fixture.authority.count("a") == 5)
     }
 
-    @Test func `what is discarded from the tray does not come back`() async throws {
+    @Test func `an operation discarded from the tray does not return`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
         let client = try fixture.client()
@@ -148,7 +148,7 @@ import Testing
         client.close()
     }
 
-    @Test func `durable writes are told of after the operation is on disk`() throws {
+    @Test func `durable writes are reported after the operation is on disk`() throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let url = try #require(fixture.folder).url
@@ -167,14 +167,14 @@ import Testing
     }
 
     @Test(arguments: ["", "a\nb", String(repeating: "a", count: 257)])
-    func `an operation whose lane cannot travel is refused at once`(_ lane: String) throws {
+    func `an operation whose lane cannot be transmitted is refused at once`(_ lane: String) throws {
         let client = try RecordsFixture().client()
         let error = #expect(throws: SanguineError.self) { try client.add("a", line: lane) }
         #expect(error?.code == "invalid_content")
         #expect(client.outbox.pending.isEmpty)
     }
 
-    @Test func `who is told of durable writes may close the client`() async throws {
+    @Test func `the handler of durable writes may close the client`() async throws {
         let fixture = RecordsFixture()
         fixture.authority.set("a", to: 1)
         let opened = Opened()

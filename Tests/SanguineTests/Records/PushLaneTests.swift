@@ -6,12 +6,12 @@ import Testing
 
 @testable import Sanguine
 
-/// Each lane waits for its own push alone.
+/// Each lane waits only for its own push.
 @Suite("Lanes of pushes", .bounded)
 struct PushLaneTests {
     private let fixture = RecordsFixture()
 
-    /// A client whose first push, of lane `one`, hangs.
+    /// Returns a client whose first push, in lane `one`, hangs.
     private func hanging() async throws -> SanguineClient {
         let client = try fixture.client { $0.recordPolling = nil }
         try await client.synchronize()
@@ -21,7 +21,7 @@ struct PushLaneTests {
         return client
     }
 
-    @Test func `a push that hangs keeps no other lane`() async throws {
+    @Test func `a hanging push blocks no other lane`() async throws {
         let client = try await hanging()
         let receipt = try client.add("b", line: "two")
         try await fixture.network.waitForHeld(2)
@@ -37,7 +37,7 @@ struct PushLaneTests {
         #expect(client.count("a") == 1 && client.count("b") == 1)
     }
 
-    @Test func `a push that hangs keeps what comes after it in its lane`() async throws {
+    @Test func `a hanging push blocks later operations in its lane`() async throws {
         let client = try await hanging()
         try client.add("a", line: "one")
         client.users.present.outbox.kick()
@@ -47,7 +47,7 @@ struct PushLaneTests {
         #expect(fixture.pushes.map(\.operations.count) == [1, 1] && client.count("a") == 2)
     }
 
-    @Test func `a push that hangs keeps what depends on it in another lane`() async throws {
+    @Test func `a hanging push blocks dependent operations in another lane`() async throws {
         let client = try await hanging()
         try client.add("a", line: "two")
         client.users.present.outbox.kick()
@@ -57,7 +57,7 @@ struct PushLaneTests {
         #expect(client.count("a") == 2)
     }
 
-    @Test func `there are four pushes at a time at most`() async throws {
+    @Test func `at most four pushes are in flight`() async throws {
         let client = try await hanging()
         for line in ["two", "three", "four", "five"] { try client.add(line, line: line) }
         try await fixture.network.waitForHeld(4)

@@ -8,7 +8,7 @@ import Testing
 @Suite(.bounded) struct RecordCacheTests {
     private func key(_ id: String) -> RecordKey { RecordKey("notes", .of(id)) }
 
-    @Test func `it knows records, and that there are none`() {
+    @Test func `it stores records and their absence`() {
         let cache = RecordCache(count: 10, bytes: 100)
         cache.set(RecordValue(["n": 1]), bytes: 7, for: key("a"))
         cache.set(nil, bytes: 0, for: key("b"))
@@ -19,7 +19,7 @@ import Testing
         #expect(cache.value(key("a")) == nil)
     }
 
-    @Test func `what was not used for long goes first`() {
+    @Test func `the least recently used record is evicted first`() {
         let cache = RecordCache(count: 4, bytes: .max)
         for id in ["a", "b", "c"] { cache.set(RecordValue(["id": 1]), bytes: 1, for: key(id)) }
         #expect(cache.value(key("a")) != nil)
@@ -27,7 +27,7 @@ import Testing
         #expect(cache.value(key("b")) == nil && cache.value(key("a")) != nil)
     }
 
-    @Test func `records that are used again count towards its bytes`() {
+    @Test func `a record that is used again counts toward the byte limit`() {
         let cache = RecordCache(count: 1_000, bytes: 20)
         for id in ["a", "b"] { cache.set(RecordValue([:]), bytes: 6, for: key(id)) }
         #expect(cache.value(key("a")) != nil && cache.value(key("b")) != nil)

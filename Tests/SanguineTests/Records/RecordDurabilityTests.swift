@@ -9,7 +9,9 @@ import Testing
 @testable import Sanguine
 
 @Suite(.bounded) struct RecordDurabilityTests {
-    @Test func `a client that was dropped shows the same when it is opened again`() async throws {
+    @Test func `a client that was not closed shows the same state when it is reopened`()
+        async throws
+    {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
         let first = try fixture.client()
@@ -17,21 +19,21 @@ import Testing
         fixture.connectivity.disconnect()
         try first.add("a")
         try first.add("b")
-        // Not closed: as after a kill.
+        // Not closed, as after a kill.
         let second = try fixture.client(seed: 2)
         #expect(second.count("a") == 11 && second.count("b") == 1)
         #expect(second.outbox.pending.map(\.id) == first.outbox.pending.map(\.id))
         first.close()
     }
 
-    @Test func `a full disk takes no record along`() async throws {
+    @Test func `a full disk loses no record`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         for number in 0..<50 { fixture.authority.set("c\(number)", to: Int64(number)) }
         let client = try fixture.client { $0.recordPolling = nil }
         try client.add("c7")
         try await client.synchronize()
         let file = try #require(client.users.present.outbox.read { $0.records })
-        // SQLite answers as it does when the disk is full.
+        // SQLite fails as it does when the disk is full.
         let writer = try #require(file.connections.withLock { $0?.writer })
         try await writer.writeWithoutTransaction { database in
             try database.execute(sql: "PRAGMA max_page_count = 1")
@@ -44,7 +46,7 @@ import Testing
         #expect(client.storeReport.failure?.contains("full") == true)
     }
 
-    @Test func `an operation in flight at a kill is sent again under its id`() async throws {
+    @Test func `an operation in flight at a kill is resent under its id`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let first = try fixture.client()
         try await first.synchronize()
@@ -60,14 +62,15 @@ import Testing
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
     }
 
-    @Test func `a death between the base and the outbox shows nothing twice`() async throws {
+    @Test func `a crash between writing the base and the outbox shows nothing twice`() async throws
+    {
         let fixture = RecordsFixture(onDisk: true)
         let first = try fixture.client()
         try first.add("a")
         try await first.synchronize()
         let position = first.users.present.outbox.read { $0.state.position }
         first.close()
-        // As if the process had died before the outbox heard of the feed.
+        // As if the process had died before the outbox was notified of the feed.
         let outbox = OutboxFile(try fixture.place)
         let data = try JSONEncoder().encode(Count(id: .of("a")))
         let id = Identifier(at: fixture.wall.now())
@@ -79,7 +82,7 @@ import Testing
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
     }
 
-    @Test func `damaged records are restored from the server, and the report says so`()
+    @Test func `damaged records are restored from the server and reported`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -96,7 +99,7 @@ import Testing
         #expect(second.count("a") == 10)
     }
 
-    @Test func `an outbox that cannot be opened takes nothing in, and is left as it is`() throws {
+    @Test func `an outbox that cannot be opened accepts nothing and is left unchanged`() throws {
         let fixture = RecordsFixture(onDisk: true)
         let folder = try #require(fixture.folder).user
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -110,7 +113,7 @@ import Testing
         #expect(try Data(contentsOf: file) == content)
     }
 
-    @Test func `an operation that is not known any more is sent, and not shown`() async throws {
+    @Test func `an operation of an unknown type is sent but not shown`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let first = try fixture.client()

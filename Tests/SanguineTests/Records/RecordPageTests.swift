@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 @Suite(.bounded) struct RecordPageTests {
-    /// A file with a restore that has begun.
+    /// A file in which a restore has begun.
     private struct Begun {
         let file: RecordsFile
         let restore: RecordsFile.Restore
@@ -41,7 +41,7 @@ import Testing
         #"{"changes":[\#(changes)],"next":9,"head":9,"hasMore":false,"reset":false}"#
     }
 
-    @Test func `a page that came as bytes makes the records that its changes make`() throws {
+    @Test func `a page written as bytes stores the same records as its decoded changes`() throws {
         let values: [JSONValue] = [
             ["text": "plain"], [:], ["text": "\"\\/\u{8}\n\u{1F600} é"],
             ["n": 9_007_199_254_740_993, "x": .number(0.1), "y": .number(-1e300)],
@@ -68,7 +68,7 @@ import Testing
         #expect(try bytes.all("plain").count > 10)
     }
 
-    @Test func `records of a page are found by their indexes`() throws {
+    @Test func `records of a page are found by index`() throws {
         let begun = try Begun()
         try begun.write(
             page(
@@ -82,7 +82,7 @@ import Testing
         #expect(ids == [.of("b")])
     }
 
-    @Test func `numbers that are equal are found by one another`() throws {
+    @Test func `equal numbers are found by each other`() throws {
         let begun = try Begun()
         try begun.write(
             page(
@@ -107,7 +107,7 @@ import Testing
         #expect(try ids(.number(0.5)) == [.of("c")])
     }
 
-    @Test func `a page that is decoded keeps the digits of its numbers`() throws {
+    @Test func `decoding a page preserves the digits of its numbers`() throws {
         let digits = "0.12345678901234567890123456789012345678901234567890123"
         let value = #"{"a":\#(digits),"b":-0.0,"c":1e-400,"d":18446744073709551616,"e":[-0]}"#
         let change =
@@ -125,7 +125,7 @@ import Testing
         #expect(text.contains(digits) && text.contains(#""b":-0"#))
     }
 
-    @Test func `a page with two members of one name is refused, and none of them dropped`() {
+    @Test func `a page with a duplicate member name is refused, and no member is dropped`() {
         let names = #""\u00e9":1,"e\u0301":2"#
         let body = page(
             #"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{\#(names)}}"#
@@ -135,7 +135,7 @@ import Testing
         #expect(refusal?.code == "decoding")
     }
 
-    @Test func `an id among the members is not the record's`() throws {
+    @Test func `a member named id is not the record's id`() throws {
         let begun = try Begun()
         try begun.write(
             page(
@@ -159,7 +159,7 @@ import Testing
         #"{"changes":[{"collection":1,"id":"a","seq":1,"value":{}}]}"#,
         #"{"changes":[{"collection":"plain","id":"a","seq":"x","value":{}}]}"#,
     ])
-    func `a page that cannot be read is refused, and changes nothing`(_ broken: String) throws {
+    func `an unreadable page is refused and changes nothing`(_ broken: String) throws {
         let begun = try Begun()
         try begun.write(
             page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{"n":1}}"#)
@@ -169,7 +169,7 @@ import Testing
         #expect(try begun.file.restore()?.ranges.map(\.reached) == [0])
     }
 
-    @Test func `nothing is written for a restore that was dropped`() throws {
+    @Test func `nothing is written for a dropped restore`() throws {
         let begun = try Begun()
         try begun.file.abandonRestore()
         #expect(throws: RecordsFile.RestoreIsOver.self) {

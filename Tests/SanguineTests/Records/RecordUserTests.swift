@@ -22,7 +22,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: user.path))
     }
 
-    @Test func `a late answer shows nothing of the user before`() async throws {
+    @Test func `a late answer shows nothing of the previous user`() async throws {
         let fixture = RecordsFixture()
         fixture.authority.set("a", to: 1)
         fixture.network.hold()
@@ -35,7 +35,7 @@ import Testing
         #expect(client.count("a") == nil)
     }
 
-    @Test func `another user neither sees nor sends operations, and their owner finds them again`()
+    @Test func `another user neither sees nor sends operations, and they return with their owner`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -56,14 +56,16 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
-    @Test func `what waits is nobody else's, even if the disk refuses the sign-out`() async throws {
+    @Test func `operations stay with their owner even if the disk refuses the sign-out`()
+        async throws
+    {
         let fixture = RecordsFixture(onDisk: true)
         let first = try #require(fixture.authorizer.account)
         let present = try #require(fixture.folder).url.appending(path: "present")
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let receipt = try client.add("a")
-        // The next user's folder cannot be named: something else has the file's place.
+        // The next user's folder cannot be named because a folder occupies the file's path.
         let something = present.appending(path: "something")
         try FileManager.default.createDirectory(at: something, withIntermediateDirectories: true)
         fixture.authorizer.change(to: another, in: client)
@@ -80,7 +82,7 @@ import Testing
         #expect(fixture.pushes.flatMap(\.operations).map(\.id) == [receipt.id])
     }
 
-    @Test func `nothing is touched while it cannot be read whose it is`() async throws {
+    @Test func `nothing is changed while the owner of the files cannot be read`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let present = try #require(fixture.folder).url.appending(path: "present")
         fixture.connectivity.disconnect()
@@ -99,7 +101,7 @@ import Testing
         #expect(third.count("a") == 1 && third.outbox.pending.count == 1)
     }
 
-    @Test func `a guest who comes back finds what they had not sent`() async throws {
+    @Test func `a returning guest finds their unsent operations`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let guest = try #require(fixture.authorizer.account)
         fixture.connectivity.disconnect()
@@ -113,7 +115,8 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
-    @Test func `the account made for them takes over what was done before there was one`() throws {
+    @Test func `a user's new account takes over the operations performed before it existed`() throws
+    {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let nobody = TestAuthorizer(account: nil)
@@ -126,7 +129,8 @@ import Testing
         #expect(later.outbox.pending.map(\.id) == [receipt.id])
     }
 
-    @Test func `an account that was not made for it takes nothing over, also after a restart`()
+    @Test
+    func `an account that was not made for the guest takes nothing over, even after a restart`()
         throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -150,7 +154,7 @@ import Testing
         #expect(last.outbox.pending.map(\.id) == [receipt.id])
     }
 
-    @Test func `another user is never shown a record that the one before has read`() async throws {
+    @Test func `another user never sees a record that the previous user has read`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 1)
         let client = try fixture.client()
@@ -162,7 +166,7 @@ import Testing
         #expect(client.count("a") == nil && client.records(Counter.self).isEmpty)
     }
 
-    @Test func `what lies in a stream is not shown to the next user`() async throws {
+    @Test func `a value buffered in a stream is not shown to the next user`() async throws {
         let fixture = RecordsFixture()
         fixture.authority.set("a", to: 1)
         let client = try fixture.client()
@@ -173,13 +177,13 @@ import Testing
         var others = client.updates(of: query).makeAsyncIterator()
         #expect(await others.next()??.count == 1)
         try client.add("a")
-        // Told in their order: now it lies in the first stream, too.
+        // Delivered in order, so the first stream now contains it too.
         #expect(await others.next()??.count == 2)
         fixture.authorizer.change(to: another, in: client)
         #expect(await updates.next() == .some(nil))
     }
 
-    @Test func `the outbox of the next user is empty for those who follow it`() async throws {
+    @Test func `observers of the outbox see it empty for the next user`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()
         let client = try fixture.client()

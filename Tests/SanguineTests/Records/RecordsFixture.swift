@@ -5,9 +5,9 @@ import Testing
 
 @testable import Sanguine
 
-/// Clients at an ``InMemoryAuthority``, with clocks that a test moves.
+/// Clients of an ``InMemoryAuthority``, with clocks that a test advances.
 ///
-/// Each user of a ``TestAuthorizer`` is another account of it; the first is its user's.
+/// Each user of a ``TestAuthorizer`` is another account of the authority; the first is its user's.
 struct RecordsFixture {
     let authority: InMemoryAuthority
     let network: ScriptedTransport
@@ -36,7 +36,7 @@ struct RecordsFixture {
         folder = onDisk ? TemporaryFolder() : nil
     }
 
-    /// Another process, as it were; with `authorizer` another user of it.
+    /// Returns a new client, as a new process would create it; `authorizer` sets another user.
     func client(
         authorizer: TestAuthorizer? = nil,
         seed: UInt64 = 1,
@@ -64,7 +64,7 @@ struct RecordsFixture {
         get throws { try UserFolders(try #require(folder).url).present() }
     }
 
-    /// The bodies of the pushes so far.
+    /// The bodies of the pushes sent so far.
     var pushes: [PushRequest] {
         network.requests.filter { $0.url.path() == "/v1/sync/push" }
             .compactMap { try? WireCoding.decode(PushRequest.self, from: $0.body ?? Data()) }
@@ -78,7 +78,7 @@ struct RecordsFixture {
 extension SanguineClient {
     func count(_ id: String) -> Int64? { record(Counter.self, .of(id))?.count }
 
-    /// Counts, as the app does.
+    /// Counts, as the app would.
     @discardableResult
     func add(
         _ id: String,

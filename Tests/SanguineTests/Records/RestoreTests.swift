@@ -15,7 +15,7 @@ import Testing
         return fixture
     }
 
-    /// Returns when each range of a restore waits for its first page.
+    /// Returns when each range of a restore is waiting for its first page.
     private func begin(_ client: SanguineClient, _ fixture: RecordsFixture) async throws {
         fixture.network.hold()
         _ = client.count("c1")
@@ -24,7 +24,7 @@ import Testing
         try await fixture.network.waitForHeld(4)
     }
 
-    @Test func `a long feed is restored in ranges at the same time`() async throws {
+    @Test func `a long feed is restored in concurrent ranges`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
         try await begin(client, fixture)
@@ -56,7 +56,7 @@ import Testing
         #expect(client.restored == 1 && client.count("c1") == 1)
     }
 
-    @Test func `a restore goes on after a death where it was`() async throws {
+    @Test func `a restore continues after a crash`() async throws {
         let fixture = filled(9_000)
         let first = try fixture.client()
         fixture.network.hold()
@@ -72,11 +72,11 @@ import Testing
         let second = try fixture.client(seed: 2)
         try await second.synchronize()
         #expect(second.records(Counter.self).count == 9_000)
-        // Four of nine pages, and some behind the head: from the start there would be ten or more.
+        // Four of nine pages and some after the head; starting over would take ten or more.
         #expect(fixture.pulls.count - before < 10)
     }
 
-    @Test func `after a death in a restore no record is missing, and none that is gone is there`()
+    @Test func `a crash during a restore loses no record and keeps no deleted one`()
         async throws
     {
         let fixture = filled(9_000)
@@ -90,7 +90,7 @@ import Testing
         try await fixture.network.waitForRequests(9)
         first.close()
         fixture.network.release()
-        // Records that were restored and ones that were not, while no client runs.
+        // Changes restored and unrestored records while no client runs.
         for number in stride(from: 0, to: 9_000, by: 7) {
             fixture.authority.delete(Counter.self, .of("c\(number)"))
         }
@@ -111,7 +111,7 @@ import Testing
         #expect(third.records(Counter.self).count == expected.count)
     }
 
-    @Test func `a restore whose first page could not be written lacks none of it`() async throws {
+    @Test func `a restore whose first page could not be written loses none of it`() async throws {
         let fixture = filled(1_500)
         let client = try fixture.client { $0.recordPolling = nil }
         fixture.network.hold()
@@ -134,7 +134,7 @@ import Testing
         #expect(client.records(Counter.self).count == 1_500)
     }
 
-    @Test func `what changes during a restore is as the server has it afterwards`() async throws {
+    @Test func `changes during a restore match the server's state afterwards`() async throws {
         let fixture = filled(5_000)
         let client = try fixture.client()
         fixture.network.hold()
@@ -149,7 +149,7 @@ import Testing
         #expect(client.records(Counter.self).count == 5_000)
     }
 
-    @Test func `a reset removes what the server no longer has, and shows the rest meanwhile`()
+    @Test func `a reset removes deleted records and keeps showing the others meanwhile`()
         async throws
     {
         let fixture = filled(3)
@@ -167,7 +167,7 @@ import Testing
         #expect(client.records(Counter.self).map(\.count) == [0, 50])
     }
 
-    @Test func `operations are taken in and shown while a feed is restored`() async throws {
+    @Test func `operations are accepted and shown while a feed is restored`() async throws {
         let fixture = filled(5_000)
         let client = try fixture.client()
         fixture.network.hold()
@@ -180,7 +180,7 @@ import Testing
         #expect(client.count("c7") == 8 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `a restore that the server cannot complete any more begins anew`() async throws {
+    @Test func `a restore that the server can no longer complete starts over`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
         try await begin(client, fixture)
@@ -191,7 +191,7 @@ import Testing
         #expect(client.records(Counter.self).count == 8_999 && client.count("c8999") == nil)
     }
 
-    @Test func `a restore that is dropped while its base is held back hides nothing that was done`()
+    @Test func `a restore that is dropped while its base is held hides no applied operation`()
         async throws
     {
         let fixture = filled(1_500)
@@ -201,12 +201,12 @@ import Testing
         try await fixture.network.waitForHeld(2)
         try await fixture.network.releaseFirst { $0.isWrite }
         #expect(try await first.outcome == .applied)
-        // Two pages; the third request is the catching up.
+        // Two pages; the third request fetches the changes made since.
         for requests in 3...4 {
             try await fixture.network.releaseFirst { !$0.isWrite }
             try await fixture.network.waitForRequests(requests)
         }
-        // Sent after that was asked: nobody knows whether the restored base contains it.
+        // Sent after that request, so the restored base may or may not contain it.
         let second = try client.add("c8", by: 1)
         try await fixture.network.waitForRequests(5)
         fixture.authority.delete(Counter.self, .of("c1499"))
@@ -224,7 +224,7 @@ import Testing
         #expect(client.count("c1499") == nil && client.outbox.pending.isEmpty)
     }
 
-    @Test func `a restore begins when it is known whose it is`() async throws {
+    @Test func `a restore begins once the account is known`() async throws {
         let fixture = filled(5_000)
         let account = Identifier(at: fixture.wall.now())
         let nobody = TestAuthorizer(account: nil)
@@ -242,7 +242,7 @@ import Testing
         file.close()
     }
 
-    @Test func `nothing is being restored when what is left fits on one page`() async throws {
+    @Test func `no restore is reported when the rest fits on one page`() async throws {
         let fixture = filled(9_000)
         let client = try fixture.client()
         try await begin(client, fixture)

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 @Suite(.bounded) struct SendingTests {
-    @Test func `operations carry no credentials on disk, and the present token when sent`()
+    @Test func `operations are stored without credentials and sent with the current token`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -42,7 +42,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `Retry-After is heeded`() async throws {
+    @Test func `Retry-After is honored`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -56,7 +56,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `failures are tried again until they are answered, a minute apart at most`()
+    @Test func `failures are retried until they are answered, at most a minute apart`()
         async throws
     {
         let fixture = RecordsFixture()
@@ -73,7 +73,7 @@ import Testing
         #expect(fixture.authority.count("a") == 1)
     }
 
-    @Test func `the network's return sends at once`() async throws {
+    @Test func `operations are sent at once when the network returns`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -96,7 +96,7 @@ import Testing
         #expect(fixture.authority.count("a") == 250 && client.count("a") == 250)
     }
 
-    @Test func `synchronize throws nothing where all is answered at that moment`() async throws {
+    @Test func `synchronize succeeds when everything is answered at that moment`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client { $0.recordPolling = nil }
         try await client.synchronize()
@@ -119,7 +119,7 @@ import Testing
         #expect(client.count("a") == 1)
     }
 
-    @Test func `the feed is pulled every minute in the foreground alone`() async throws {
+    @Test func `the feed is pulled every minute, only in the foreground`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -136,7 +136,7 @@ import Testing
         #expect(fixture.pulls.count == before + 2)
     }
 
-    @Test func `synchronize sends though the system says that the network is away`() async throws {
+    @Test func `synchronize sends even if the system reports no network`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -157,7 +157,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `a backend that is away does not keep the records from being synchronized`()
+    @Test func `an unreachable backend does not prevent records from synchronizing`()
         async throws
     {
         let fixture = RecordsFixture()
@@ -179,7 +179,9 @@ import Testing
         #expect(client.count("b") == 7)
     }
 
-    @Test func `what a proxy finds too large is sent one by one`() async throws {
+    @Test func `operations in a push that a proxy finds too large are sent one by one`()
+        async throws
+    {
         let fixture = RecordsFixture()
         let client = try fixture.client()
         try await client.synchronize()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// An app before its update.
+/// An app before an update.
 private enum Old {
     struct Habit: SyncedRecord {
         static let collection = RecordCollection("habits")
@@ -43,7 +43,7 @@ private enum Old {
     ) { _ in throw CancellationError() }
 }
 
-/// The same app after it.
+/// The same app after the update.
 private enum New {
     struct Habit: SyncedRecord, Defaulted {
         static let collection = RecordCollection("habits")
@@ -103,7 +103,7 @@ private enum New {
     ) { _ in throw CancellationError() }
 }
 
-/// The new app without declared defaults.
+/// The updated app without declared defaults.
 private enum Bare {
     struct Habit: SyncedRecord {
         static let collection = RecordCollection("habits")
@@ -112,7 +112,7 @@ private enum Bare {
         var streak: Int
     }
 
-    /// What an app does with `profile ?? Profile()`.
+    /// Does what an app does with `profile ?? Profile()`.
     struct Save: RecordMutation {
         static let name = "habit.save"
         let habit: Habit
@@ -128,7 +128,7 @@ private let key = RecordKey("habits", habit)
 
 @Suite("Types that change", .bounded)
 struct TypeChangeTests {
-    /// A device that an older app has left, offline or not.
+    /// Returns the fixture of an offline device on which an older app has run.
     private func left(
         by schema: RecordSchema = Old.schema,
         server: RecordSchema = New.schema,
@@ -144,7 +144,7 @@ struct TypeChangeTests {
         return fixture
     }
 
-    @Test func `stored records that lack a new member are read with its default`()
+    @Test func `stored records without a new member are read with its default`()
         async throws
     {
         let fixture = try await left()
@@ -158,7 +158,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.record(New.Habit.self, habit)?.streak == 1)
     }
 
-    @Test func `a waiting operation that lacks a new member is shown and done`()
+    @Test func `a queued operation without a new member is shown and applied`()
         async throws
     {
         let fixture = try await left { try $0.perform(Old.Rename(habit: habit, title: "Swim")) }
@@ -171,7 +171,8 @@ struct TypeChangeTests {
         #expect(client.outbox.refused.isEmpty)
     }
 
-    @Test func `a waiting operation with older records inside is shown and done`() async throws {
+    @Test func `a queued operation that contains older records is shown and applied`() async throws
+    {
         let other = RecordID.of("swim")
         let fixture = try await left {
             try $0.perform(
@@ -189,7 +190,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.record(New.Habit.self, other)?.title == "Swim")
     }
 
-    @Test func `a value on disk with elements of an earlier version is read`() async throws {
+    @Test func `a stored value with elements of an earlier version is read`() async throws {
         let fixture = try await left {
             $0.set([Old.Habit(id: habit, title: "Run")], for: Old.query)
         }
@@ -198,7 +199,8 @@ struct TypeChangeTests {
         #expect(client.cached(New.query)?.map(\.streak) == [0])
     }
 
-    @Test func `two devices that change members of one object in place keep both`() async throws {
+    @Test func `members of one object changed in place by two devices are both kept`() async throws
+    {
         let fixture = try await left()
         let look: JSONValue = ["color": "red", "icon": "star", "size": 3]
         fixture.authority.put(RecordValue(["title": "Run", "look": look]), for: key)
@@ -218,7 +220,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.value(key)?["look"] == both)
     }
 
-    @Test func `an older app at a newer server keeps the members that it does not know`()
+    @Test func `an older app at a newer server keeps members that it does not know`()
         async throws
     {
         let fixture = RecordsFixture(schema: New.schema)
@@ -243,7 +245,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.value(key)?["streak"] == 7)
     }
 
-    @Test func `a record that cannot be read is never overwritten as if it were absent`()
+    @Test func `an unreadable record is never overwritten as if it were absent`()
         async throws
     {
         let fixture = try await left(server: Bare.schema)
@@ -260,7 +262,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.value(key)?["title"] == "Run")
     }
 
-    @Test func `a model says which member of which record cannot be read`() async throws {
+    @Test func `a model reports which member of which record cannot be read`() async throws {
         let fixture = try await left()
         let client = try fixture.client(seed: 2) { $0.schema = Bare.schema }
         let model = await client.model(.all(Bare.Habit.self))
@@ -279,7 +281,7 @@ struct TypeChangeTests {
         #expect(after == nil)
     }
 
-    @Test func `two devices that change different members in place keep both`() async throws {
+    @Test func `different members changed in place by two devices are both kept`() async throws {
         let fixture = try await left()
         let client = try fixture.client(seed: 2) { $0.schema = New.schema }
         let mine = try #require(client.record(New.Habit.self, habit))
@@ -292,7 +294,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.record(New.Habit.self, habit) == whole)
     }
 
-    @Test func `another device's change of a row leaves the members that wait here as they are`()
+    @Test func `another device's change of a record keeps the members pending here`()
         async throws
     {
         let fixture = try await left()
@@ -316,7 +318,7 @@ struct TypeChangeTests {
         )
     }
 
-    @Test func `records of a collection that only a later version declares are there after it`()
+    @Test func `records of a collection that only a later version declares are available after it`()
         async throws
     {
         let fixture = try await left(by: RecordSchema(collections: [RecordCollection("notes")]))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Records that this version of the app cannot read: kept, counted and said.
+/// Records that this version of the app cannot read: they are kept, counted and reported.
 @Suite("Unreadable records", .bounded)
 struct UnreadableRecordsTests {
     private func fixture() -> RecordsFixture {
@@ -16,7 +16,7 @@ struct UnreadableRecordsTests {
         return fixture
     }
 
-    @Test func `records that cannot be read are counted`() async throws {
+    @Test func `unreadable records are counted`() async throws {
         let fixture = fixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -26,7 +26,7 @@ struct UnreadableRecordsTests {
         #expect(client.storeReport.unreadableRecords == 2)
     }
 
-    @Test func `the log says once what is wrong with which member, and nothing of its value`()
+    @Test func `the log reports once which member is wrong, without its value`()
         async throws
     {
         let fixture = fixture()
@@ -38,7 +38,7 @@ struct UnreadableRecordsTests {
         #expect(said.count == 1)
     }
 
-    @Test func `records that cannot be read are kept, and read by who can`() async throws {
+    @Test func `unreadable records are kept for a version that can read them`() async throws {
         let fixture = fixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -49,7 +49,7 @@ struct UnreadableRecordsTests {
         #expect(try RecordsFile.Base(file: file, space: 1).all(in: "counters").count == 3)
     }
 
-    @Test func `a record that can be read again is no longer counted`() async throws {
+    @Test func `a record that becomes readable is no longer counted`() async throws {
         let fixture = fixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -60,7 +60,7 @@ struct UnreadableRecordsTests {
         #expect(client.storeReport.unreadableRecords == 1)
     }
 
-    @Test func `what one user could not read is not counted for the next`() async throws {
+    @Test func `unreadable records of one user are not counted for the next`() async throws {
         let fixture = fixture()
         let client = try fixture.client()
         try await client.synchronize()
@@ -69,7 +69,7 @@ struct UnreadableRecordsTests {
         #expect(client.storeReport.unreadableRecords == 0)
     }
 
-    @Test func `a query and a model count them as well`() async throws {
+    @Test func `queries and models count unreadable records`() async throws {
         let fixture = fixture()
         let client = try fixture.client()
         try await client.synchronize()
