@@ -5,13 +5,13 @@ import Testing
 
 @testable import Sanguine
 
-/// A model of what the backend has not made yet goes on when it has.
+/// A model of an entity that is still being created continues with its real id.
 @MainActor
 @Suite("Models of temporary ids", .bounded)
 struct FollowedIDTests {
     private let fixture = SongFixture()
 
-    @Test func `a query's model goes on with the real id, and shows something all the time`()
+    @Test func `a query's model switches to the real id and always shows a value`()
         async throws
     {
         let client = try fixture.client()
@@ -34,7 +34,7 @@ struct FollowedIDTests {
         #expect(model.value?.likes == 2)
     }
 
-    @Test func `one that is made afterwards is of the real id`() async throws {
+    @Test func `a model created afterwards has the real id`() async throws {
         let client = try fixture.client()
         let receipt = try client.perform(AddSong(id: "new"))
         _ = try await receipt.outcome
@@ -44,7 +44,7 @@ struct FollowedIDTests {
         #expect(model.value?.id == "s2")
     }
 
-    @Test func `an id that is no temporary one stays`() async throws {
+    @Test func `an id that is not temporary stays`() async throws {
         let client = try fixture.client()
         let model = client.model(of: "a") { .song($0) }
         try await eventually("it is there") { model.value?.id == "a" }
@@ -52,7 +52,7 @@ struct FollowedIDTests {
         #expect(client.model(.song("a")) === model)
     }
 
-    @Test func `a list's model goes on with the real id, and is never empty`() async throws {
+    @Test func `a list's model switches to the real id and is never empty`() async throws {
         let client = try fixture.client()
         let songs = { (id: String) in
             ListQuery<Song>("songs of", id, policy: .fresh(for: .minutes(5))) { request, _ in

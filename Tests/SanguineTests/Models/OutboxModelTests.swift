@@ -8,13 +8,13 @@ import Testing
 
 @testable import Sanguine
 
-/// The outbox as a view sees it.
+/// The outbox as a view observes it.
 @MainActor
 @Suite("Outbox model", .bounded)
 struct OutboxModelTests {
     private let fixture = SongFixture()
 
-    @Test func `an operation is in it when perform returns`() throws {
+    @Test func `an operation is in the model when perform returns`() throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -28,7 +28,7 @@ struct OutboxModelTests {
         #expect(model.summary.unsent == 1)
     }
 
-    @Test func `a mutator is in it when perform returns`() throws {
+    @Test func `a record mutation is in the model when perform returns`() throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -38,7 +38,7 @@ struct OutboxModelTests {
         #expect(model.waiting.map(\.name) == ["counter.count"] && !model.isAllSent)
     }
 
-    @Test func `what is there is in a new one at once`() throws {
+    @Test func `a new model has the existing operations at once`() throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         try client.perform(LikeSong(song: "a"))
@@ -46,7 +46,7 @@ struct OutboxModelTests {
         #expect(client.outbox.model.waiting.count == 1 && !client.outbox.model.isAllSent)
     }
 
-    @Test func `it tells what is on its way, and when all is sent`() async throws {
+    @Test func `it reports operations in flight and when all are sent`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.network.hold()
@@ -60,7 +60,7 @@ struct OutboxModelTests {
         #expect(model.summary == Outbox.Summary())
     }
 
-    @Test func `it tells what waits for its next try, and why`() async throws {
+    @Test func `it reports operations that wait for a retry, and why`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.server.fail(.status(500))
@@ -70,7 +70,7 @@ struct OutboxModelTests {
         #expect(model.sending.first?.lastFailure?.code == "http_500")
     }
 
-    @Test func `what was refused is retried`() async throws {
+    @Test func `a refused operation can be retried`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.server.fail(.status(422))
@@ -85,7 +85,7 @@ struct OutboxModelTests {
         #expect(model.refused.isEmpty && model.waiting.map(\.id) == [receipt.id])
     }
 
-    @Test func `what is read first is of the same moment as the rest`() throws {
+    @Test func `a first read is consistent with the other properties`() throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.server.fail(.status(422))
@@ -103,7 +103,7 @@ struct OutboxModelTests {
         #expect(model.isAllSent && model.summary == client.outbox.summary)
     }
 
-    @Test func `what was refused is discarded`() async throws {
+    @Test func `a refused operation can be discarded`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.server.fail(.status(422))
@@ -114,7 +114,7 @@ struct OutboxModelTests {
         #expect(model.refused.isEmpty && model.isAllSent)
     }
 
-    @Test func `what waits is taken back`() throws {
+    @Test func `a queued operation can be withdrawn`() throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -124,7 +124,7 @@ struct OutboxModelTests {
         #expect(model.isAllSent && model.pending.isEmpty)
     }
 
-    @Test func `it follows the user over a sign-out`() async throws {
+    @Test func `it follows the user after a sign-out`() async throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -136,7 +136,7 @@ struct OutboxModelTests {
         #expect(model.waiting.map(\.id) == [receipt.id])
     }
 
-    @Test func `views share one, and an equal list wakes nobody who reads it`() throws {
+    @Test func `views share one model, and an equal list notifies no reader`() throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -152,7 +152,7 @@ struct OutboxModelTests {
         #expect(changes.withLock { $0 } == 0)
     }
 
-    @Test func `a view is told once of all changes of one turn`() throws {
+    @Test func `a view is notified once of all changes in one turn`() throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -167,7 +167,7 @@ struct OutboxModelTests {
         #expect(changes.withLock { $0 } == 1 && model.pending.count == 10)
     }
 
-    @Test func `what another thread performs is in it a turn later`() async throws {
+    @Test func `an operation that another thread performs appears a turn later`() async throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model

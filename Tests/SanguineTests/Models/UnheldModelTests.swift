@@ -8,7 +8,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A view that asks for a model each time it is drawn, and keeps none.
+/// A view that requests a model each time it is drawn and retains none.
 @MainActor
 private final class DrawnView<Shown: Equatable & Sendable> {
     private(set) var shown: [Shown] = []
@@ -30,11 +30,11 @@ private final class DrawnView<Shown: Equatable & Sendable> {
     }
 }
 
-/// Models that are made in a view's `body` and dropped there go on following.
+/// Models created in a view's `body` and dropped there keep following.
 @MainActor
 @Suite("Models that nobody holds", .bounded)
 struct UnheldModelTests {
-    @Test func `a query's model follows the view that asks for it, and fetches once`() async throws
+    @Test func `a query's model follows the view that requests it, and fetches once`() async throws
     {
         let test = try TestClient(network: .profiles())
         test.network.hold()
@@ -54,7 +54,7 @@ struct UnheldModelTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a list's model follows the view that asks for it`() async throws {
+    @Test func `a list's model follows the view that requests it`() async throws {
         let fixture = TrackFixture()
         let client = try fixture.client()
         let view = DrawnView { client.model(.tracks).items.first?.title }
@@ -71,7 +71,7 @@ struct UnheldModelTests {
         #expect(fixture.network.requests.count == 1)
     }
 
-    @Test func `a stretch's model follows the view that asks for it`() async throws {
+    @Test func `a range's model follows the view that requests it`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         let view = DrawnView { test.client.model(.tens, in: 1...4).state.values.count }
@@ -86,7 +86,7 @@ struct UnheldModelTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a model of records follows the view that asks for it`() async throws {
+    @Test func `a model of records follows the view that requests it`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -100,7 +100,7 @@ struct UnheldModelTests {
         #expect(view.shown == [nil, 1, 2, 3])
     }
 
-    @Test func `a model of a closure over records follows, too`() async throws {
+    @Test func `a model of a closure over records follows too`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -117,7 +117,7 @@ struct UnheldModelTests {
         #expect(view.shown == [0, 1, 2, 3])
     }
 
-    @Test func `the outbox's model follows the view that asks for it`() async throws {
+    @Test func `the outbox's model follows the view that requests it`() async throws {
         let fixture = SongFixture()
         fixture.connectivity.disconnect()
         let client = try fixture.client()
@@ -131,14 +131,14 @@ struct UnheldModelTests {
         #expect(view.shown == [0, 1, 2, 3])
     }
 
-    @Test func `one that is dropped and asked for in one turn is the same`() throws {
+    @Test func `a model that is dropped and requested again in one turn is the same`() throws {
         let test = try TestClient(network: .profiles())
         let first = ObjectIdentifier(test.client.model(.profile("ada")))
         #expect(ObjectIdentifier(test.client.model(.profile("ada"))) == first)
         #expect(test.network.requests.count <= 1)
     }
 
-    @Test func `when the view is gone, it is let go a while after the next change`() async throws {
+    @Test func `a model without a view is released some time after the next change`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: .profile("ada"))
         weak var model: ValueModel<Profile>?
@@ -157,7 +157,7 @@ struct UnheldModelTests {
         try await eventually("it is let go") { model == nil }
     }
 
-    @Test func `a model that was held ends with its holder`() async throws {
+    @Test func `a retained model is released with its owner`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: .profile("ada"))
         var held: ValueModel<Profile>? = test.client.model(.profile("ada"))
@@ -169,7 +169,9 @@ struct UnheldModelTests {
         #expect(model == nil)
     }
 
-    @Test func `what is dropped and asked for in one turn is not fetched again`() async throws {
+    @Test func `a model that is dropped and requested again in one turn is not fetched again`()
+        async throws
+    {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         var held: ValueModel<Profile>? = test.client.model(.profile("ada"))
@@ -184,7 +186,7 @@ struct UnheldModelTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `only the last of many that nobody holds are kept`() async throws {
+    @Test func `only the most recent unretained models are kept`() async throws {
         let test = try TestClient(network: .profiles())
         weak var first: ValueModel<Profile>?
         weak var last: ValueModel<Profile>?
@@ -199,7 +201,7 @@ struct UnheldModelTests {
         #expect(last != nil)
     }
 
-    @Test func `models that are kept keep no client alive`() async throws {
+    @Test func `kept models do not keep a client alive`() async throws {
         var test: TestClient? = try TestClient(network: .profiles())
         test?.client.set(Profile(name: "0"), for: .profile("ada"))
         weak let released = test?.client

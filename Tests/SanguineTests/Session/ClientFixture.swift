@@ -5,7 +5,7 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A client at an authority in memory, with clocks that a test sets.
+/// Creates clients of an authority in memory, with clocks that a test sets.
 struct ClientFixture {
     static let balancePath = "/v1/balance"
     static let askPath = "/v1/functions/ask"
@@ -18,7 +18,7 @@ struct ClientFixture {
 
     init() { authority = StagedAuthority(clock: clock) }
 
-    /// Another process, as it were: a client of its own.
+    /// Returns a new client, as a new process would create it.
     ///
     /// Without a folder nothing outlives it.
     func client(
@@ -35,7 +35,7 @@ struct ClientFixture {
         return try SanguineClient(configuration)
     }
 
-    /// A client that has fetched its 100 tokens.
+    /// Returns a client that has fetched its 100 tokens.
     func clientWithBalance(folder: URL? = nil) async throws -> SanguineClient {
         let client = try client(folder: folder)
         _ = try await client.value(of: .balance)
@@ -52,7 +52,7 @@ struct ClientFixture {
     }
 }
 
-/// A clock whose short sleeps take no time, and on which nobody's patience ends.
+/// A clock whose short sleeps take no time and whose deadlines never pass.
 ///
 /// A sleep of 40 seconds or more is a deadline, such as that of a read or of a silent stream: it
 /// lasts until it is cancelled, so that no deadline passes before the work that it limits.
@@ -71,7 +71,7 @@ final class SkippingClock: Clock {
 
     var now: Instant { Instant() }
     var minimumResolution: Duration { .zero }
-    /// How long each sleep would have taken, deadlines aside.
+    /// The durations of all sleeps except deadlines.
     var sleeps: [Duration] { noted.withLock { $0 } }
 
     func sleep(  // tidy: allow sleeping-test: this is the clock, and takes no time.
@@ -83,7 +83,7 @@ final class SkippingClock: Clock {
             return noted.withLock { $0.append(deadline.offset) }
         }
         let (ends, continuation) = AsyncStream.makeStream(of: Never.self)
-        // Until the task is cancelled.
+        // Waits until the task is cancelled.
         for await _ in ends {}  // tidy: allow unbounded-wait: this is the clock.
         continuation.finish()
         try Task.checkCancellation()

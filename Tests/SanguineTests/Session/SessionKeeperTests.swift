@@ -14,7 +14,7 @@ struct SessionKeeperTests {
     let fixture = Fixture()
     var authority: StagedAuthority { fixture.authority }
 
-    @Test func `a thousand first calls at once make one guest`() async throws {
+    @Test func `a thousand simultaneous first calls create one guest`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -30,7 +30,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
-    @Test func `a hundred rejections at once make one refresh`() async throws {
+    @Test func `a hundred simultaneous rejections cause one refresh`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -49,7 +49,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.refreshPath) == 1)
     }
 
-    @Test func `an expired token is refreshed within the request that met it`() async throws {
+    @Test func `an expired token is refreshed within the request that it failed`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.expireTokens()
         #expect(try await client.refresh(.balance).available == 100)
@@ -57,7 +57,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
-    @Test func `a refresh whose answer is lost is sent again with the same token`() async throws {
+    @Test func `a refresh whose answer is lost is resent with the same token`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -76,8 +76,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
-    @Test func `a refresh ahead of time that fails leaves the token that still lives`() async throws
-    {
+    @Test func `a failed early refresh keeps the token that is still valid`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -91,7 +90,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.refreshPath) == 4)
     }
 
-    @Test func `a session that has ended is begun anew without a word, and the cache stays`()
+    @Test func `an ended session is silently renewed and the cache is kept`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -103,13 +102,13 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 2)
     }
 
-    @Test func `a kill while the account is being made comes back to that account`() async throws {
+    @Test func `a kill while the account is being created returns to that account`() async throws {
         try await Fixture.withFolder { folder in
             authority.stop(Fixture.guestPath, at: .answer)
             let first = try fixture.client(folder: folder)
             let caller = Task { try await first.session.accessToken() }
             try await authority.reached(Fixture.guestPath, at: .answer)
-            // The server has made the account; the process never learns of it.
+            // The server has created the account; the process never receives the answer.
             authority.open(Fixture.guestPath, at: .answer)
             first.close()
             await #expect(throws: SanguineError.closed) { try await caller.finished() }
@@ -120,7 +119,7 @@ struct SessionKeeperTests {
         }
     }
 
-    @Test func `a restart needs no request to go on`() async throws {
+    @Test func `a restart needs no request to continue`() async throws {
         try await Fixture.withFolder { folder in
             let first = try fixture.client(folder: folder)
             let token = try await first.session.accessToken()
@@ -132,7 +131,7 @@ struct SessionKeeperTests {
         }
     }
 
-    @Test func `a cancelled first caller leaves the request to the others`() async throws {
+    @Test func `a cancelled first caller leaves the request to the other callers`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -148,7 +147,9 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 1)
     }
 
-    @Test func `an error reaches all who wait, and the next caller tries anew`() async throws {
+    @Test func `an error reaches all waiting callers, and the next caller tries again`()
+        async throws
+    {
         let client = try fixture.client()
         defer { client.close() }
         let session = client.session
@@ -170,7 +171,8 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 2)
     }
 
-    @Test func `a sign-out removes the user at once and overtakes what is under way`() async throws
+    @Test func `a sign-out removes the user at once and overtakes a refresh in flight`()
+        async throws
     {
         try await Fixture.withFolder { folder in
             let client = try await fixture.clientWithBalance(folder: folder)
@@ -200,7 +202,7 @@ struct SessionKeeperTests {
         #expect(authority.devices.count == 1)
     }
 
-    @Test func `what was begun before a sign-out signs nobody in after it`() async throws {
+    @Test func `requests begun before a sign-out do not sign in after it`() async throws {
         let delay = ManualClock()
         let client = try fixture.client { $0.delay = delay }
         defer { client.close() }
@@ -225,12 +227,12 @@ struct SessionKeeperTests {
         #expect(client.accountId == nil)
     }
 
-    @Test func `a sign-out that the disk refuses is one all the same, also after a restart`()
+    @Test func `a sign-out that the disk refuses is still effective after a restart`()
         async throws
     {
         try await Fixture.withFolder { folder in
             let first = try await fixture.clientWithBalance(folder: folder)
-            // The next user's folder cannot be named: something else has the file's place.
+            // The next user's folder cannot be named because a folder occupies the file's path.
             try FileManager.default.createDirectory(
                 at: folder.appending(path: "present/something"),
                 withIntermediateDirectories: true
@@ -246,7 +248,7 @@ struct SessionKeeperTests {
         }
     }
 
-    @Test func `a client that is released takes its caches with it`() async throws {
+    @Test func `a released client releases its caches`() async throws {
         weak var queries: QueryCache?
         weak var balance: BalanceKeeper?
         weak var session: SessionKeeper?
@@ -258,7 +260,7 @@ struct SessionKeeperTests {
         #expect(queries == nil && balance == nil && session == nil)
     }
 
-    @Test func `a sign-out that the server never hears of is one all the same`() async throws {
+    @Test func `a sign-out that never reaches the server is still effective`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse("/v1/sessions/current", Problem(.overloaded, "Later."))
         await client.signOut()
@@ -279,7 +281,7 @@ struct DeviceIdentityTests {
         #expect(identity != .random())
     }
 
-    @Test func `the file is its owner's alone, and reads back`() async throws {
+    @Test func `the file is readable only by its owner, and reads back`() async throws {
         try await ClientFixture.withFolder { folder in
             let identity = try FileIdentityVault(folder: folder).identity()
             #expect(try FileIdentityVault(folder: folder).identity() == identity)
@@ -290,7 +292,7 @@ struct DeviceIdentityTests {
         }
     }
 
-    @Test func `of many that make it at once all get the same`() async throws {
+    @Test func `concurrent creators all get the same identity`() async throws {
         try await ClientFixture.withFolder { folder in
             let identities = try await withThrowingTaskGroup(of: DeviceIdentity.self) { group in
                 for _ in 0..<32 {
@@ -302,7 +304,7 @@ struct DeviceIdentityTests {
         }
     }
 
-    @Test func `a file that cannot be read is put aside and not overwritten`() async throws {
+    @Test func `an unreadable file is set aside, not overwritten`() async throws {
         try await ClientFixture.withFolder { folder in
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let file = folder.appending(path: "device-identity.json")
@@ -314,7 +316,7 @@ struct DeviceIdentityTests {
         }
     }
 
-    @Test func `an identity that is lost is said in the report and the log`() async throws {
+    @Test func `a lost identity is reported and logged`() async throws {
         let fixture = ClientFixture()
         try await ClientFixture.withFolder { folder in
             let first = try await fixture.clientWithBalance(folder: folder)

@@ -21,7 +21,7 @@ struct SessionStateTests {
         )
     }
 
-    @Test func `the first need starts a guest and later ones wait for it`() {
+    @Test func `the first need starts a guest session, and later ones wait for it`() {
         var state = SessionState()
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
         #expect(state.need(at: Self.noon) == .wait(flight: 1))
@@ -39,7 +39,7 @@ struct SessionStateTests {
         #expect(state.landed(Self.session(2), flight: 2) == .signedIn(isFirst: false))
     }
 
-    @Test func `a token in its last half minute is refreshed, and used meanwhile`() {
+    @Test func `a token in its last half minute is refreshed and still used`() {
         var state = SessionState(restoring: Self.session(1))
         #expect(state.need(at: Self.noon + .seconds(869)) == .use("access-1"))
         #expect(
@@ -49,7 +49,7 @@ struct SessionStateTests {
         #expect(state.need(at: Self.noon + .seconds(900)) == .wait(flight: 1))
     }
 
-    @Test func `a clock that was set back leaves the last word to the server`() {
+    @Test func `with a clock that was set back, the server decides`() {
         var state = SessionState(restoring: Self.session(1))
         let lastYear = Self.noon - .seconds(365 * 86_400)
         #expect(state.need(at: lastYear) == .use("access-1"))
@@ -59,12 +59,12 @@ struct SessionStateTests {
         #expect(state.need(at: lastYear) == .wait(flight: 1))
     }
 
-    @Test func `the rejection of a token that was replaced starts nothing`() {
+    @Test func `rejecting a token that was already replaced starts nothing`() {
         var state = SessionState(restoring: Self.session(2))
         #expect(state.rejected("access-1", at: Self.noon) == .use("access-2"))
     }
 
-    @Test func `a refresh that fails is tried with the same token by the next caller`() {
+    @Test func `after a failed refresh the next caller retries with the same token`() {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
         #expect(state.failed(nil, flight: 1) == .failed)
@@ -72,7 +72,7 @@ struct SessionStateTests {
     }
 
     @Test(arguments: [ProblemCode.refreshReused, .refreshInvalid, .sessionEnded])
-    func `a session that has ended is begun anew by the device, for the same account`(
+    func `the device renews an ended session for the same account`(
         code: ProblemCode
     ) {
         var state = SessionState(restoring: Self.session(1))
@@ -83,7 +83,7 @@ struct SessionStateTests {
         #expect(state.account == Self.account)
     }
 
-    @Test func `a session of another account is not taken`() {
+    @Test func `a session of another account is rejected`() {
         let other = Identifier(at: Self.noon)
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
@@ -93,14 +93,14 @@ struct SessionStateTests {
         #expect(state.session == nil && state.account == Self.account)
     }
 
-    @Test func `a device that is refused ends in an error and is not asked again by itself`() {
+    @Test func `a rejected device is an error and is not retried automatically`() {
         var state = SessionState()
         _ = state.need(at: Self.noon)
         #expect(state.failed(.deviceSecretMismatch, flight: 1) == .failed)
         #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
     }
 
-    @Test func `what lands after the user's end lands in nothing`() {
+    @Test func `a session that arrives after the user has left is dropped`() {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
         #expect(state.end()?.accessToken == "access-1")
@@ -110,7 +110,8 @@ struct SessionStateTests {
         #expect(state.session == nil)
     }
 
-    @Test func `a token that lives shorter than the margin is used before it is refreshed`() {
+    @Test func `a token whose lifetime is shorter than the margin is used before it is refreshed`()
+    {
         let short = StoredSession(
             Session(accessToken: "a", expiresIn: 6, refreshToken: "r"),
             account: Self.account,

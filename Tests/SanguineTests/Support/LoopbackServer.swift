@@ -12,23 +12,23 @@ import Darwin
 
 /// A real HTTP server on a free port of this machine, small enough to misbehave on demand.
 ///
-/// Each connection is answered once, by what the request's path names, on a thread of its own:
-/// `/hello` answers, `/large/<bytes>` answers so much, `/chunked/<bytes>` the same without saying
-/// how much, `/half` hangs up in the middle of the body, `/silent` never answers, `/away` redirects
-/// to another origin, `/cookie` sets one, and `/echo` answers with the request's text.
-/// `/endless/<bytes>` sends so much without saying it, `/announced/<bytes>` says it first, and
-/// `/picture/<bytes>` is an image; ``sentBytes`` counts what the client accepts. A test may give it
-/// answers of its own, which come first.
+/// Each connection is answered once, according to the request's path, on its own thread: `/hello`
+/// answers, `/large/<bytes>` answers with that many bytes, `/chunked/<bytes>` does the same without
+/// announcing the size, `/half` disconnects in the middle of the body, `/silent` never answers,
+/// `/away` redirects to another origin, `/cookie` sets a cookie, and `/echo` answers with the
+/// request's text. `/endless/<bytes>` sends that many bytes without announcing the size,
+/// `/announced/<bytes>` announces it, and `/picture/<bytes>` is an image; ``sentBytes`` counts the
+/// bytes that the client accepts. A test may add its own answers, which take precedence.
 final class LoopbackServer: Sendable {
-    /// What a test's own backend answers.
+    /// An answer of a test's own backend.
     struct Reply: Sendable {
         var status = 200
-        /// Lines of the head.
+        /// The lines of the head.
         var headers: [String] = []
         var body = ""
     }
 
-    /// Answers a request by its target and its text.
+    /// Answers a request, given its target and its text.
     ///
     /// It may block its thread.
     typealias Backend = @Sendable (_ target: String, _ text: String) -> Reply?
@@ -64,7 +64,7 @@ final class LoopbackServer: Sendable {
         Thread.detachNewThread { [self] in
             while !isStopped.withLock({ $0 }) {
                 let connection = accept(listener, nil, nil)
-                // One that was given up before it was taken is no reason to stop.
+                // A connection that was closed before it was accepted is no reason to stop.
                 guard connection >= 0 || [ECONNABORTED, EINTR].contains(errno) else { break }
                 if connection >= 0 { Thread.detachNewThread { [self] in serve(connection) } }
             }
@@ -75,13 +75,13 @@ final class LoopbackServer: Sendable {
         }
     }
 
-    /// The requests' texts so far.
+    /// The texts of the requests received so far.
     var received: [String] { requests.value }
 
-    /// How many bytes the client has accepted of a large body, once the connection is over.
+    /// The number of bytes of a large body that the client accepted, once the connection is closed.
     var sentBytes: Int? { streamed.withLock { $0.isOver ? $0.bytes : nil } }
 
-    /// Returns when so many requests have come whole.
+    /// Returns when that many complete requests have arrived.
     func waitForRequests(
         _ count: Int,
         fileID: String = #fileID,
@@ -102,8 +102,8 @@ final class LoopbackServer: Sendable {
     }
 
     func stop() {
-        // Under the lock, and once: the thread that accepts gives the descriptor back after that.
-        // Were it free before, the next server would get its number.
+        // Under the lock, and once: the accepting thread closes the descriptor afterwards. If it
+        // were closed earlier, the next server could get the same number.
         isStopped.withLock { isStopped in
             guard !isStopped else { return }
             isStopped = true
@@ -124,7 +124,7 @@ final class LoopbackServer: Sendable {
             guard count > 0 else { return }
             text += String(decoding: buffer[..<count], as: UTF8.self)
         }
-        // All of the body: to close a socket with unread bytes resets the connection.
+        // Reads the whole body, because closing a socket with unread bytes resets the connection.
         while text.utf8.count < Self.length(of: text) {
             let count = recv(connection, &buffer, buffer.count, 0)
             guard count > 0 else { return }
@@ -159,14 +159,14 @@ final class LoopbackServer: Sendable {
                 "HTTP/1.1 302 Found\r\nLocation: http://localhost:\(port)/hello\r\n"
                     + "Content-Length: 0\r\nConnection: close\r\n\r\n"
             )
-        default:  // Until it hangs up.
+        default:  // Until the client disconnects.
             while case let count = recv(connection, &buffer, buffer.count, 0), count > 0 {
                 continue
             }
         }
     }
 
-    // Of head and body together, in bytes.
+    // The length of head and body together, in bytes.
     private static func length(of text: String) -> Int {
         guard let head = text.range(of: "\r\n\r\n") else { return 0 }
         let field = text[..<head.lowerBound].lowercased().split(separator: "\r\n")
@@ -179,7 +179,7 @@ final class LoopbackServer: Sendable {
         write(connection, "HTTP/1.1 200 OK\r\n\(headers)Connection: close\r\n\r\n\(body)")
     }
 
-    /// Sends a body as long as the client takes it.
+    /// Sends a body for as long as the client accepts it.
     private func stream(_ connection: Int32, _ headers: String, _ size: Int) {
         answer(connection, headers, "")
         let part = String(repeating: "x", count: 65_536)
@@ -191,7 +191,7 @@ final class LoopbackServer: Sendable {
         streamed.withLock { $0.isOver = true }
     }
 
-    /// Has a write to a client that is gone fail, where `send` has no flag for it.
+    /// Makes writes to a disconnected client fail where `send` has no flag for it.
     private static func surviveHangUp(_ connection: Int32) {
         #if canImport(Darwin)
         var isOn: Int32 = 1
@@ -200,7 +200,7 @@ final class LoopbackServer: Sendable {
         #endif
     }
 
-    /// Returns whether all was sent.
+    /// Returns whether everything was sent.
     @discardableResult
     private func write(_ connection: Int32, _ text: String) -> Bool {
         #if canImport(Darwin)

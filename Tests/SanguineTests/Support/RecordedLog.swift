@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// What a client logs, for a test to look at.
+/// Records the messages that a client logs.
 final class RecordedLog: Sendable {
     private struct Handler: LogHandler {
         let log: RecordedLog

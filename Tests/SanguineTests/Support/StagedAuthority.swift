@@ -4,18 +4,18 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// An authority in memory whose requests a test stops at a stage of their way.
+/// An authority in memory whose requests a test can stop at a certain stage.
 ///
-/// A test waits for those that are stopped, and lets them go on or loses them. Nothing sleeps. The
-/// function `ask` costs and holds 3 tokens.
+/// A test waits for stopped requests, then releases or fails them. Nothing sleeps. The function
+/// `ask` costs and holds 3 tokens.
 final class StagedAuthority: HTTPTransport {
-    /// Where a request may be stopped.
+    /// A stage at which a request can be stopped.
     enum Stage: Hashable {
-        /// Before the server has it.
+        /// Before the server receives it.
         case request
         /// Between a call's hold and its settlement.
         case work
-        /// After everything was done, before the client has the answer.
+        /// After all the work, before the client receives the answer.
         case answer
     }
 
@@ -31,17 +31,17 @@ final class StagedAuthority: HTTPTransport {
 
     private struct State {
         var requests: [TransportRequest] = []
-        /// Answers to give instead, by path, first in first out.
+        /// Answers that replace the server's, by path, in order.
         var scripted: [String: [TransportResponse]] = [:]
         var stops: Set<Stop> = []
         var stopped: [Stopped] = []
-        /// By number: what becomes of those that were stopped.
+        /// The results for stopped requests that were released, by number.
         var released: [Int: TransportError?] = [:]
         var numbers = 0
 
         func count(_ stop: Stop) -> Int { stopped.count { $0.stop == stop } }
 
-        /// What there is, for who waits in vain.
+        /// The current state, for the message of a wait that times out.
         var summary: String {
             let there = stopped.map { "\($0.stop.path) at the \($0.stop.stage)" }
             return "stopped are \(there), after \(requests.count) requests"
@@ -57,10 +57,10 @@ final class StagedAuthority: HTTPTransport {
         serveAsk()
     }
 
-    /// Serves `ask` from now on: it costs and holds so much, or fails.
+    /// Serves `ask`, which costs and holds that many tokens, or fails.
     func serveAsk(price: Int64 = 3, hold: Int64 = 3, fails: Bool = false) {
         server.serve(Ask.self, price: price, hold: hold) { [weak self] _ in
-            // Whether the client stays or not, the work is done.
+            // The work is done whether or not the client stays connected.
             try? await self?.pass("/v1/functions/ask", .work)
             if fails { throw Problem(.upstreamFailed, "A test's refusal.") }
             return "an answer"
@@ -69,14 +69,14 @@ final class StagedAuthority: HTTPTransport {
 
     // MARK: What was asked
 
-    /// How many requests to the path were made.
+    /// Returns the number of requests to the path.
     func count(_ path: String) -> Int { requests(path).count }
 
     func requests(_ path: String) -> [TransportRequest] {
         state.withLock { $0.requests.filter { $0.url.path() == path } }
     }
 
-    /// The devices that have signed in, and their accounts.
+    /// The devices that have signed in, with their accounts.
     var devices: [String: Identifier] {
         let guests = requests("/v1/accounts/guest").compactMap {
             try? WireCoding.decode(GuestRequest.self, from: $0.body ?? Data()).deviceId
@@ -89,12 +89,12 @@ final class StagedAuthority: HTTPTransport {
     /// Answers the next request to the path with this problem.
     func refuse(_ path: String, _ problem: Problem) { server.fail(path, with: problem) }
 
-    /// Answers the next requests to the path so.
+    /// Answers the next requests to the path with these responses.
     func script(_ path: String, _ responses: [TransportResponse]) {
         state.withLock { $0.scripted[path, default: []] += responses }
     }
 
-    /// Rejects every access token given out so far.
+    /// Rejects every access token issued so far.
     func expireTokens() { server.expireTokens() }
 
     // MARK: Stopping
@@ -103,12 +103,12 @@ final class StagedAuthority: HTTPTransport {
         state.withLock { _ = $0.stops.insert(Stop(path: path, stage: stage)) }
     }
 
-    /// Stops no further requests there; those that are stopped stay.
+    /// Stops no further requests there; requests already stopped stay stopped.
     func open(_ path: String, at stage: Stage) {
         state.withLock { _ = $0.stops.remove(Stop(path: path, stage: stage)) }
     }
 
-    /// Stops no further requests there, and lets those go on that are stopped, if any.
+    /// Stops no further requests there, and releases those that are stopped.
     func clear(_ path: String, at stage: Stage) {
         let stop = Stop(path: path, stage: stage)
         state.withLock { state in
@@ -144,7 +144,7 @@ final class StagedAuthority: HTTPTransport {
         }
     }
 
-    /// Returns when no request is stopped there any more.
+    /// Returns when no request is stopped there.
     func left(
         _ path: String,
         at stage: Stage,
@@ -162,9 +162,9 @@ final class StagedAuthority: HTTPTransport {
         }
     }
 
-    /// Lets the stopped request go on, the oldest by default; with an error it is lost there.
+    /// Releases the stopped request, by default the oldest; with an error it fails there.
     ///
-    /// Waits until it is there.
+    /// Waits until the request has arrived.
     func release(
         _ path: String,
         at stage: Stage,
@@ -177,7 +177,7 @@ final class StagedAuthority: HTTPTransport {
         try await reached(path, at: stage, count: index + 1, fileID: fileID, line: line)
         state.withLock { state in
             let there = state.stopped.indices.filter { state.stopped[$0].stop == stop }
-            // It may have been cancelled since, and gone on by itself.
+            // It may have been cancelled meanwhile, and left by itself.
             guard there.indices.contains(index) else { return }
             state.released[state.stopped.remove(at: there[index]).number] = .some(error)
         }

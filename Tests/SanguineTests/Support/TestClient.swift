@@ -6,7 +6,7 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A client with a scripted network, manual clocks and a folder of its own or none.
+/// A client with a scripted network, manual clocks, and its own folder or none.
 struct TestClient {
     let client: SanguineClient
     let network: ScriptedTransport
@@ -39,7 +39,7 @@ struct TestClient {
         client = try SanguineClient(configuration, authorizers: authorizer)
     }
 
-    /// How many retries the server's budget has, all of which this takes.
+    /// Returns the number of retries left in the server's budget, and uses them all.
     func retriesLeft() -> Int {
         let retries = client.queries.entries.user.attempts.backend.retries
         let host = URL(string: Self.server)?.hostKey ?? ""
@@ -50,7 +50,7 @@ struct TestClient {
     }
 }
 
-/// Signed-in users who change when a test says so: each has a number, which is in their tokens.
+/// Signed-in users that a test changes; each has a number, which is part of their tokens.
 final class TestAuthorizer: AuthorizerSource {
     private let state: Mutex<TestUser>
 
@@ -60,14 +60,14 @@ final class TestAuthorizer: AuthorizerSource {
         state = Mutex(TestUser(number: 0, account: account))
     }
 
-    /// The user who is there.
+    /// The current user.
     var present: TestUser { state.withLock { $0 } }
     var account: Identifier? { state.withLock { $0.account } }
     var rejectedCount: Int { state.withLock { $0.rejectedCount } }
 
     func first() -> any Authorizer {
         state.withLock { state in
-            // As the user was left by another process.
+            // As another process has left the user.
             state = TestUser(number: state.number, account: state.account, state.rejectedCount)
             return state
         }
@@ -80,12 +80,12 @@ final class TestAuthorizer: AuthorizerSource {
         }
     }
 
-    /// What a session does when a guest's account has become known.
+    /// Does what a session does when a guest's account becomes known.
     func join(_ account: Identifier?, in client: SanguineClient) {
         if let account { state.withLock { $0 }.join(account, in: client) }
     }
 
-    /// What a session does at a sign-out, or a sign-in of somebody else.
+    /// Does what a session does at a sign-out or when another user signs in.
     func change(to account: Identifier?, in client: SanguineClient) {
         client.users.change(to: account)
     }
@@ -129,7 +129,7 @@ final class TestUser: Authorizer {
         return Ended()
     }
 
-    /// What a session does when a guest's account has become known.
+    /// Does what a session does when a guest's account becomes known.
     func join(_ account: Identifier, in client: SanguineClient) {
         state.withLock { $0.account = account }
         client.users.signedIn(client.users.present, account, isFirst: true)
@@ -153,7 +153,7 @@ final class TemporaryFolder: Sendable {
     /// The folder of the first user.
     var user: URL { url.appending(path: "users/1") }
 
-    /// Whether the bytes of any file in it have the text in them.
+    /// Whether any file in it contains the text.
     func contains(_ text: String) throws -> Bool {
         try !FileBytes.files(in: url, with: text).isEmpty
     }
@@ -164,7 +164,7 @@ struct Profile: Codable, Sendable, Equatable {
 }
 
 extension ValueQuery where Value == Profile {
-    // As in the documentation: this must stay so short.
+    // As in the documentation: this must stay that short.
     static func profile(_ id: String) -> Self {
         ValueQuery("profile", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
             try await request.get("profiles/\(id)")
@@ -179,7 +179,7 @@ extension ValueQuery where Value == Profile {
 }
 
 extension ScriptedTransport {
-    /// Answers every profile with the name that is the last part of its path, and how often it did.
+    /// Answers each profile request with the last component of its path and a running count.
     static func profiles() -> ScriptedTransport {
         let count = Mutex(0)
         return ScriptedTransport { request in

@@ -11,7 +11,7 @@ struct AuthorityCaller {
 
     let authority: InMemoryAuthority
 
-    /// A request of an account; by default in the name of the authority's user.
+    /// Returns a request of an account; by default, of the authority's user.
     func request(
         _ method: String,
         _ path: String,
@@ -79,6 +79,6 @@ extension TransportResponse {
         try WireCoding.decode(Value.self, from: body)
     }
 
-    /// The problem that it carries.
+    /// The problem in the body, if there is one.
     var problem: Problem? { try? decoded() }
 }

@@ -1,34 +1,34 @@
 import TestSupport
 import Testing
 
-/// How long a test has whose suite stands in another one.
+/// Time limits of tests in nested suites.
 @Suite("Bounds of tests", .bounded(.seconds(20)))
 struct BoundedTraitTests {
-    @Test func `a test has as long as its suite says`() {
+    @Test func `a test has its suite's limit`() {
         #expect(BoundedTrait.present == .seconds(20))
     }
 
-    @Test(.bounded(.seconds(10))) func `a bound of its own counts`() {
+    @Test(.bounded(.seconds(10))) func `a test's own limit applies`() {
         #expect(BoundedTrait.present == .seconds(10))
     }
 
     @Suite("Longer", .bounded(.seconds(40)))
     struct Longer {
-        @Test func `a suite in a suite may need more`() {
+        @Test func `a nested suite can have a longer limit`() {
             #expect(BoundedTrait.present == .seconds(40))
         }
     }
 
     @Suite("Shorter", .bounded(.seconds(5)))
     struct Shorter {
-        @Test(arguments: 1...2) func `a suite in a suite may need less`(_: Int) {
+        @Test(arguments: 1...2) func `a nested suite can have a shorter limit`(_: Int) {
             #expect(BoundedTrait.present == .seconds(5))
         }
     }
 
     @Suite("Silent")
     struct Silent {
-        @Test func `a suite that says nothing has the bound of the one around it`() {
+        @Test func `a nested suite without a limit inherits one`() {
             #expect(BoundedTrait.present == .seconds(20))
         }
     }

@@ -5,13 +5,11 @@ import Testing
 
 @testable import Sanguine
 
-/// Devices of one user, a bad network, and deaths: whatever happens, in the end all is as it was
-/// meant.
+/// One user's devices, a faulty network, and crashes: after recovery all devices agree.
 @Suite("Fleet of devices", .bounded(.seconds(300)))
 struct DeviceFleetTests {
     @Test(arguments: 1...8)
-    func `nothing is lost, nothing is done twice, and all devices agree`(seed: UInt64) async throws
-    {
+    func `nothing is lost or applied twice, and all devices agree`(seed: UInt64) async throws {
         var fleet = Fleet(seed: seed)
         for device in fleet.devices { try device.launch() }
         for _ in 0..<60 { try await fleet.step() }
@@ -20,7 +18,7 @@ struct DeviceFleetTests {
     }
 }
 
-/// The devices, and what was done on them.
+/// The devices and the operations performed on them.
 private struct Fleet: CustomStringConvertible {
     let authority: InMemoryAuthority
     let networks: [FaultyNetwork]
@@ -52,7 +50,7 @@ private struct Fleet: CustomStringConvertible {
         self.authority = authority
     }
 
-    /// What a failure has to say.
+    /// The description used in failure messages.
     var description: String {
         "seed \(seed)\n" + networks.map(\.description).joined(separator: "\n")
     }
@@ -86,26 +84,26 @@ private struct Fleet: CustomStringConvertible {
         counts[name, default: 0] += amount
     }
 
-    /// As a device does that is none of these.
+    /// Changes a record as a device outside the fleet would.
     private mutating func changeElsewhere() {
         others += 1
         authority.set("other-\(others)", to: others)
         authority.delete(Counter.self, .of("other-\(others - 2)"))
     }
 
-    /// Everything is well again, and everybody has heard of everything.
+    /// Heals the network and synchronizes every device.
     func settle() async throws {
         for network in networks {
             network.heal()
             network.faults = .none
         }
         for device in devices { device.connectivity.connect() }
-        // The second time all have sent.
+        // By the second round all devices have sent their operations.
         for device in devices + devices {
             let client = try #require(device.client)
             try await delay.advancing {
                 var failures = 0
-                // What was on its way may still fail.
+                // Requests that were in flight may still fail.
                 while failures < 20, (try? await client.synchronize()) == nil { failures += 1 }
                 try await client.synchronize()
             }

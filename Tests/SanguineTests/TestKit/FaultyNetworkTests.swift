@@ -24,7 +24,7 @@ struct FaultyNetworkTests {
         TransportRequest(url: try #require(URL(string: "http://sanguine.test/\(path)")))
     }
 
-    @Test func `without faults all is carried`() async throws {
+    @Test func `without faults every request is carried`() async throws {
         let network = network()
         #expect(try await network.send(request()).status == 200)
         #expect(network.events.map(\.description) == ["#1 GET /a: carried"])
@@ -38,7 +38,7 @@ struct FaultyNetworkTests {
         #expect(server.requests.isEmpty && network.count(of: .requestLost) == 1)
     }
 
-    @Test func `what a lost answer was asked for is done`() async throws {
+    @Test func `a request whose answer is lost is applied`() async throws {
         let network = network { $0.answerLoss = 1 }
         let refusal = await #expect(throws: TransportError.self) {
             try await network.send(request())
@@ -47,7 +47,7 @@ struct FaultyNetworkTests {
         #expect(server.requests.count == 1 && network.count(of: .answerLost) == 1)
     }
 
-    @Test func `a loss may be noticed late, at most at the request's timeout`() async throws {
+    @Test func `a loss is noticed at the request's timeout at the latest`() async throws {
         let network = network {
             $0.answerLoss = 1
             $0.timeToNotice = .seconds(3_600)
@@ -59,7 +59,7 @@ struct FaultyNetworkTests {
         await #expect(throws: TransportError.timedOut) { try await sending.finished() }
     }
 
-    @Test func `a doubled request arrives twice and is answered once`() async throws {
+    @Test func `a duplicated request arrives twice and is answered once`() async throws {
         let network = network { $0.duplication = 1 }
         #expect(try await network.send(request()).status == 200)
         try await server.waitForRequests(2)
@@ -81,13 +81,13 @@ struct FaultyNetworkTests {
         return server.requests.map(\.url.lastPathComponent)
     }
 
-    @Test func `delays let requests overtake each other`() async throws {
+    @Test func `delays reorder requests`() async throws {
         var orders: Set<[String]> = []
         for seed in 1...6 { orders.insert(try await arrivals(seed: UInt64(seed))) }
         #expect(orders.count > 1)
     }
 
-    @Test func `the same seed does the same, another one something else`() async throws {
+    @Test func `equal seeds behave the same, and other seeds differently`() async throws {
         var told: [[String]] = []
         for seed in [7, 7, 8] as [UInt64] {
             let network = network(seed: seed) {
@@ -102,7 +102,7 @@ struct FaultyNetworkTests {
         #expect(told[0] == told[1] && told[0] != told[2])
     }
 
-    @Test func `a partition cuts off what is on its way, and lets nothing through`() async throws {
+    @Test func `a partition cuts off messages in flight and lets nothing through`() async throws {
         let network = network()
         server.hold()
         let sending = Task { try await network.send(request()) }
@@ -121,7 +121,7 @@ struct FaultyNetworkTests {
         #expect(network.events.map(\.kind) == [.cutOff, .turnedAway, .carried])
     }
 
-    @Test func `a partition takes copies along that are on their way`() async throws {
+    @Test func `a partition also drops duplicates in flight`() async throws {
         let network = network {
             $0.duplication = 1
             $0.delay = .seconds(1) ... .seconds(1)
@@ -137,7 +137,7 @@ struct FaultyNetworkTests {
         #expect(server.requests.count == 1 && network.count(of: .doubled) == 0)
     }
 
-    @Test func `a sender who gives up gets its cancellation`() async throws {
+    @Test func `a sender that gives up receives its cancellation`() async throws {
         let network = network { $0.delay = .seconds(1) ... .seconds(1) }
         let sending = Task { try await network.send(request()) }
         try await clock.waitForSleepers(1)
@@ -174,7 +174,7 @@ struct FaultyNetworkTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `a stream breaks by chance`() async throws {
+    @Test func `a stream breaks at random`() async throws {
         let authority = InMemoryAuthority(schema: .counters)
         let network = FaultyNetwork(authority, seed: 1, clock: clock)
         network.faults.streamBreak = 1
@@ -187,7 +187,7 @@ struct FaultyNetworkTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `a stream that is released ends below`() async throws {
+    @Test func `a released stream ends the underlying stream`() async throws {
         let authority = InMemoryAuthority(schema: .counters)
         let network = FaultyNetwork(authority, seed: 1, clock: clock)
         var stream: TransportStream? = try await network.stream(live(authority))
@@ -196,7 +196,7 @@ struct FaultyNetworkTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `where there are no streams below, there are none`() async throws {
+    @Test func `without underlying streams there are none`() async throws {
         let stream = try await network().stream(request())
         #expect(stream.response.status == 501)
         #expect(try await stream.next() == nil)

@@ -36,7 +36,7 @@ struct InMemoryAuthorityTests {
 
     private let id = Identifier(at: Timestamp(millisecondsSince1970: 1))
 
-    @Test func `a client signs in, does operations there, and sees what others did`()
+    @Test func `a client signs in, applies operations, and sees changes by others`()
         async throws
     {
         authority.set("b", to: 7)
@@ -48,7 +48,7 @@ struct InMemoryAuthorityTests {
         #expect(client.count("a") == 3 && client.count("b") == 7)
     }
 
-    @Test func `an operation is done once however often it is sent`() async throws {
+    @Test func `an operation is applied once however often it is sent`() async throws {
         let first = try await push(Count(id: .of("a")))
         let second = try await push(Count(id: .of("a")))
         let other = try await push(Count(id: .of("a"), by: 2))
@@ -60,7 +60,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.result(of: id)?.head == first.head)
     }
 
-    @Test func `what is changed together is contained in one number, and never parted`()
+    @Test func `changes made together are contained in one page`()
         async throws
     {
         let head = authority.head()
@@ -80,7 +80,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.head() == head + 3 && authority.records(Counter.self).count == 3)
     }
 
-    @Test func `a reader who missed forgotten deletions begins afresh, and no other`()
+    @Test func `only a reader that missed forgotten deletions starts over`()
         async throws
     {
         authority.set("a", to: 1)
@@ -98,19 +98,19 @@ struct InMemoryAuthorityTests {
         #expect(try await pull("since=\(end + 1)").reset)
     }
 
-    @Test func `a pull says what became of operations`() async throws {
+    @Test func `a pull reports the status of operations`() async throws {
         _ = try await push(Count(id: .of("a")))
         let stranger = Identifier(at: Timestamp(millisecondsSince1970: 2))
         let page = try await pull("since=0&operations=\(id),\(stranger)")
         #expect(page.operations?.map(\.status) == [.applied, .unknown])
     }
 
-    @Test func `changes come live, and a client that missed them gets them at its return`()
+    @Test func `changes arrive live, and a client that missed them gets them when it returns`()
         async throws
     {
         let client = try client()
         try await client.synchronize()
-        // The first connection waits until the feed was pulled.
+        // The first connection waits until the feed has been pulled.
         try await delay.advancing {
             try await eventually("a stream") { authority.streamCount == 1 }
         }
@@ -125,7 +125,7 @@ struct InMemoryAuthorityTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `a stream goes on after its last event, and begins with a reset if it must`()
+    @Test func `a stream resumes after its last event, or begins with a reset`()
         async throws
     {
         authority.set("a", to: 1)
@@ -145,7 +145,7 @@ struct InMemoryAuthorityTests {
         #expect(text.hasSuffix(".\(authority.head())\n\n"))
     }
 
-    @Test func `refusals come back to the tray, and poison blocks nothing`() async throws {
+    @Test func `refusals are in the tray, and a poisoned operation blocks nothing`() async throws {
         let client = try client()
         try await client.synchronize()
         authority.refuse { $0.mutator == Count.name ? Refusal(.notOwner, "Not now.") : nil }
@@ -157,7 +157,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.done.count == 1 && authority.count("a") == nil)
     }
 
-    @Test func `a client goes on when tokens expire and when its session ends`() async throws {
+    @Test func `a client continues after its tokens expire and its session ends`() async throws {
         let client = try client()
         try await client.synchronize()
         authority.expireTokens()
@@ -167,7 +167,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.count("a") == 2)
     }
 
-    @Test func `a refresh token gets one successor, and ends its family when it comes later`()
+    @Test func `a refresh token has one successor, and ends its family if used later`()
         async throws
     {
         let body = GuestRequest(
@@ -190,7 +190,7 @@ struct InMemoryAuthorityTests {
         #expect(try await refresh(second.refreshToken).status == 401)
     }
 
-    @Test func `each device has an account of its own, unless all are one user's`() async throws {
+    @Test func `each device has its own account unless all belong to one user`() async throws {
         let own = try [client(seed: 1), client(seed: 2)]
         for client in own { try await client.synchronize() }
         #expect(Set(own.map(\.session.account)).count == 2)
@@ -201,7 +201,7 @@ struct InMemoryAuthorityTests {
         #expect(both.map(\.session.account) == [shared.user, shared.user])
     }
 
-    @Test func `a path fails as often as it is told to, and says it in a problem`() async throws {
+    @Test func `a path fails as often as requested, with a problem`() async throws {
         let problem = Problem(.overloaded, "Wait.", retryAfter: 5)
         authority.fail("/v1/sync/pull", with: problem, times: 2)
         let request = try await caller.request("GET", "/v1/sync/pull")
@@ -214,7 +214,7 @@ struct InMemoryAuthorityTests {
         #expect(Problem(answers[0], to: request, now: now) == problem)
     }
 
-    @Test func `the balance is what the test says`() async throws {
+    @Test func `the balance can be set by the test`() async throws {
         let client = try client()
         #expect(try await client.value(of: .balance).available == 100)
         authority.setBalance(3)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Files in the authority in memory, as a server serves them.
+/// Files in the authority in memory, served as a server would serve them.
 @Suite("In-memory authority: files", .bounded)
 struct InMemoryFileTests {
     private let authority = InMemoryAuthority()
@@ -26,7 +26,7 @@ struct InMemoryFileTests {
         return try await authority.send(request)
     }
 
-    @Test func `a file is stored, and read whole by its account`() async throws {
+    @Test func `a file is stored and can be read in full by its account`() async throws {
         let png = SampleFile.png.bytes(filler: 200_000)
         let answer = try await send("POST", "/v1/blobs", png)
         #expect(answer.status == 201)
@@ -45,7 +45,7 @@ struct InMemoryFileTests {
         #expect(try await send("GET", "/v1/blobs/\(facts.id)", as: stranger).status == 404)
     }
 
-    @Test func `what a server refuses, the kit refuses`() async throws {
+    @Test func `the kit rejects the same requests as a server`() async throws {
         #expect(try await send("POST", "/v1/blobs", [1, 2, 3]).status == 415)
         let large = [UInt8](repeating: 0, count: WireLimits.blobBytes + 1)
         #expect(try await send("POST", "/v1/blobs", large).status == 413)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// That the authority in memory keeps the rules of a server: it has no rule of its own.
+/// The authority in memory follows the rules of a server and has none of its own.
 @Suite("In-memory authority, its rules", .bounded)
 struct InMemoryRulesTests {
     private let clock = ManualWallClock()
@@ -32,7 +32,7 @@ struct InMemoryRulesTests {
 
     // MARK: - Balance
 
-    @Test func `nobody spends more than there is`() async throws {
+    @Test func `an account cannot spend more than it has`() async throws {
         let answer = try await spend(101, key: "one")
         let problem = try #require(answer.problem)
         #expect(answer.status == 402 && problem.code == .insufficientTokens)
@@ -40,7 +40,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 100)
     }
 
-    @Test func `a repeated spend gets the same answer and takes nothing more`() async throws {
+    @Test func `a repeated spend gets the same answer and charges nothing more`() async throws {
         let first = try await spend(30, key: "one")
         let second = try await spend(30, key: "one")
         #expect(first.status == 200 && second.body == first.body)
@@ -49,7 +49,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 70)
     }
 
-    @Test func `a key that was used for something else is refused, and one that is missing`()
+    @Test func `a reused key and a missing key are refused`()
         async throws
     {
         _ = try await spend(30, key: "one")
@@ -60,7 +60,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 70)
     }
 
-    @Test func `what support grants and another device spends is in the feed`() async throws {
+    @Test func `grants by support and spending by other devices are in the feed`() async throws {
         let before = authority.head()
         authority.grant(50)
         try authority.spend(20)
@@ -71,7 +71,7 @@ struct InMemoryRulesTests {
         #expect(refusal?.code == .insufficientTokens)
     }
 
-    @Test func `a hold ends when its time is over`() async throws {
+    @Test func `a hold ends when it expires`() async throws {
         let body = HoldRequest(amount: 40, expiresIn: 60)
         #expect(try await caller.send("POST", "/v1/holds", body, key: "one").status == 201)
         await authority.runJobs()
@@ -100,7 +100,7 @@ struct InMemoryRulesTests {
 
     // MARK: - Functions
 
-    @Test func `a call holds while it runs, and is charged what it costs`() async throws {
+    @Test func `a call holds tokens while it runs and is charged its cost`() async throws {
         let steps = WatchedState((isRunning: false, mayEnd: false))
         authority.serve("ask", hold: 10) { _ in
             steps.withLock { $0.isRunning = true }
@@ -119,7 +119,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 96 && authority.balance().held == 0)
     }
 
-    @Test func `a call that fails costs nothing, and runs again under its key`() async throws {
+    @Test func `a failed call costs nothing and runs again under its key`() async throws {
         authority.serve(Ask.self) { _ in throw Problem(.upstreamTimeout, "Ask again.") }
         #expect(await authority.answer(try ask("one")).problem?.code == .upstreamTimeout)
         authority.serve(Ask.self) { "You asked: \($0.question)" }
@@ -131,7 +131,9 @@ struct InMemoryRulesTests {
         }
     }
 
-    @Test func `a caller who leaves has the answer at the next try, and pays once`() async throws {
+    @Test func `a caller that disconnects gets the answer when it retries, and pays once`()
+        async throws
+    {
         let steps = WatchedState((isRunning: false, mayEnd: false))
         authority.serve(Ask.self) { _ in
             steps.withLock { $0.isRunning = true }
@@ -153,7 +155,7 @@ struct InMemoryRulesTests {
 
     // MARK: - Sessions
 
-    @Test func `an access token expires by the clock`() async throws {
+    @Test func `an access token expires with the clock`() async throws {
         let request = try await caller.request("GET", "/v1/balance")
         #expect(await authority.answer(request).status == 200)
         clock.advance(by: .seconds(901))
@@ -162,14 +164,14 @@ struct InMemoryRulesTests {
         #expect(expired.header("WWW-Authenticate") == "Bearer")
     }
 
-    @Test func `a token may expire early, and the next one is valid`() async throws {
+    @Test func `a token can expire early, and the next one is valid`() async throws {
         let request = try await caller.request("GET", "/v1/balance")
         authority.expireTokens()
         #expect(await authority.answer(request).problem?.code == .tokenExpired)
         #expect(try await caller.send("GET", "/v1/balance").status == 200)
     }
 
-    @Test func `a refresh whose answer was lost is answered again, for a minute`() async throws {
+    @Test func `a refresh whose answer was lost is answered again for a minute`() async throws {
         let guest = GuestRequest(
             deviceId: "a-device-of-the-tests",
             deviceSecret: String(repeating: "A", count: 43)
@@ -186,7 +188,7 @@ struct InMemoryRulesTests {
         #expect(late.status == 401 && late.problem?.code == .refreshReused)
     }
 
-    @Test func `an account has what the settings grant, and a device its zone`() async throws {
+    @Test func `an account has the grant from the settings, and a device its zone`() async throws {
         var settings = AuthoritySettings()
         settings.grant = 7
         let authority = InMemoryAuthority(settings: settings, clock: clock)
@@ -202,7 +204,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance(of: account.id).available == 7)
     }
 
-    @Test func `a session that has ended says so, and another's name is refused`() async throws {
+    @Test func `an ended session is reported, and another account's id is refused`() async throws {
         var request = try await caller.request("GET", "/v1/balance")
         request.headers["X-User-Id"] = authority.addAccount().description
         #expect(await authority.answer(request).problem?.code == .identityMismatch)
@@ -217,7 +219,7 @@ struct InMemoryRulesTests {
         Identifier(at: Timestamp(millisecondsSince1970: number))
     }
 
-    @Test func `sequence numbers that do not rise are refused, and nothing is done`()
+    @Test func `sequence numbers that do not increase are refused, and nothing is applied`()
         async throws
     {
         let (one, two) = (number(1), number(2))
@@ -239,14 +241,14 @@ struct InMemoryRulesTests {
         #expect(try await caller.pull("since=\(since)").reset)
     }
 
-    @Test func `an operation that changes nothing takes no number`() async throws {
+    @Test func `an operation that changes nothing uses no number`() async throws {
         authority.set("a", to: 1)
         let head = authority.head()
         authority.set("a", to: 1)
         #expect(authority.head() == head)
     }
 
-    @Test func `records are listed by their index`() async throws {
+    @Test func `records are listed by index`() async throws {
         for (id, group) in [("a", "x"), ("b", "y"), ("c", "x")] {
             authority.set(Counter(id: .of(id), count: 1, group: group))
         }
@@ -269,7 +271,7 @@ struct InMemoryRulesTests {
         #expect(nobody.response.header("content-type") == "application/problem+json")
     }
 
-    @Test func `a path that is not served is 404, and another method 405`() async throws {
+    @Test func `an unknown path is 404, and an unsupported method 405`() async throws {
         #expect(try await caller.send("GET", "/v1/elsewhere").problem?.code == .notFound)
         let other = try await caller.send("PUT", "/v1/balance")
         #expect(other.status == 405 && other.header("Allow") == "GET, HEAD")

@@ -22,7 +22,7 @@ struct TestDeviceTests {
         ScriptedTransport { [authority] in .respond(await authority.answer($0)) }
     }
 
-    @Test func `what was done before a kill is there afterwards, and is sent`() async throws {
+    @Test func `operations performed before a kill are kept and sent`() async throws {
         let device = device(authority)
         device.connectivity.disconnect()
         let first = try device.launch()
@@ -36,7 +36,7 @@ struct TestDeviceTests {
         #expect(authority.done == ids && device.launches == 2)
     }
 
-    @Test func `nothing of a dead process reaches the network`() async throws {
+    @Test func `a dead process sends nothing to the network`() async throws {
         let network = scripted()
         let device = device(network)
         let first = try device.launch()
@@ -52,14 +52,14 @@ struct TestDeviceTests {
         #expect(refusal == .closed)
         network.release()
         #expect(network.requests.count == before)
-        // It was done, and its answer died: it is sent again, and done once.
+        // It was applied and its answer lost; it is resent and applied once.
         let second = try device.launch()
         try await second.synchronize()
         #expect(authority.done == [receipt.id] && second.count("a") == 1)
         #expect(network.requests.count { $0.isPush } == 2)
     }
 
-    @Test func `a dead process writes nothing that the next one finds`() async throws {
+    @Test func `a dead process writes nothing that the next one reads`() async throws {
         let device = device(authority)
         device.connectivity.disconnect()
         let first = try device.launch()
@@ -76,7 +76,7 @@ struct TestDeviceTests {
         #expect(second.count("a") == 1 && second.configuration.folder != folder)
     }
 
-    @Test func `a kill amid operations loses none that was taken in`() async throws {
+    @Test func `a kill during operations loses none that was accepted`() async throws {
         let device = device(authority)
         device.connectivity.disconnect()
         let first = try device.launch()
@@ -95,12 +95,12 @@ struct TestDeviceTests {
         #expect(second.storeReport.failure == nil)
     }
 
-    @Test func `a device remembers who it is`() async throws {
+    @Test func `a device keeps its identity`() async throws {
         let device = device(authority)
         try await device.launch().synchronize()
         let account = device.client?.session.account
         for _ in 0..<3 {
-            let client = try device.launch()  // Kills the one before.
+            let client = try device.launch()  // Kills the previous one.
             try await client.synchronize()
             #expect(client.session.account == account)
         }
@@ -108,7 +108,7 @@ struct TestDeviceTests {
         #expect(try device.launch().session.account == account)
     }
 
-    @Test func `two devices make different ids, and so do two launches`() throws {
+    @Test func `two devices create different ids, and so do two launches`() throws {
         let devices = (1...2).map { seed in
             TestDevice(network: authority, seed: seed) {
                 $0.schema = .counters
@@ -121,7 +121,7 @@ struct TestDeviceTests {
         #expect(ids.count == 4)
     }
 
-    @Test func `the folders of a device go with it and its last client`() async throws {
+    @Test func `a device's folders are removed with it and its last client`() async throws {
         var device: TestDevice? = device(authority)
         var client: SanguineClient? = try device?.launch()
         let first = try #require(client?.configuration.folder)
@@ -132,7 +132,7 @@ struct TestDeviceTests {
         client = nil
         device = nil
         #expect(client == nil && device == nil)
-        // What was under way in them ends first.
+        // Work in progress in them ends first.
         for folder in [first, second] {
             try await eventually("the folder is gone") {
                 !FileManager.default.fileExists(atPath: folder.path)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Test kit", .bounded)
 struct TestKitTests {
-    @Test func `sleepers wake when the clock has passed their deadline, and not before`()
+    @Test func `sleepers wake once the clock has passed their deadline`()
         async throws
     {
         let clock = ManualClock()
@@ -26,7 +26,7 @@ struct TestKitTests {
         #expect(clock.now.offset == .seconds(101))
     }
 
-    @Test func `a cancelled sleeper throws and is gone`() async throws {
+    @Test func `a cancelled sleeper throws and is removed`() async throws {
         let clock = ManualClock()
         let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
         try await clock.waitForSleepers(1)
@@ -35,13 +35,13 @@ struct TestKitTests {
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test func `a deadline that has passed is not slept for`() async throws {
+    @Test func `a deadline that has passed causes no sleep`() async throws {
         let clock = ManualClock()
         try await clock.sleep(for: .zero)
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test func `equal seeds give equal numbers`() {
+    @Test func `equal seeds produce equal numbers`() {
         var (first, second, third) = (
             SplitMix64(seed: 1), SplitMix64(seed: 1), SplitMix64(seed: 2)
         )
@@ -52,7 +52,7 @@ struct TestKitTests {
         #expect(reference.next() == 6_457_827_717_110_365_317)
     }
 
-    @Test func `held answers leave one by one, by their requests`() async throws {
+    @Test func `held answers are released one by one, by request`() async throws {
         let network = ScriptedTransport { .json($0.url.lastPathComponent) }
         network.hold()
         let urls = try ["a", "b"].map { try #require(URL(string: "http://x.test/\($0)")) }
@@ -73,7 +73,7 @@ struct TestKitTests {
         #expect(network.mostInFlight == 2)
     }
 
-    @Test func `a request that is kept back has not arrived`() async throws {
+    @Test func `a held request has not arrived`() async throws {
         let network = ScriptedTransport { .json($0.url.lastPathComponent) }
         network.hold(.requests)
         let url = try #require(URL(string: "http://x.test/a"))
@@ -89,7 +89,7 @@ struct TestKitTests {
         #expect(network.requests.count == 1)
     }
 
-    @Test func `a network that does not listen goes on when it is cancelled`() async throws {
+    @Test func `a network that ignores cancellation continues`() async throws {
         let network = ScriptedTransport { .json($0.url.lastPathComponent) }
         network.ignoresCancellation = true
         network.hold()
@@ -103,7 +103,7 @@ struct TestKitTests {
         #expect(network.cancelled == 0)
     }
 
-    @Test func `a client is idle when all that it has on its way has ended`() async throws {
+    @Test func `a client is idle once all its requests have ended`() async throws {
         let test = try TestClient(network: .profiles())
         try await test.client.waitUntilIdle()
         test.network.hold()
@@ -118,7 +118,7 @@ struct TestKitTests {
         #expect(test.client.cached(.profile("ada"))?.name == "ada 1")
     }
 
-    @Test func `operations and pulls of the feed are under way until they have ended`()
+    @Test func `operations and feed pulls count as work until they have ended`()
         async throws
     {
         let fixture = RecordsFixture(onDisk: true)
@@ -132,7 +132,7 @@ struct TestKitTests {
         #expect(client.count("a") == 1 && client.outbox.pending.isEmpty)
     }
 
-    @Test func `scripted answers are given once and in order`() async throws {
+    @Test func `scripted answers are used once and in order`() async throws {
         let network = ScriptedTransport()
         let url = try #require(URL(string: "http://x.test/"))
         network.script(.status(204), .fail(.timedOut))

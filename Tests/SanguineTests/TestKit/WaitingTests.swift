@@ -6,13 +6,13 @@ import Testing
 
 @testable import Sanguine
 
-/// A wait ends: with what it waited for, with its time, or with its task.
+/// A wait ends with a result, at its time limit, or with its task.
 @Suite("Waiting", .bounded)
 struct WaitingTests {
     private let short = Duration.milliseconds(20)
     private let clock = ManualClock()
 
-    @Test func `a wait in vain says what for, for how long, where, and what was there`()
+    @Test func `a wait that times out reports its subject, duration, location and state`()
         async throws
     {
         let network = ScriptedTransport()
@@ -36,7 +36,7 @@ struct WaitingTests {
         )
     }
 
-    @Test func `a change wakes who waits for it, and no other`() async throws {
+    @Test func `a change wakes only the callers that wait for it`() async throws {
         let count = WatchedState(0)
         let ends = WatchedState<[Int]>([])
         let waiters = (1...3).map { number in
@@ -47,7 +47,7 @@ struct WaitingTests {
         }
         for number in [2, 1, 3] {
             let before = ends.value.count
-            // They may not have begun to wait: the number stays until they have seen it.
+            // The waiters may not have started, so the number stays until they have seen it.
             count.withLock { $0 = number }
             try await ends.wait(for: "another end") { $0.count == before + 1 }
         }
@@ -55,7 +55,7 @@ struct WaitingTests {
         #expect(ends.value == [2, 1, 3])
     }
 
-    @Test func `what is so already is not waited for`() async throws {
+    @Test func `a condition that already holds is not waited for`() async throws {
         let state = WatchedState(1)
         try await state.wait(for: "1", within: .zero) { $0 == 1 }
         #expect(try await state.first("a number", within: .zero) { $0 } == 1)
@@ -80,14 +80,14 @@ struct WaitingTests {
         }
     }
 
-    @Test func `a task that is waited for in vain is cancelled`() async throws {
+    @Test func `a task whose wait times out is cancelled`() async throws {
         let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
         try await clock.waitForSleepers(1)
         await #expect(throws: VainWait.self) { try await sleeper.finished(within: short) }
         await #expect(throws: CancellationError.self) { try await sleeper.finished() }
     }
 
-    @Test func `a task that heeds no cancellation is waited for no longer`() async throws {
+    @Test func `a task that ignores cancellation does not prolong the wait`() async throws {
         let gate = WatchedState(false)
         let stubborn = Task {
             await Task { try? await gate.wait(for: "the gate") { $0 } }.finishedAnyway()
@@ -97,7 +97,7 @@ struct WaitingTests {
         try await stubborn.finished()
     }
 
-    @Test func `a sequence that ends without it is said to have ended`() async throws {
+    @Test func `a sequence that ends without a match is reported as ended`() async throws {
         let (numbers, continuation) = AsyncStream.makeStream(of: Int.self)
         for number in 1...3 { continuation.yield(number) }
         #expect(try await numbers.first("2") { $0 == 2 } == 2)
@@ -108,7 +108,7 @@ struct WaitingTests {
         #expect(error?.found == "the sequence has ended")
     }
 
-    @Test func `what runs while a clock is advanced has a bound`() async throws {
+    @Test func `work that runs while a clock is advanced is bounded`() async throws {
         let other = ManualClock()
         try await clock.advancing { try await clock.sleep(for: .seconds(60)) }
         await #expect(throws: VainWait.self) {
@@ -118,7 +118,7 @@ struct WaitingTests {
         }
     }
 
-    @Test func `a release waits for the request that it lets go on`() async throws {
+    @Test func `a release waits for the request that it releases`() async throws {
         let fixture = ClientFixture()
         let client = try fixture.client()
         defer { client.close() }
@@ -134,7 +134,7 @@ struct WaitingTests {
 }
 
 extension Task where Failure == Never {
-    /// Waits for the end, whatever the waiting task hears.
+    /// Waits for the task to end, even if the waiting task is cancelled.
     fileprivate func finishedAnyway() async {
         _ = await value
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What the feed carries beside records becomes the base of the entries that are about it.
+/// Data that the feed carries besides records updates the entries that it concerns.
 @Suite("Entries that the feed feeds", .bounded)
 struct CarriedEntryTests {
     private let authority: InMemoryAuthority
@@ -18,7 +18,7 @@ struct CarriedEntryTests {
         network = CountedNetwork(authority)
     }
 
-    /// A client that follows the query live, and what it has shown.
+    /// Returns a client that observes the query live, and the values that it has shown.
     private func follow<Value>(
         _ query: ValueQuery<Value>
     ) async throws -> (SanguineClient, ObservationToken, WatchedState<[Value]>) {
@@ -35,14 +35,14 @@ struct CarriedEntryTests {
         }
         try await eventually("a first value") { !shown.value.isEmpty }
         try await eventually("a live connection") { authority.streamCount == 1 }
-        // The first value may be the feed's: the first fetch is then still to come.
+        // The first value may come from the feed while the first fetch is still in flight.
         try await eventually("the end of the first fetch") {
             !client.snapshot(of: query).isFetching
         }
         return (client, following, shown)
     }
 
-    @Test func `what another device spends is shown without a request`() async throws {
+    @Test func `another device's spending is shown without a request`() async throws {
         let (client, following, shown) = try await follow(.balance)
         defer { client.close() }
         let before = network.count("/v1/balance")
@@ -65,7 +65,7 @@ struct CarriedEntryTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `what comes late does not undo what came after it`() async throws {
+    @Test func `a late change does not undo a newer one`() async throws {
         let (client, following, _) = try await follow(.account)
         defer { client.close() }
         let account = try #require(client.cached(.account))
@@ -86,7 +86,7 @@ struct CarriedEntryTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `observing signs nobody in after a sign-out`() async throws {
+    @Test func `observing after a sign-out does not sign in`() async throws {
         let (client, following, _) = try await follow(.balance)
         defer { client.close() }
         let before = network.count("/v1/accounts/guest")
@@ -96,7 +96,7 @@ struct CarriedEntryTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `nothing of the feed is shown to the next user`() async throws {
+    @Test func `data from the feed is not shown to the next user`() async throws {
         let (client, following, shown) = try await follow(.balance)
         defer { client.close() }
         let carrier = FeedCarrier(
@@ -121,7 +121,7 @@ struct CarriedEntryTests {
     }
 }
 
-/// Counts requests by their paths, and passes them on.
+/// Counts requests by path and forwards them.
 private final class CountedNetwork: StreamingTransport {
     private let base: InMemoryAuthority
     private let paths = Mutex<[String]>([])

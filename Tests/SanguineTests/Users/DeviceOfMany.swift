@@ -5,12 +5,12 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A device that people hand on, at an ``InMemoryAuthority``: each is a guest of their own.
+/// A device that several people share, at an ``InMemoryAuthority``: each is a different guest.
 ///
-/// The client has its own session; the network puts the present person's device in the place of the
-/// real one where a guest signs in.
+/// The client has its own session; when a guest signs in, the network replaces the real device's
+/// identity with that of the current person.
 struct DeviceOfMany {
-    /// Who holds the device; guarded by its mutex.
+    /// The person who holds the device, protected by a mutex.
     private final class Holder: Sendable {
         private let name = Mutex("ada")
 
@@ -46,15 +46,15 @@ struct DeviceOfMany {
         network = ScriptedTransport { .respond(await authority.answer(holder.named($0))) }
     }
 
-    /// Hands the device on: the next guest who signs in is this person's.
+    /// Hands the device to another person: the next guest to sign in is this person's.
     func hand(to person: String) { holder.present = person }
 
-    /// The account of a person who has signed in.
+    /// Returns the account of a person who has signed in.
     func account(of person: String) -> Identifier? {
         authority.account(ofDevice: "the-device-of-\(person)")
     }
 
-    /// Another process, as it were.
+    /// Returns a new client, as a new process would create it.
     func client() throws -> SanguineClient {
         var configuration = SanguineClient.Configuration(server: URL(string: TestClient.server))
         configuration.folder = folder.url
@@ -66,6 +66,6 @@ struct DeviceOfMany {
         return try SanguineClient(configuration)
     }
 
-    /// How many pulls were answered.
+    /// The number of pulls that were answered.
     var pulls: Int { network.requests.count { $0.isPull } }
 }

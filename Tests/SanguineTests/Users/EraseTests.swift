@@ -6,13 +6,14 @@ import Testing
 
 @testable import Sanguine
 
-/// Everything local is gone, of every user and of the device.
+/// Erasing local data removes all data of every user and of the device.
 @Suite("Erased data", .bounded)
 struct EraseTests {
     private let people = PeopleBackend()
     private var device: TestDevice { people.device }
 
-    /// A client with something of Ada, who has left, of Bob, who is there, and of the device.
+    /// Returns a client with data of Ada, who has left, of Bob, who is signed in, and of the
+    /// device.
     private func usedClient() async throws -> SanguineClient {
         let client = try device.launch()
         device.connectivity.disconnect()
@@ -28,7 +29,7 @@ struct EraseTests {
         return client
     }
 
-    @Test func `nothing is seen of anybody, and of the device`() async throws {
+    @Test func `no data of any user or of the device is visible`() async throws {
         let client = try await usedClient()
         try await client.eraseLocalData()
         #expect(client.userID == nil)
@@ -43,7 +44,7 @@ struct EraseTests {
         #expect(people.deeds.isEmpty)
     }
 
-    @Test func `no byte of it is on the disk, at once and after a restart`() async throws {
+    @Test func `no byte of it is on disk, at once and after a restart`() async throws {
         let client = try await usedClient()
         client.invalidate(.said)
         try await client.eraseLocalData()
@@ -56,7 +57,7 @@ struct EraseTests {
         #expect(next.outbox.ofOthers == 0)
     }
 
-    @Test func `the client goes on as a fresh one, and so does the next process`() async throws {
+    @Test func `the client and the next process continue like new ones`() async throws {
         let client = try await usedClient()
         try await client.eraseLocalData()
         try people.signIn("cyd", to: client)
@@ -71,7 +72,7 @@ struct EraseTests {
         #expect(next.cached(.said)?.words == ["cyd-hello", "cyd-deed"])
     }
 
-    @Test func `what comes late of the device's is dropped`() async throws {
+    @Test func `a late answer for the device is dropped`() async throws {
         let client = try await usedClient()
         people.network.hold()
         let reader = Task { try await client.refresh(.news) }
@@ -83,7 +84,7 @@ struct EraseTests {
         #expect(client.cached(.news) == nil)
     }
 
-    @Test func `a list that is the device's begins anew`() async throws {
+    @Test func `a list of the device starts over`() async throws {
         let client = try await usedClient()
         let policy = Policy.forever.audience(.device).retry(.never)
         let list = ListQuery<Track>("device-tracks", path: "tracks", policy: policy)
@@ -96,7 +97,7 @@ struct EraseTests {
         #expect(client.snapshot(of: list).items.map(\.id) == [1])
     }
 
-    @Test func `the app's own files in the folder are left alone`() async throws {
+    @Test func `the app's own files in the folder are kept`() async throws {
         let client = try await usedClient()
         let folder = try #require(client.configuration.folder)
         let file = folder.appending(path: "settings.json")
@@ -105,7 +106,7 @@ struct EraseTests {
         #expect(FileManager.default.fileExists(atPath: file.path))
     }
 
-    @Test func `a client in memory is erased, too`() async throws {
+    @Test func `a client in memory is erased too`() async throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.transport = ScriptedTransport()
         let client = try SanguineClient(configuration)
@@ -115,7 +116,7 @@ struct EraseTests {
         #expect(client.cached(.news) == nil && client.cached(.said) == nil)
     }
 
-    @Test func `of a client that was never used nothing is erased, and the next launch is sound`()
+    @Test func `erasing an unused client changes nothing, and the next launch works`()
         async throws
     {
         try await device.launch().eraseLocalData()
@@ -125,12 +126,12 @@ struct EraseTests {
         #expect(try device.launch().userID == "ada")
     }
 
-    @Test func `what could not be removed is said, and removed when it is tried again`()
+    @Test func `files that could not be removed are reported, and removed by a retry`()
         async throws
     {
         let client = try await usedClient()
         let folder = try #require(client.configuration.folder)
-        // The file that says who is there cannot be replaced.
+        // The file that names the current user cannot be replaced.
         let present = folder.appending(path: "present")
         try FileManager.default.removeItem(at: present)
         let obstacle = present.appending(path: "obstacle")
@@ -149,7 +150,7 @@ struct EraseTests {
         await #expect(throws: SanguineError.closed) { try await client.eraseLocalData() }
     }
 
-    @Test func `with a Sanguine server the session and the device's identity are gone`()
+    @Test func `with a Sanguine server, the session and the device identity are erased`()
         async throws
     {
         let authority = InMemoryAuthority(schema: .counters)

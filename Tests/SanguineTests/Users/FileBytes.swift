@@ -1,11 +1,11 @@
 import Foundation
 
-/// Looks into every byte of a folder.
+/// Searches the bytes of every file in a folder.
 enum FileBytes {
-    /// The names of the files that have the text in them.
+    /// Returns the names of the files that contain the text.
     static func files(in folder: URL, with text: String) throws -> [String] {
         try FileManager.default.subpathsOfDirectory(atPath: folder.path).filter { name in
-            // A folder has no bytes of its own.
+            // Folders have no content of their own and are skipped.
             let data = try? Data(contentsOf: folder.appending(path: name))
             return data?.range(of: Data(text.utf8)) != nil
         }

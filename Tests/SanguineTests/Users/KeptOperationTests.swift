@@ -7,13 +7,13 @@ import Testing
 
 @testable import Sanguine
 
-/// What a sign-out keeps, and for how long.
+/// The operations that a sign-out keeps, and for how long.
 @Suite("Kept operations", .bounded)
 struct KeptOperationTests {
     private let people = PeopleBackend()
     private var device: TestDevice { people.device }
 
-    /// A client whose user Ada has left something waiting.
+    /// Returns a client after its user Ada has left an operation queued.
     private func left(
         keeping: SanguineClient.Keeping = .waitingOperations()
     ) async throws -> SanguineClient {
@@ -34,7 +34,7 @@ struct KeptOperationTests {
         return !client.outbox.pending.isEmpty
     }
 
-    @Test func `nothing stays if that is said`() async throws {
+    @Test func `nothing is kept if the app asks for that`() async throws {
         let client = try await left(keeping: .nothing)
         #expect(client.outbox.ofOthers == 0)
         #expect(try !isOnDisk)
@@ -42,13 +42,13 @@ struct KeptOperationTests {
     }
 
     @Test(arguments: [Duration.zero, .seconds(-1)])
-    func `to keep it for no time is to keep nothing`(time: Duration) async throws {
+    func `keeping operations for no time keeps nothing`(time: Duration) async throws {
         let client = try await left(keeping: .waitingOperations(for: time))
         #expect(client.outbox.ofOthers == 0)
         #expect(try !isOnDisk)
     }
 
-    @Test func `what waits is there until the time is over`() async throws {
+    @Test func `queued operations are kept until their time is over`() async throws {
         var client = try await left(keeping: .waitingOperations(for: .hours(24)))
         device.clock.advance(by: .hours(24) - .milliseconds(1))
         try device.kill()
@@ -57,7 +57,7 @@ struct KeptOperationTests {
         #expect(try waits(for: "ada", in: client))
     }
 
-    @Test func `the next launch removes what was kept for long enough`() async throws {
+    @Test func `the next launch removes expired operations`() async throws {
         var client = try await left(keeping: .waitingOperations(for: .hours(24)))
         device.clock.advance(by: .hours(24))
         try device.kill()
@@ -67,7 +67,7 @@ struct KeptOperationTests {
         #expect(try !waits(for: "ada", in: client))
     }
 
-    @Test func `the next sign-out removes it as well`() async throws {
+    @Test func `the next sign-out removes expired operations too`() async throws {
         let client = try await left(keeping: .waitingOperations(for: .hours(24)))
         try client.signIn(as: "bob")
         device.clock.advance(by: .hours(24))
@@ -76,7 +76,7 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
-    @Test func `nobody who returns in a process that goes on for long finds it after its time`()
+    @Test func `a user who returns to a long-running process finds no expired operations`()
         async throws
     {
         let client = try await left(keeping: .waitingOperations(for: .hours(24)))
@@ -85,7 +85,7 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
-    /// Lets time pass on a device that is used once a week.
+    /// Advances the clock on a device that is used once a week.
     private func use(for time: Duration) throws {
         var rest = time
         while rest > .zero {
@@ -97,7 +97,7 @@ struct KeptOperationTests {
     }
 
     @Test(arguments: [true, false])
-    func `it is 90 days if nothing is said`(isOver: Bool) async throws {
+    func `the default is 90 days`(isOver: Bool) async throws {
         _ = try await left()
         try use(for: .hours(90 * 24) - .milliseconds(isOver ? 0 : 1))
         #expect(device.client?.outbox.ofOthers == (isOver ? 0 : 1))
@@ -106,7 +106,7 @@ struct KeptOperationTests {
     private let year2040 = Timestamp(millisecondsSince1970: 2_208_988_800_000)
 
     @Test(arguments: [.zero, .hours(89 * 24)] as [Duration])
-    func `a launch with a clock of 2040 removes nothing`(age: Duration) async throws {
+    func `a launch with a clock set to 2040 removes nothing`(age: Duration) async throws {
         _ = try await left()
         try use(for: age)
         let now = device.clock.now()
@@ -121,7 +121,7 @@ struct KeptOperationTests {
         #expect(people.deeds == [PeopleBackend.Deed(person: "ada", text: "ada-deed")])
     }
 
-    @Test func `what waits expires after its time although a launch was in 2040`() async throws {
+    @Test func `queued operations expire on time even after a launch in 2040`() async throws {
         _ = try await left()
         let now = device.clock.now()
         device.clock.set(year2040)
@@ -135,7 +135,7 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
-    @Test func `a sign-out in 2040 keeps nothing for longer than its time`() async throws {
+    @Test func `a sign-out in 2040 keeps nothing beyond its time`() async throws {
         let now = device.clock.now()
         device.clock.set(year2040)
         _ = try await left()
@@ -145,7 +145,7 @@ struct KeptOperationTests {
         #expect(device.client?.outbox.ofOthers == 0)
     }
 
-    @Test func `a sign-out with a clock of 1970 keeps what waits`() async throws {
+    @Test func `a sign-out with a clock set to 1970 keeps queued operations`() async throws {
         let now = device.clock.now()
         device.clock.set(Timestamp(millisecondsSince1970: 0))
         _ = try await left()
@@ -155,7 +155,7 @@ struct KeptOperationTests {
         #expect(device.client?.outbox.ofOthers == 1)
     }
 
-    @Test func `a device that is used once in two months removes what waits as well`()
+    @Test func `a device that is used every two months expires queued operations too`()
         async throws
     {
         _ = try await left()
@@ -167,13 +167,13 @@ struct KeptOperationTests {
         #expect(try device.launch().outbox.ofOthers == 0)
     }
 
-    @Test func `a time without an end is one`() async throws {
+    @Test func `an unlimited time never ends`() async throws {
         let client = try await left(keeping: .waitingOperations(for: .seconds(Int64.max)))
         device.clock.advance(by: .hours(24 * 365 * 100))
         #expect(try waits(for: "ada", in: client))
     }
 
-    @Test func `each sign-out begins the time anew`() async throws {
+    @Test func `each sign-out restarts the time`() async throws {
         let client = try await left(keeping: .waitingOperations(for: .hours(24)))
         device.clock.advance(by: .hours(23))
         try client.signIn(as: "ada")
@@ -182,7 +182,7 @@ struct KeptOperationTests {
         #expect(try waits(for: "ada", in: client))
     }
 
-    @Test func `what nobody was named for is kept for as long`() async throws {
+    @Test func `operations without a user are kept for the same time`() async throws {
         let client = try device.launch()
         device.connectivity.disconnect()
         try client.perform(Say(text: "ada-deed"))
@@ -193,7 +193,9 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
-    @Test func `what an earlier version has left is kept from the first launch on`() async throws {
+    @Test func `operations left by an earlier version are kept from the first launch on`()
+        async throws
+    {
         let client = try await left()
         client.close()
         let folder = try #require(client.configuration.folder)
@@ -206,7 +208,7 @@ struct KeptOperationTests {
         #expect(device.client?.outbox.ofOthers == 0)
     }
 
-    @Test func `the end that the version before has written is kept to`() async throws {
+    @Test func `an expiry written by the previous version is honored`() async throws {
         let client = try await left()
         client.close()
         let folder = try #require(client.configuration.folder)
@@ -231,7 +233,7 @@ struct KeptOperationTests {
         #expect(device.client?.outbox.ofOthers == 0)
     }
 
-    /// Makes of an outbox what an earlier version had.
+    /// Changes an outbox to the format of an earlier version.
     private func makeOld(_ file: URL) throws {
         try execute(
             """

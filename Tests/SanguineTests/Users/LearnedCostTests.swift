@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Learned costs and users", .bounded(.seconds(120)))
 struct LearnedCostTests {
-    @Test func `what one user's calls have cost is not shown to the next`() async throws {
+    @Test func `the costs of one user's calls are not shown to the next`() async throws {
         let fixture = ClientFixture()
         fixture.authority.serveAsk(price: 7, hold: 10)
         let client = try await fixture.clientWithBalance()

@@ -4,11 +4,11 @@ import Synchronization
 
 @testable import Sanguine
 
-/// Stops a client where it logs something, so that a test does something at that very moment.
+/// Pauses a client when it logs a message, so that a test can act at that moment.
 ///
-/// It stops the thread that logs: for ``bound`` at most, and once each time it is armed.
+/// It blocks the thread that logs, for at most ``bound``, once each time it is armed.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, protected by its mutex.
 final class PausingLog: Sendable {
     private struct Handler: LogHandler {
         let log: PausingLog
@@ -36,7 +36,7 @@ final class PausingLog: Sendable {
 
     var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
 
-    /// Whether somebody has stopped, and goes on when the test says so.
+    /// Whether a thread is paused until the test releases it.
     var isStopped: Bool {
         state.withLock { state in
             guard case .stopped = state else { return false }
@@ -44,10 +44,10 @@ final class PausingLog: Sendable {
         }
     }
 
-    /// Stops whoever logs the message next.
+    /// Pauses the thread that next logs the message.
     func arm(_ message: Logger.Message) { state.withLock { $0 = .armed("\(message)") } }
 
-    /// Lets the one go on who has stopped.
+    /// Lets the paused thread continue.
     func release() {
         state.withLock { $0 = .open }
         goOn.signal()

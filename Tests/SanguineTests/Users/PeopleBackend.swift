@@ -10,14 +10,14 @@ struct Words: Codable, Sendable, Equatable {
 }
 
 extension ValueQuery where Value == Words {
-    /// What a person has said, on disk.
+    /// The words of a person, stored on disk.
     static var said: Self {
         ValueQuery("said", policy: .forever.stored(.onDisk).retry(.never)) {
             try await $0.get("said")
         }
     }
 
-    /// What is everybody's, on disk.
+    /// Data shared by everyone, stored on disk.
     static var news: Self {
         let policy = Policy.forever.stored(.onDisk).audience(.device).retry(.never)
         return ValueQuery("news", policy: policy) { try await $0.get("news") }
@@ -37,12 +37,12 @@ struct Say: RequestMutation {
     }
 }
 
-/// A device that the people of an app's own backend hand on.
+/// A device that several users of an app's own backend share.
 ///
-/// The app has the token of whoever is there, which is their name; the backend knows nobody without
-/// one.
+/// The app holds the token of the current user, which is their name; the backend rejects requests
+/// without a token.
 struct PeopleBackend {
-    /// What somebody has said, by their token.
+    /// An entry that a person has posted, with their token.
     struct Deed: Hashable {
         let person: String
         let text: String
@@ -97,22 +97,22 @@ struct PeopleBackend {
         }
     }
 
-    /// The token that the app has.
+    /// The token that the app holds.
     var token: String? {
         get { server.state.withLock { $0.token } }
         nonmutating set { server.state.withLock { $0.token = newValue } }
     }
 
-    /// What was done, in its order.
+    /// The deeds that the backend applied, in order.
     var deeds: [Deed] { server.state.withLock { $0.deeds } }
 
-    /// Signs a person in as an app does.
+    /// Signs a person in as an app would.
     func signIn(_ person: String, to client: SanguineClient) throws {
         token = person
         try client.signIn(as: person)
     }
 
-    /// Signs out as an app does.
+    /// Signs out as an app would.
     func signOut(
         of client: SanguineClient,
         keeping: SanguineClient.Keeping = .waitingOperations()

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Sanguine
 
-/// A backup that is restored to another phone has the app's files, and not the identity, which is
-/// bound to the device.
+/// A backup restored to another phone contains the app's files but not the identity, which is bound
+/// to the device.
 @Suite("A phone restored from a backup", .bounded)
 struct RestoredPhoneTests {
     private let authority = InMemoryAuthority(schema: .counters)
@@ -25,7 +25,7 @@ struct RestoredPhoneTests {
         return try SanguineClient(configuration)
     }
 
-    /// The files of a phone that has something to send; returns its account.
+    /// Stores the files of a phone that has something to send, and returns its account.
     private func backUp(to backup: TemporaryFolder) async throws -> Identifier? {
         let folder = TemporaryFolder()
         let phone = try client(folder)
@@ -42,7 +42,7 @@ struct RestoredPhoneTests {
         return account
     }
 
-    @Test func `what a guest has waiting goes to the account that the phone has then`()
+    @Test func `a guest's queued operations go to the new phone's account`()
         async throws
     {
         let backup = TemporaryFolder()
@@ -50,7 +50,7 @@ struct RestoredPhoneTests {
         authority.endSessions()
         let phone = try client(backup)
         defer { phone.close() }
-        // The first request learns that the account is another.
+        // The first request reveals that the account is different.
         await #expect(throws: SanguineError.userChanged) { try await phone.synchronize() }
         try await phone.synchronize()
 
@@ -59,10 +59,10 @@ struct RestoredPhoneTests {
         #expect(phone.record(Counter.self, .of("a"))?.count == 3)
     }
 
-    @Test func `operations of a registered user go to no other account`() async throws {
+    @Test func `a registered user's operations go to no other account`() async throws {
         let backup = TemporaryFolder()
         let account = try await backUp(to: backup)
-        // As a session of a registered user is stored.
+        // As the session of a registered user is stored.
         let store = try ClientStore(folder: backup.user, log: StoreLog(logger: .silent) {})
         let stored = try store.state(SessionKeeper.stateName) ?? Data()
         var session = try WireCoding.decode(StoredSession.self, from: stored)
@@ -84,7 +84,7 @@ struct RestoredPhoneTests {
     @Test(arguments: [
         "https://API.example.org", "https://api.example.org/", "HTTPS://api.example.org:443/v1",
     ])
-    func `a server is the same however its address is written`(text: String) throws {
+    func `differently written addresses identify the same server`(text: String) throws {
         let url = try #require(URL(string: text))
         #expect(url.identityLabel == "https://api.example.org:443")
         let other = try #require(URL(string: "https://api.example.org:8443/"))

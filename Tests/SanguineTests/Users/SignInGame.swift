@@ -5,13 +5,13 @@ import Synchronization
 
 @testable import Sanguine
 
-/// People of an app's own backend who hand a device on, with the real client and real files.
+/// Users of an app's own backend who share a device, played with the real client and real files.
 ///
-/// They sign in and out, do and read things, and erase the device; the network holds and loses what
-/// is on its way, and the process dies. After each step all that the client shows, all that is on
-/// the disk, and all that the backend was sent is looked at. Used by one task.
+/// They sign in and out, write and read, and erase the device; the network delays and loses
+/// messages, and the process dies. After each step the game checks everything that the client
+/// shows, that is on disk, and that the backend has received. Used by one task.
 final class SignInGame {
-    /// What the game found.
+    /// A violation that the game found.
     struct Leak: Error, Equatable, CustomStringConvertible {
         let seed: UInt64
         let trace: [String]
@@ -27,16 +27,16 @@ final class SignInGame {
     private var random: SplitMix64
     private var trace: [String] = []
     private var writes = 0
-    /// What everybody has done and the device may still have; by whom.
+    /// The words that the device may still hold, by person.
     private var kept: [String: Set<String>] = [:]
-    /// What was done by anybody.
+    /// Everything that anyone has performed.
     private var performed: Set<String> = []
     private var tasks: [Task<Void, Never>] = []
     private(set) var tally: [String: Int] = [:]
 
     /// - Parameters:
-    ///   - seed: What the turns follow from.
-    ///   - fault: What the game is to find. Default: nothing.
+    ///   - seed: The seed that determines the turns.
+    ///   - fault: A fault for the game to find. Default: none.
     init(seed: UInt64, fault: PlantedFault? = nil) {
         self.seed = seed
         random = SplitMix64(seed: seed)
@@ -47,9 +47,9 @@ final class SignInGame {
 
     private func client() throws -> SanguineClient { try device.client ?? device.launch() }
 
-    /// Plays so many steps, then has everybody come back.
+    /// Plays that many steps, then lets everyone return.
     ///
-    /// - Returns: What was found, `nil` if nothing was.
+    /// - Returns: The violation found, or `nil`.
     func leak(steps: Int) async -> Leak? {
         defer { device.quit() }
         do {
@@ -87,7 +87,7 @@ final class SignInGame {
         case 82..<92: disturb()
         default: device.delay.advance(by: .seconds(Int.random(in: 1...90, using: &random)))
         }
-        // How far others come meanwhile is part of the game, and no wait.
+        // How far other tasks get meanwhile is part of the game; this waits for nothing.
         let time = Duration.microseconds(Int.random(in: 0...1_000, using: &random))
         try? await Task.sleep(for: time)  // tidy: allow sleeping-test: a turn of the game.
     }
@@ -99,7 +99,7 @@ final class SignInGame {
             if client.userID != person { await people.signOut(of: client) }
             try people.signIn(person, to: client)
         } else {
-            // Without a sign-out: the token goes before, and comes after.
+            // Without a sign-out: the token is removed before and set afterwards.
             people.token = nil
             try client.signIn(as: person)
             people.token = person
@@ -189,7 +189,7 @@ final class SignInGame {
         }
     }
 
-    /// Of those who are not there the disk has what waits, and no more.
+    /// Checks that the disk holds only queued operations of users who are not signed in.
     private func checkFiles(_ client: SanguineClient) throws {
         for name in Self.names where name != client.userID {
             for text in ["\(name)-hello", "\(name)-set"] where try !device.files(with: text).isEmpty
@@ -206,7 +206,7 @@ final class SignInGame {
         }
     }
 
-    /// Everybody comes back: what was kept is done, once; what was not is done once at most.
+    /// Lets everyone return: kept operations are applied once, others at most once.
     private func rest() async throws {
         people.network.release()
         device.connectivity.connect()

@@ -4,17 +4,17 @@ import Testing
 
 @testable import Sanguine
 
-/// People who hand a device on, see ``SignInGame``.
+/// Plays users who share a device, see ``SignInGame``.
 @Suite("Game of sign-ins", .serialized, .bounded(.seconds(120)))
 struct SignInGameTests {
     @Test(arguments: 1...30 as ClosedRange<UInt64>)
-    func `nobody sees, sends or finds what is another's`(seed: UInt64) async {
+    func `users never see, send or find another user's data`(seed: UInt64) async {
         let leak = await SignInGame(seed: seed).leak(steps: 60)
         #expect(leak == nil, "\(leak.map(\.description) ?? "")")
     }
 
     @Test(arguments: [PlantedFault.keepsFolder, .takesOverAnybodys])
-    func `a fault that is planted is found within ten seeds`(fault: PlantedFault) async {
+    func `a planted fault is found within ten seeds`(fault: PlantedFault) async {
         var found: String?
         for seed in 1...10 as ClosedRange<UInt64> where found == nil {
             found = await SignInGame(seed: seed, fault: fault).leak(steps: 60)?.detail
@@ -22,7 +22,7 @@ struct SignInGameTests {
         #expect(found?.contains("itself failed") == false)
     }
 
-    @Test func `all that can happen in the game does, within ten seeds`() async {
+    @Test func `ten seeds cover all turns of the game`() async {
         var turns: Set<String> = []
         for seed in 101...110 as ClosedRange<UInt64> {
             let game = SignInGame(seed: seed)

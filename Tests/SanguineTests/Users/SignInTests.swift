@@ -6,13 +6,13 @@ import Testing
 
 @testable import Sanguine
 
-/// Users of an app's own backend, whom the app names.
+/// Users of an app's own backend, which the app identifies.
 @Suite("Sign-in", .bounded)
 struct SignInTests {
     private let people = PeopleBackend()
     private var device: TestDevice { people.device }
 
-    /// A client whose user Ada has read something, and has left something unsent.
+    /// Returns a client after its user Ada has read a value and left an operation unsent.
     private func clientOfAda() async throws -> SanguineClient {
         let client = try device.launch()
         try people.signIn("ada", to: client)
@@ -22,11 +22,11 @@ struct SignInTests {
         return client
     }
 
-    @Test func `nobody is known before the first sign-in`() throws {
+    @Test func `there is no user before the first sign-in`() throws {
         #expect(try device.launch().userID == nil)
     }
 
-    @Test func `whoever has signed in is known, and still after a death of the process`() throws {
+    @Test func `a signed-in user is remembered after the process dies`() throws {
         var client = try device.launch()
         try client.signIn(as: "ada")
         #expect(client.userID == "ada" && client.accountId == nil)
@@ -36,7 +36,7 @@ struct SignInTests {
     }
 
     @MainActor
-    @Test func `a model shows nothing of the former user when a sign-out returns`() async throws {
+    @Test func `a model shows nothing of the previous user when a sign-out returns`() async throws {
         let client = try await clientOfAda()
         let (said, list) = (client.model(.said), client.model(.tracks))
         client.set([Track(id: 1, title: "ada-row")], for: .tracks)
@@ -51,7 +51,7 @@ struct SignInTests {
         #expect(said.value == nil && list.items.isEmpty)
     }
 
-    @Test func `what was kept in memory knows its user, too`() throws {
+    @Test func `a client in memory knows its user too`() throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.transport = ScriptedTransport()
         let client = try SanguineClient(configuration)
@@ -61,7 +61,7 @@ struct SignInTests {
         #expect(client.userID == "bob")
     }
 
-    @Test func `a guest who becomes known keeps what was set and done`() async throws {
+    @Test func `a guest who signs in keeps values and operations`() async throws {
         let client = try device.launch()
         device.connectivity.disconnect()
         client.set(Words(words: ["a"]), for: .said)
@@ -73,7 +73,7 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
     }
 
-    @Test func `what a guest has left at a sign-out is not the next user's`() async throws {
+    @Test func `operations that a guest left at a sign-out are not the next user's`() async throws {
         let client = try device.launch()
         device.connectivity.disconnect()
         try client.perform(Say(text: "guest-deed"))
@@ -82,7 +82,7 @@ struct SignInTests {
         #expect(client.outbox.pending.isEmpty && client.outbox.unclaimed == 1)
     }
 
-    @Test func `to sign in the user who is there changes nothing`() async throws {
+    @Test func `signing in the current user changes nothing`() async throws {
         let client = try await clientOfAda()
         let count = device.client?.users.present.place?.number
         try client.signIn(as: "ada")
@@ -90,7 +90,8 @@ struct SignInTests {
         #expect(client.cached(.said)?.words == ["ada-hello", "ada-deed"])
     }
 
-    @Test func `another user sees nothing of the one before, and the disk has what waits alone`()
+    @Test
+    func `another user sees no data of the previous user, and only queued operations stay on disk`()
         async throws
     {
         let client = try await clientOfAda()
@@ -102,7 +103,7 @@ struct SignInTests {
         #expect(try device.files(with: "ada-deed") == ["users/1/\(OutboxFile.name)"])
     }
 
-    @Test func `what a user left waiting is sent at their return, and by nobody else`()
+    @Test func `a user's queued operations are sent when they return, and by no other user`()
         async throws
     {
         var client = try await clientOfAda()
@@ -122,7 +123,9 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
     }
 
-    @Test func `a user who has left before a restart finds what waits after it`() async throws {
+    @Test func `a user who left before a restart finds their queued operations afterwards`()
+        async throws
+    {
         var client = try await clientOfAda()
         await people.signOut(of: client)
         try device.kill()
@@ -134,9 +137,9 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "ada-deed")])
     }
 
-    @Test func `a sign-out that a death has cut off is finished at the next launch`() async throws {
+    @Test func `a sign-out cut off by a crash finishes at the next launch`() async throws {
         var client = try await clientOfAda()
-        // The first that a sign-out does.
+        // The first step of a sign-out.
         try client.users.present.outbox.file.setOwner(Owner(userID: "ada"))
         try device.kill()
         client = try device.launch()
@@ -147,7 +150,7 @@ struct SignInTests {
         #expect(client.outbox.pending.map(\.name) == [Say.name])
     }
 
-    @Test func `an operation under way at the change is not the next user's`() async throws {
+    @Test func `an operation in flight during the change is not the next user's`() async throws {
         let client = try device.launch()
         try people.signIn("ada", to: client)
         people.network.hold()
@@ -169,7 +172,7 @@ struct SignInTests {
         #expect(Set(keys).count == 1)
     }
 
-    @Test func `what is observed is fetched for the user who has signed in`() async throws {
+    @Test func `observed values are fetched for the newly signed-in user`() async throws {
         let client = try device.launch()
         try people.signIn("ada", to: client)
         let updates = client.updates(of: .said)
@@ -181,7 +184,7 @@ struct SignInTests {
         withExtendedLifetime(updates) {}
     }
 
-    @Test func `a sign-in sends what a 401 has stopped`() async throws {
+    @Test func `a sign-in sends operations that a 401 has paused`() async throws {
         let client = try device.launch()
         try client.perform(Say(text: "guest-deed"))
         try await people.network.waitForRequests(1)
@@ -193,7 +196,7 @@ struct SignInTests {
         #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
     }
 
-    @Test func `of many who sign in at once one is there, also after a restart`() async throws {
+    @Test func `one of many concurrent sign-ins wins, also after a restart`() async throws {
         let client = try device.launch()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<8 {
@@ -210,7 +213,7 @@ struct SignInTests {
         #expect(try device.launch().userID == user)
     }
 
-    @Test func `a companion goes over to the user who has signed in`() throws {
+    @Test func `a companion switches to the newly signed-in user`() throws {
         let folder = TemporaryFolder()
         var configuration = SanguineClient.Configuration()
         configuration.folder = folder.url
@@ -230,7 +233,8 @@ struct SignInTests {
         client.close()
     }
 
-    @Test func `a client that has a Sanguine server by now is not that user's`() async throws {
+    @Test func `a client that now has a Sanguine server does not belong to that user`() async throws
+    {
         let client = try await clientOfAda()
         client.close()
         let folder = client.configuration.folder
@@ -246,12 +250,12 @@ struct SignInTests {
     }
 }
 
-/// Sign-ins that are refused.
+/// Sign-ins that are rejected.
 @Suite("Refused sign-ins", .bounded)
 struct RefusedSignInTests {
     private let people = PeopleBackend()
 
-    @Test func `with a Sanguine server a sign-in is refused, and it is said what to do`() throws {
+    @Test func `with a Sanguine server a sign-in is rejected with instructions`() throws {
         let client = try TestClient().client
         let error = #expect(throws: SanguineError.self) { try client.signIn(as: "ada") }
         #expect(error?.code == "sign_in_refused")
@@ -260,7 +264,7 @@ struct RefusedSignInTests {
     }
 
     @Test(arguments: ["", "a\nb", "a\u{0}", String(repeating: "x", count: 257)])
-    func `what cannot be an id is refused`(userID: String) throws {
+    func `an invalid id is rejected`(userID: String) throws {
         let client = try people.device.launch()
         let error = #expect(throws: SanguineError.self) { try client.signIn(as: userID) }
         #expect(error?.code == "sign_in_refused")
@@ -268,13 +272,13 @@ struct RefusedSignInTests {
     }
 
     @Test(arguments: [" ", "a:b", "user:ada", "å\u{1F980}", String(repeating: "x", count: 256)])
-    func `any other text is an id, also after a restart`(userID: String) throws {
+    func `any other string is a valid id, also after a restart`(userID: String) throws {
         try people.device.launch().signIn(as: userID)
         try people.device.kill()
         #expect(try people.device.launch().userID == userID)
     }
 
-    @Test func `ids that a string compares as equal are two users`() throws {
+    @Test func `ids that compare as equal strings are different users`() throws {
         let client = try people.device.launch()
         try client.signIn(as: "\u{E9}")
         client.set(Words(words: ["a"]), for: .said)
@@ -282,12 +286,12 @@ struct RefusedSignInTests {
         #expect(client.cached(.said) == nil)
     }
 
-    @Test func `an id that is an account's is another owner`() throws {
+    @Test func `a user id equal to an account id is a different owner`() throws {
         let text = TestAuthorizer.account?.description ?? ""
         #expect(try Owner(userID: text) != Owner(stored: text))
     }
 
-    @Test func `a closed client signs nobody in`() throws {
+    @Test func `a closed client rejects a sign-in`() throws {
         let client = try people.device.launch()
         try client.signIn(as: "ada")
         client.close()
@@ -295,10 +299,10 @@ struct RefusedSignInTests {
         #expect(throws: SanguineError.closed) { try client.signIn(as: "ada") }
     }
 
-    @Test func `a sign-in that cannot be kept is refused, and nobody is there`() throws {
+    @Test func `a sign-in that cannot be stored is rejected and leaves no user`() throws {
         let client = try people.device.launch()
         let folder = try #require(client.configuration.folder)
-        // A file cannot take its place.
+        // A file cannot replace this folder.
         let obstacle = folder.appending(path: "present/obstacle")
         try FileManager.default.createDirectory(at: obstacle, withIntermediateDirectories: true)
         let error = #expect(throws: SanguineError.self) { try client.signIn(as: "ada") }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Observing and reading do not sign in again after a sign-out.
+/// Observing and reading after a sign-out do not sign in again.
 @MainActor
 @Suite("Signed out", .bounded)
 struct SignedOutTests {
@@ -27,14 +27,14 @@ struct SignedOutTests {
         }
     }
 
-    /// The number of the last request that the network has seen.
+    /// The number of the last request that reached the network.
     private var requests: Int { network.events.map(\.number).max() ?? 0 }
 
     private var guests: Int {
         network.events.count { $0.request == "POST /v1/accounts/guest" }
     }
 
-    /// A client on disk, with a record.
+    /// Returns a client on disk with a record.
     private func clientWithRecord() async throws -> SanguineClient {
         let client = try device.launch()
         _ = try await client.value(of: .balance)
@@ -46,7 +46,7 @@ struct SignedOutTests {
         return client
     }
 
-    /// Everything that may make the client ask for what is observed.
+    /// Triggers everything that may make the client fetch observed data.
     private func stir(_ client: SanguineClient) async throws {
         client.invalidateAll()
         device.lifecycle.enterBackground()
@@ -58,7 +58,7 @@ struct SignedOutTests {
         try await client.waitUntilIdle()
     }
 
-    @Test func `what is observed at a sign-out asks for nothing, and nothing is stored`()
+    @Test func `observed data is neither fetched nor stored after a sign-out`()
         async throws
     {
         let client = try await clientWithRecord()
@@ -79,7 +79,7 @@ struct SignedOutTests {
         withExtendedLifetime((updates, balances, following)) {}
     }
 
-    @Test func `what is observed and read after a sign-out asks for nothing`() async throws {
+    @Test func `observing and reading after a sign-out send no request`() async throws {
         let client = try await clientWithRecord()
         await client.signOut()
         let before = requests
@@ -111,7 +111,7 @@ struct SignedOutTests {
         withExtendedLifetime(models) {}
     }
 
-    @Test func `nor does anything that is observed after everything was erased`() async throws {
+    @Test func `observing after erasing local data does not sign in either`() async throws {
         let client = try await clientWithRecord()
         let models = (client.model(RecordQuery.all(Counter.self)), client.model(.balance))
         try await client.eraseLocalData()
@@ -133,7 +133,7 @@ struct SignedOutTests {
     }
 
     @Test(arguments: Intent.allCases)
-    func `what the app asks for signs a guest in, and what is observed follows`(
+    func `an explicit request signs in as a guest, and observers follow`(
         _ intent: Intent
     ) async throws {
         authority.serve(Ask.self) { _ in "because" }
@@ -162,7 +162,7 @@ struct SignedOutTests {
         #expect(guests == 2)
     }
 
-    @Test func `what was performed after a sign-out is sent after a restart`() async throws {
+    @Test func `operations performed after a sign-out are sent after a restart`() async throws {
         var client = try await clientWithRecord()
         let account = client.accountId
         await client.signOut()

@@ -6,12 +6,12 @@ import Testing
 
 @testable import Sanguine
 
-/// A user who signs in or out while others read: nothing of theirs is left for the next one.
+/// Sign-ins and sign-outs during reads leave no data for the next user.
 @Suite("User change", .serialized, .bounded)
 struct UserChangeTests {
     private static let another = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6bb")
 
-    /// Has records asked for while the first user becomes known.
+    /// Requests records while the first user becomes known.
     private func clientWithRecords(on device: DeviceOfMany) async throws -> SanguineClient {
         device.authority.set("of-ada", to: 1)
         let client = try device.client()
@@ -23,7 +23,8 @@ struct UserChangeTests {
         return client
     }
 
-    @Test func `records that came with the user's name go with the user`() async throws {
+    @Test func `records received before the user is known are removed with the user`() async throws
+    {
         let device = DeviceOfMany()
         let client = try await clientWithRecords(on: device)
         device.hand(to: "bob")
@@ -36,7 +37,7 @@ struct UserChangeTests {
         #expect(try !device.folder.contains("of-ada"))
     }
 
-    @Test func `the next user has their own records, all of them and no others`() async throws {
+    @Test func `the next user sees all of their own records and no others`() async throws {
         let device = DeviceOfMany()
         let client = try await clientWithRecords(on: device)
         for number in 1...9 { device.authority.set("of-ada", to: Int64(number)) }
@@ -50,7 +51,7 @@ struct UserChangeTests {
         #expect(client.records(Counter.self).map(\.id) == [.of("of-bob")])
     }
 
-    @Test func `what was pulled for nobody is no account's`() async throws {
+    @Test func `no records are pulled before the account is known`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 1)
         let nobody = TestAuthorizer(account: nil)
@@ -65,7 +66,7 @@ struct UserChangeTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `a sign-out that is slow leaves the next user's records where they are`()
+    @Test func `a slow sign-out keeps the next user's records`()
         async throws
     {
         let device = DeviceOfMany()
@@ -77,7 +78,7 @@ struct UserChangeTests {
         let leaving = Task.detached { await client.signOut() }
         try await eventually("the change of user to be stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "Nobody has signed out.")
-        // Nobody signs in before every part knows that the user has gone.
+        // No user signs in before every component knows that the previous one has left.
         let anybodys = ValueQuery<Profile>.fleeting("1", audience: .device)
         let reader = Task { try await client.value(of: anybodys) }
         await #expect(throws: SanguineError.userChanged) { try await reader.finished() }
@@ -95,14 +96,14 @@ struct UserChangeTests {
         #expect(later.records(Counter.self).map(\.id) == [.of("of-bob")])
     }
 
-    @Test func `another account's zone goes, also without a sign-out`() async throws {
+    @Test func `another account's zone is removed even without a sign-out`() async throws {
         let device = DeviceOfMany()
         let client = try device.client()
         _ = try await client.value(of: .account)
         try client.setTimeZone("Asia/Tokyo")
         device.hand(to: "bob")
         device.authority.endSessions()
-        // Ada's request is refused: she has gone when all parts know of Bob.
+        // Ada's request is rejected; she has left once every component knows of Bob.
         await #expect(throws: SanguineError.userChanged) { try await client.refresh(.account) }
         try await eventually("Bob to be known") {
             client.accountId == device.account(of: "bob")

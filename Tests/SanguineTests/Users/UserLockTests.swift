@@ -7,20 +7,20 @@ import Testing
 
 @testable import Sanguine
 
-/// The lock that orders changes of the user is held over nothing that is the app's, or may be.
+/// The lock that orders user changes is never held while code that may be the app's runs.
 @Suite("The app's code while the user changes", .bounded)
 struct UserLockTests {
     private let user = TestAuthorizer()
     private let probe = LockProbe()
 
-    /// A client whose reads wait for their answers.
+    /// Returns a client whose reads wait for their answers.
     private func client() throws -> TestClient {
         let test = try TestClient(network: .stretches(), authorizer: user)
         test.network.hold()
         return test
     }
 
-    @Test func `whoever watches a stretch is told under no lock that the user has gone`()
+    @Test func `observers of a range are notified of a user change without the lock held`()
         async throws
     {
         let test = try client()
@@ -35,7 +35,7 @@ struct UserLockTests {
         watch?.end()
     }
 
-    @Test func `whoever observes a list is told under no lock that the user has gone`()
+    @Test func `observers of a list are notified of a user change without the lock held`()
         async throws
     {
         let test = try client()
@@ -50,7 +50,9 @@ struct UserLockTests {
         end?()
     }
 
-    @Test func `whoever watches is told under no lock that the client is closed`() async throws {
+    @Test func `observers are notified that the client is closed without the lock held`()
+        async throws
+    {
         let test = try client()
         let queries = test.client.queries
         let look: @Sendable () -> Void = { [probe] in probe.look() }
@@ -65,7 +67,7 @@ struct UserLockTests {
         #expect(!probe.findings.contains(false))
     }
 
-    @Test func `a value that is stored when the client is closed is encoded under no lock`()
+    @Test func `a value stored when the client is closed is encoded without the lock held`()
         throws
     {
         let folder = TemporaryFolder()
@@ -81,7 +83,7 @@ struct UserLockTests {
     }
 }
 
-/// A value that looks at the lock when it is encoded.
+/// A value that checks the lock when it is encoded.
 private struct Probing: Codable, Equatable {
     var probe: LockProbe?
 
@@ -98,30 +100,30 @@ private struct Probing: Codable, Equatable {
     static func == (one: Self, other: Self) -> Bool { true }
 }
 
-/// Finds out whether the lock that orders changes of the user is free.
+/// Checks whether the lock that orders user changes is free.
 ///
-/// Mutable state: `client` and `found`, each by its mutex.
+/// Mutable state: `client` and `found`, each protected by its mutex.
 private final class LockProbe: Sendable {
     private let client = Mutex<SanguineClient?>(nil)
     private let found = Mutex<[Bool]>([])
 
-    /// Whether it was free, at each look.
+    /// Whether the lock was free, for each check.
     var findings: [Bool] { found.withLock { $0 } }
 
-    /// Returns when it has looked so often: the thread that tells observers may be another one.
+    /// Returns after that many checks, since observers may be notified on another thread.
     func waitForLooks(_ count: Int) async throws {
         try await eventually("\(count) looks at the lock") { findings.count >= count }
     }
 
-    /// From now on it looks.
+    /// Starts checking.
     func arm(_ client: SanguineClient) { self.client.withLock { $0 = client } }
 
-    /// Tries to take the lock on another thread, for 2 s at most.
+    /// Tries to acquire the lock on another thread, for at most 2 s.
     func look() {
         guard let client = client.withLock({ $0 }) else { return }
         let done = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
-            // What takes the lock and does nothing.
+            // This acquires the lock and does nothing else.
             try? client.users.discardUnclaimed()
             done.signal()
         }

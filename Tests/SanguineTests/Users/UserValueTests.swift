@@ -34,7 +34,7 @@ struct UserValueTests {
     }
 
     @Test(arguments: [(Policy.Audience.device, 1), (.everyone, 1), (.user, 2)])
-    func `what is fresh for the session outlives its user if it is not theirs`(
+    func `a session-fresh value outlives its user unless it is the user's`(
         audience: Policy.Audience,
         requests: Int
     ) async throws {
@@ -47,7 +47,7 @@ struct UserValueTests {
         #expect(test.network.requests.count == requests)
     }
 
-    @Test func `what is fresh for the session is asked for by the next process`() async throws {
+    @Test func `a session-fresh value is fetched again by the next process`() async throws {
         let folder = TemporaryFolder()
         let query = ValueQuery<Profile>("kept", policy: .session.audience(.device).stored(.onDisk))
         {
@@ -63,7 +63,7 @@ struct UserValueTests {
         #expect(second.network.requests.count == 1)
     }
 
-    @Test func `what belongs to the device or to everybody stays`() async throws {
+    @Test func `values of the device or shared by everyone are kept`() async throws {
         let user = TestAuthorizer()
         let test = try TestClient(network: .profiles(), authorizer: user)
         _ = try await test.client.value(of: .fleeting("a", audience: .device))
@@ -74,7 +74,7 @@ struct UserValueTests {
         #expect(test.client.cached(.fleeting("b", audience: .everyone)) != nil)
     }
 
-    @Test func `a late answer of the previous user reaches nobody and nothing`() async throws {
+    @Test func `a late answer of the previous user is dropped`() async throws {
         let folder = TemporaryFolder()
         let user = TestAuthorizer()
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
@@ -90,14 +90,14 @@ struct UserValueTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `files that a kill during sign-out left are removed at the next launch`()
+    @Test func `files left by a kill during sign-out are removed at the next launch`()
         async throws
     {
         let folder = TemporaryFolder()
         let first = try TestClient(network: .profiles(), folder: folder)
         _ = try await first.client.value(of: .profile("ada"))
         first.client.close()
-        // The next user's folder was named, and the former one's is still there.
+        // The next user's folder was already named, and the previous user's still exists.
         try Data("2\n".utf8).write(to: folder.url.appending(path: "present"))
         let second = try TestClient(
             folder: folder,
@@ -108,10 +108,10 @@ struct UserValueTests {
         #expect(!FileManager.default.fileExists(atPath: folder.user.path))
     }
 
-    @Test func `a refreshed token leaves the user's values in memory and on disk`() async throws {
+    @Test func `a refreshed token keeps the user's values in memory and on disk`() async throws {
         try await ClientFixture.withFolder { folder in
             let fixture = ClientFixture()
-            // A clock that stands still: the read has a deadline, and must not meet it.
+            // The clock stands still so that the read does not reach its deadline.
             let first = try fixture.client(folder: folder) { $0.delay = ManualClock() }
             let token = try await first.session.accessToken()
             _ = try await first.value(of: .kept)
@@ -125,7 +125,7 @@ struct UserValueTests {
         }
     }
 
-    @Test func `an account that becomes known keeps what is there`() async throws {
+    @Test func `an account that becomes known keeps existing values`() async throws {
         let folder = TemporaryFolder()
         let user = TestAuthorizer(account: nil)
         let test = try TestClient(network: .profiles(), folder: folder, authorizer: user)
@@ -138,7 +138,7 @@ struct UserValueTests {
         #expect(try test.client.users.present.store.entry(key) != nil)
     }
 
-    @Test func `observers are told that the value is gone`() async throws {
+    @Test func `observers are notified that the value was removed`() async throws {
         let user = TestAuthorizer()
         let test = try TestClient(network: .profiles(), authorizer: user)
         _ = try await test.client.value(of: .profile("ada"))
@@ -165,7 +165,7 @@ struct UserValueTests {
 }
 
 extension ValueQuery where Value == Profile {
-    /// Of the user, on disk, and made without the network.
+    /// A value of the user, stored on disk, and produced without the network.
     fileprivate static var kept: Self {
         ValueQuery("kept", policy: .fresh(for: .minutes(5)).stored(.onDisk)) { _ in
             Profile(name: "ada")

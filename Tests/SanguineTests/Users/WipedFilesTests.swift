@@ -8,18 +8,18 @@ import Testing
 
 @testable import Sanguine
 
-/// What a sign-out has removed is not in any byte of the client's files.
+/// Data removed by a sign-out is in no byte of the client's files.
 @Suite("Wiped files", .bounded)
 struct WipedFilesTests {
     private static let mark = "a-word-of-ada"
 
-    /// A text of any length, small ones and ones that fill pages.
+    /// Returns a text of random length, from short ones to ones that fill pages.
     private func text(_ random: inout SplitMix64) -> String {
         let length = Bool.random(using: &random) ? 40 : Int.random(in: 1...9_000, using: &random)
         return Self.mark + String(repeating: "x", count: length)
     }
 
-    @Test func `of a user who has left the outbox has what waits for them, and no more`() throws {
+    @Test func `the outbox of a user who has left contains only their queued operations`() throws {
         let folder = TemporaryFolder()
         let outbox = try OutboxFile(UserFolders(folder.url).present())
         defer { outbox.close() }
@@ -46,7 +46,7 @@ struct WipedFilesTests {
         #expect(try outbox.rows().map(\.sequence) == [sequences[50]])
     }
 
-    @Test func `every file overwrites what is deleted`() throws {
+    @Test func `every file overwrites deleted data`() throws {
         let folder = TemporaryFolder()
         let records = try RecordsFile(folder: folder.url, schema: .counters)
         defer { records.close() }
