@@ -7,8 +7,8 @@ import Testing
 
 @testable import Sanguine
 
-/// The client as an app uses it with a backend of its own: a plain HTTP server on a socket that has
-/// never heard of Sanguine, the default transport, and nothing configured but an address.
+/// The client as an app uses it with its own backend: a plain HTTP server on a socket that knows
+/// nothing of Sanguine, the default transport, and only an address configured.
 @Suite("A backend of one's own", .bounded)
 struct BackendTests {
     private struct Post: Codable, Sendable, Equatable {
@@ -37,7 +37,7 @@ struct BackendTests {
         return try SanguineClient(configuration)
     }
 
-    @Test func `a query needs nothing but the address`() async throws {
+    @Test func `a query needs only the address`() async throws {
         let server = try LoopbackServer { _, _ in Self.json(#"{"name":"Ada"}"#) }
         defer { server.stop() }
         let client = try Self.client(server)
@@ -52,7 +52,7 @@ struct BackendTests {
         #expect(text.contains("accept: application/json"))
     }
 
-    @Test func `what is not there is said at once`() async throws {
+    @Test func `a missing value is reported at once`() async throws {
         let server = try LoopbackServer { _, _ in LoopbackServer.Reply(status: 404, body: "no") }
         defer { server.stop() }
         let client = try Self.client(server)
@@ -66,7 +66,7 @@ struct BackendTests {
         #expect(server.received.count == 1)
     }
 
-    @Test func `an overloaded backend is asked again when it says`() async throws {
+    @Test func `an overloaded backend is retried when it asks for it`() async throws {
         let count = Mutex(0)
         let server = try LoopbackServer { _, _ in
             let isFirst = count.withLock { count in
@@ -94,7 +94,7 @@ struct BackendTests {
         #expect(server.received.count == 2)
     }
 
-    @Test func `look-ups of one moment are one request`() async throws {
+    @Test func `simultaneous look-ups are one request`() async throws {
         let server = try LoopbackServer { _, _ in Self.json(#"[{"id":1},{"id":2}]"#) }
         defer { server.stop() }
         let delay = ManualClock()
@@ -116,7 +116,7 @@ struct BackendTests {
         #expect(server.received.count == 1)
     }
 
-    @Test func `a token that has expired is renewed, for reads and writes together`()
+    @Test func `an expired token is refreshed once for reads and writes together`()
         async throws
     {
         let valid = Mutex(false)
@@ -150,7 +150,7 @@ struct BackendTests {
         #expect(renewals.withLock { $0 } == 1)
     }
 
-    @Test func `a screen that closes takes its request back`() async throws {
+    @Test func `a screen that closes cancels its request`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let client = try Self.client(server)

@@ -17,7 +17,7 @@ struct BatchStateTests {
         #expect(state.isIdle)
     }
 
-    @Test func `an id is asked for once in a batch, however many look it up`() {
+    @Test func `an id is requested once per batch, however many callers look it up`() {
         var state = BatchState<String>(size: 10)
         _ = state.ask(1, for: "ada", nextBatch: 100)
         _ = state.ask(2, for: "ada", nextBatch: 101)
@@ -26,7 +26,7 @@ struct BatchStateTests {
         #expect(state.ended(100) == [1: "ada", 2: "ada"])
     }
 
-    @Test func `a full batch goes at once and the next look-up opens another`() {
+    @Test func `a full batch is sent at once, and the next look-up opens another`() {
         var state = BatchState<Int>(size: 2)
         _ = state.ask(1, for: 1, nextBatch: 100)
         #expect(state.ask(2, for: 2, nextBatch: 101).closed == .init(batch: 100, ids: [1, 2]))
@@ -41,14 +41,14 @@ struct BatchStateTests {
         #expect(effect.closed == .init(batch: 100, ids: [1]))
     }
 
-    @Test func `a batch under way takes nobody in`() {
+    @Test func `a batch in flight accepts no more look-ups`() {
         var state = BatchState<Int>(size: 10)
         _ = state.ask(1, for: 1, nextBatch: 100)
         _ = state.windowEnded(100)
         #expect(state.ask(2, for: 1, nextBatch: 101).opened == 101)
     }
 
-    @Test func `whoever gives up takes only their own id out of an open batch`() {
+    @Test func `a caller that cancels removes only its own id from an open batch`() {
         var state = BatchState<Int>(size: 10)
         _ = state.ask(1, for: 1, nextBatch: 100)
         _ = state.ask(2, for: 2, nextBatch: 101)
@@ -60,7 +60,7 @@ struct BatchStateTests {
     }
 
     @Test(arguments: [false, true])
-    func `when the last one gives up the batch is cancelled`(isUnderWay: Bool) {
+    func `a batch is cancelled when its last caller cancels`(isUnderWay: Bool) {
         var state = BatchState<Int>(size: 10)
         _ = state.ask(1, for: 1, nextBatch: 100)
         _ = state.ask(2, for: 2, nextBatch: 101)
@@ -72,7 +72,7 @@ struct BatchStateTests {
     }
 
     @Test(arguments: Fuzz.seeds(1...20))
-    func `everyone who stays is answered once, with what they asked for`(seed: UInt64) throws {
+    func `every remaining caller is answered once, with the requested id`(seed: UInt64) throws {
         let replay = Fuzz.replay(Self.self, seed: seed)
         var random = SplitMix64(seed: seed)
         let size = Int.random(in: 1...8, using: &random)

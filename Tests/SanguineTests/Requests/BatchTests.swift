@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Look-ups that are joined, with real tasks and a scripted network.
+/// Batched look-ups, with real tasks and a scripted network.
 @Suite("Look-ups in batches", .bounded)
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
@@ -29,7 +29,7 @@ struct BatchTests {
         .batched(by: batch(size: size), id, policy: policy)
     }
 
-    /// A backend that knows every item whose id does not begin with an x.
+    /// A backend that knows every item except those whose id begins with an x.
     private static func network() -> ScriptedTransport {
         ScriptedTransport { .json(ids(of: $0).filter { !$0.hasPrefix("x") }.map(Item.init)) }
     }
@@ -54,7 +54,7 @@ struct BatchTests {
         }
     }
 
-    /// Ends the window that is open, as soon as its task sleeps.
+    /// Ends the open window as soon as its task sleeps.
     private static func endWindow(_ test: TestClient, line: Int = #line) async throws {
         try await eventually("the window is open", line: line) {
             guard let next = test.delay.timeToNextWake, next <= ClientLimits.batchWindow else {
@@ -65,7 +65,7 @@ struct BatchTests {
         }
     }
 
-    /// Ends windows until so many requests have come.
+    /// Ends windows until that many requests have arrived.
     private static func endWindows(
         _ test: TestClient,
         untilRequests count: Int,
@@ -79,7 +79,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `look-ups that travel together count as one request of the host`() async throws {
+    @Test func `look-ups in one batch count as one request to the host`() async throws {
         let test = try TestClient(network: Self.network())
         let most = 3 * ClientLimits.requestsPerRetry
         let callers = (1...most).map { Self.ask(Self.item("\($0)"), test) }
@@ -90,7 +90,7 @@ struct BatchTests {
         #expect(test.retriesLeft() == ClientLimits.retryReserve)
     }
 
-    @Test func `look-ups of one moment become one request`() async throws {
+    @Test func `simultaneous look-ups become one request`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }
         try await Self.waitForAskers(20, test)
@@ -105,7 +105,7 @@ struct BatchTests {
     }
 
     @Test(arguments: ["caf\u{E9}", "cafe\u{301}"])
-    func `ids that are canonically equivalent are one look-up`(answered: String) async throws {
+    func `canonically equivalent ids are one look-up`(answered: String) async throws {
         let network = ScriptedTransport { _ in .json([Item(id: answered)]) }
         let test = try TestClient(network: network)
         let callers = ["caf\u{E9}", "cafe\u{301}"].map { Self.ask(Self.item($0), test) }
@@ -118,7 +118,7 @@ struct BatchTests {
         #expect(test.client.cached(Self.item("cafe\u{301}"))?.id == answered)
     }
 
-    @Test func `an id that the answer lacks is not found and the others are`() async throws {
+    @Test func `an id missing from the answer is not found, and the others are`() async throws {
         let test = try TestClient(network: Self.network())
         let (missing, there) = (Self.ask(Self.item("x"), test), Self.ask(Self.item("1"), test))
         try await Self.waitForAskers(2, test)
@@ -130,7 +130,7 @@ struct BatchTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `an answer may name a reason for each id`() async throws {
+    @Test func `an answer can contain an error for each id`() async throws {
         let test = try TestClient(network: Self.network())
         let batch = Batch<Int, Item>.results("judged") { _, ids in
             let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in
@@ -153,7 +153,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `a full batch waits for nobody`() async throws {
+    @Test func `a full batch is sent without waiting`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...4).map { Self.ask(Self.item("\($0)", size: 2), test) }
         for caller in callers { _ = try await caller.finished() }
@@ -161,14 +161,14 @@ struct BatchTests {
         #expect(test.network.requests.map { Self.ids(of: $0).count } == [2, 2])
     }
 
-    @Test func `a batch that fails is tried again as one`() async throws {
+    @Test func `a failed batch is retried as one`() async throws {
         let test = try TestClient(network: Self.network())
         test.network.script(.status(503))
         let callers = (1...5).map { Self.ask(Self.item("\($0)"), test) }
         try await Self.waitForAskers(5, test)
         try await Self.endWindow(test)
         try await test.network.waitForRequests(1)
-        // The deadlines of five look-ups and of their batch, and the wait before the retry.
+        // The deadlines of the five look-ups and of their batch, and the delay before the retry.
         try await test.delay.waitForSleepers(7)
         test.delay.advance(by: .seconds(2))
         for caller in callers { _ = try await caller.finished() }
@@ -176,7 +176,7 @@ struct BatchTests {
         #expect(test.network.requests.map { Self.ids(of: $0).count } == [5, 5])
     }
 
-    @Test func `an error of the whole batch reaches everyone, and none tries again`() async throws {
+    @Test func `an error of the whole batch reaches every caller, and none retries`() async throws {
         let test = try TestClient(network: Self.network())
         test.network.script(.status(500))
         let policy = Policy.alwaysStale.retry(.never)
@@ -191,7 +191,7 @@ struct BatchTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `whoever gives up leaves the batch to the others`() async throws {
+    @Test func `a caller that cancels leaves the batch to the others`() async throws {
         let test = try TestClient(network: Self.network())
         let (leaver, other) = (Self.ask(Self.item("1"), test), Self.ask(Self.item("2"), test))
         try await Self.waitForAskers(2, test)
@@ -204,7 +204,7 @@ struct BatchTests {
         #expect(test.network.requests.map(Self.ids) == [["2"]])
     }
 
-    @Test func `when all give up the request is cancelled`() async throws {
+    @Test func `the request is cancelled when all callers cancel`() async throws {
         let test = try TestClient(network: Self.network())
         test.network.hold()
         let callers = (1...3).map { Self.ask(Self.item("\($0)"), test) }
@@ -223,7 +223,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `nobody gives up and nothing is sent that was left before its window ended`()
+    @Test func `a look-up cancelled before its window ends sends nothing`()
         async throws
     {
         let test = try TestClient(network: Self.network())
@@ -236,7 +236,7 @@ struct BatchTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `look-ups under different policies do not travel together`() async throws {
+    @Test func `look-ups with different policies are not batched together`() async throws {
         let test = try TestClient(network: Self.network())
         let shared = Policy.fresh(for: .minutes(5)).audience(.everyone)
         let callers = [
@@ -249,7 +249,7 @@ struct BatchTests {
         #expect(Set(test.network.requests.map(Self.ids)) == [["1"], ["2"]])
     }
 
-    @Test func `what one user looked up is not sent for the next`() async throws {
+    @Test func `one user's look-ups are not sent for the next user`() async throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: Self.network(), authorizer: authorizer)
         let old = Self.ask(Self.item("old"), test)
@@ -264,7 +264,7 @@ struct BatchTests {
         #expect(test.network.requests.first?.headers["Authorization"] == "Bearer token-1-0")
     }
 
-    @Test func `a batch matters as much as the one in it who matters most`() async throws {
+    @Test func `a batch has the highest priority of its callers`() async throws {
         let test = try TestClient(network: Self.network()) { $0.readsPerHost = 1 }
         test.network.hold()
         let lane = ValueQuery<[Item]>("lane") { try await $0.get("items") }
@@ -292,7 +292,7 @@ struct BatchTests {
         _ = try await taken.finished()
     }
 
-    @Test func `sizes and windows have bounds`() {
+    @Test func `sizes and windows are limited`() {
         let wide = Batch<Int, Item>("wide", size: .max, window: .seconds(60)) { _, _ in [:] }
         #expect(wide.size == ClientLimits.largestBatch)
         #expect(wide.window == ClientLimits.longestBatchWindow)

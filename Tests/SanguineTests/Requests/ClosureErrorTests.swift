@@ -11,7 +11,7 @@ import Testing
 import FoundationNetworking
 #endif
 
-/// What a query's closure throws, with a network stack of the app's own.
+/// Errors that a query's closure throws when the app uses its own network stack.
 @Suite("Errors of a query's own closure", .bounded)
 struct ClosureErrorTests {
     struct Locked: Error, CustomStringConvertible, Equatable {
@@ -22,7 +22,7 @@ struct ClosureErrorTests {
         var errorDescription: String? { "Buy the song first" }
     }
 
-    /// Errors of the network, in the forms in which apps meet them.
+    /// Network errors in the forms in which apps receive them.
     static let network: [any Error] = [
         URLError(.timedOut), URLError(.notConnectedToInternet), URLError(.networkConnectionLost),
         URLError(.cannotConnectToHost), URLError(.cancelled), URLError(.badServerResponse),
@@ -39,7 +39,7 @@ struct ClosureErrorTests {
         ),
     ]
 
-    /// The value of a query whose closure throws the error once, and how often it was called.
+    /// Returns the value of a query whose closure throws the error once, and the number of calls.
     private static func value(
         throwingOnce error: any Error
     ) async throws -> (result: Result<Profile, SanguineError>, calls: Int) {
@@ -68,14 +68,14 @@ struct ClosureErrorTests {
     }
 
     @Test(arguments: network.indices)
-    func `an error of the network is tried again`(place: Int) async throws {
+    func `a network error is retried`(place: Int) async throws {
         let (result, calls) = try await Self.value(throwingOnce: Self.network[place])
 
         #expect(result == .success(Profile(name: "Ada")), "\(Self.network[place])")
         #expect(calls == 2)
     }
 
-    @Test func `an error of the app's own is not tried again, and keeps its text`() async throws {
+    @Test func `an error of the app is not retried and keeps its text`() async throws {
         let (result, calls) = try await Self.value(throwingOnce: Locked())
 
         #expect(result == .failure(.queryFailed(ClosureFailure("the song is locked"))))
@@ -88,7 +88,7 @@ struct ClosureErrorTests {
     }
 
     @Test(arguments: ErrorClass.allCases)
-    func `an error of the app's own may say its class`(errorClass: ErrorClass) async throws {
+    func `an error of the app can declare its class`(errorClass: ErrorClass) async throws {
         let error = Classified(errorClass: errorClass)
         let (result, calls) = try await Self.value(throwingOnce: error)
 
@@ -102,13 +102,13 @@ struct ClosureErrorTests {
         #expect(calls == 1)
     }
 
-    @Test func `an error of the app's own may say when to come back`() {
+    @Test func `an error of the app can declare a retry time`() {
         let error = Classified(errorClass: .waits, retryAfter: .seconds(7))
 
         #expect(SanguineError(error).retryAfter == .seconds(7))
     }
 
-    @Test func `an error of the app's own is kept`() async throws {
+    @Test func `an error of the app is kept`() async throws {
         let error = SanguineError(Locked())
 
         #expect(error.underlying as? Locked == Locked())
@@ -116,7 +116,7 @@ struct ClosureErrorTests {
         #expect(error == SanguineError.queryFailed(ClosureFailure("the song is locked")))
     }
 
-    @Test func `what an error says to people is kept`() {
+    @Test func `a localized error description is kept`() {
         #expect(SanguineError(Explained()).description.contains("Buy the song first"))
     }
 
@@ -124,17 +124,17 @@ struct ClosureErrorTests {
         URLError(.badURL) as any Error, URLError(.unsupportedURL), URLError(.fileDoesNotExist),
         POSIXError(.ENOENT), POSIXError(.EACCES), NSError(domain: NSCocoaErrorDomain, code: 4),
     ])
-    func `what no other try would cure is none of the network`(error: any Error) {
+    func `an error that a retry cannot fix is no network error`(error: any Error) {
         #expect(SanguineError(error).errorClass == .defect)
     }
 
-    @Test func `a refusal that a closure throws is that refusal`() {
+    @Test func `a refusal thrown by a closure is used unchanged`() {
         let error = SanguineError(Refusal(.notOwner, "Ask its owner."))
 
         #expect(error == .problem(Refusal(.notOwner, "Ask its owner.").problem))
     }
 
-    @Test func `what no closure has thrown is not said to be thrown by one`() {
+    @Test func `an error that no closure threw does not mention a closure`() {
         let error = SanguineError.queryFailed(ClosureFailure("its values left the memory"))
 
         #expect(!error.description.contains("closure threw"))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// The JSON of a backend that has never heard of Sanguine.
+/// The JSON of a backend that knows nothing of Sanguine.
 @Suite("The coding of a backend's JSON", .bounded)
 struct CodingTests {
     private struct Visit: Codable, Sendable, Equatable {
@@ -55,14 +55,14 @@ struct CodingTests {
         return decoder
     }
 
-    @Test func `keys in snake case and dates with decimals take one line`() async throws {
+    @Test func `snake-case keys and dates with fractional seconds take one line`() async throws {
         let test = try TestClient(network: Self.answering(Self.snake), change: Self.snakeCase)
 
         #expect(try await test.client.value(of: Self.query()) == Self.visit)
     }
 
     @Test(arguments: ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456Z"])
-    func `dates are read with and without decimals`(date: String) async throws {
+    func `dates are decoded with and without fractional seconds`(date: String) async throws {
         let body = #"{"visit_id":1,"created_at":"\#(date)","owners":[]}"#
         let test = try TestClient(network: Self.answering(body), change: Self.snakeCase)
         let visit = try await test.client.value(of: Self.query())
@@ -70,7 +70,7 @@ struct CodingTests {
         #expect(abs(visit.createdAt.timeIntervalSince(Self.moment)) < 1)
     }
 
-    @Test func `what is missing is named as the app's type has it`() async throws {
+    @Test func `a missing key is named as in the app's type`() async throws {
         let body = #"{"visit_id":1,"created_at":"2026-01-02T03:04:05Z","owners":[{}]}"#
         let test = try TestClient(network: Self.answering(body), change: Self.snakeCase)
         let error = await #expect(throws: SanguineError.self) {
@@ -80,7 +80,7 @@ struct CodingTests {
         #expect(error == .decoding("Visit: 'owners.0.userId' is missing"))
     }
 
-    @Test func `a query may have a decoder of its own`() async throws {
+    @Test func `a query can have its own decoder`() async throws {
         let body = #"{"visitId":1,"createdAt":1767323045.25,"owners":[{"userId":7}]}"#
         let test = try TestClient(network: Self.answering(body), change: Self.snakeCase)
         let query = Self.query(decoder: Self.secondsDecoder())
@@ -88,7 +88,7 @@ struct CodingTests {
         #expect(try await test.client.value(of: query) == Self.visit)
     }
 
-    @Test func `the Sanguine server is read as its wire has it`() async throws {
+    @Test func `the Sanguine server is decoded in its own format`() async throws {
         let body = #"{"visitId":1,"createdAt":"2026-01-02T03:04:05.250Z","owners":[{"userId":7}]}"#
         let test = try TestClient(network: Self.answering(body)) { configuration in
             configuration.decoder = Self.secondsDecoder()
@@ -97,7 +97,7 @@ struct CodingTests {
         #expect(try await test.client.value(of: Self.query()) == Self.visit)
     }
 
-    @Test func `a query that posts writes and reads as the backend does`() async throws {
+    @Test func `a query that posts encodes and decodes as the backend does`() async throws {
         let test = try TestClient(network: Self.answering(Self.snake), change: Self.snakeCase)
         let query = ValueQuery<Visit>("search") { request in
             try await request.post("search", Visit.Owner(userId: 7))
@@ -138,7 +138,7 @@ struct CodingTests {
     }
 
     @Test(arguments: [false, true])
-    func `a mutation writes and reads as the backend does, or as it says itself`(
+    func `a mutation encodes and decodes as the backend does or with its own coders`(
         isOwn: Bool
     ) async throws {
         let own = #"{"createdAt":1767323045.25,"owners":[{"userId":7}],"visitId":1}"#
@@ -165,7 +165,7 @@ struct CodingTests {
 
     // MARK: - The disk
 
-    @Test func `what is on disk has the client's own coding, whatever the backend's`()
+    @Test func `stored values use the client's own coding, whatever the backend's`()
         async throws
     {
         let folder = TemporaryFolder()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What a backend of the app's own says of its errors, in its own form.
+/// Errors that an app's own backend reports in its own format.
 @Suite("Bodies of errors", .bounded)
 struct ErrorBodyTests {
     private struct Body: Codable, Sendable {
@@ -39,7 +39,7 @@ struct ErrorBodyTests {
         RetrySchedule(attempts: 3, base: .milliseconds(1))
     )
 
-    /// What a read fails with, and how often it was tried.
+    /// Returns the error of a read and the number of attempts.
     private static func failure(
         _ answers: ScriptedTransport.Answer...,
         base: String? = "http://songs.test"
@@ -60,7 +60,7 @@ struct ErrorBodyTests {
         }
     }
 
-    @Test func `an error says its code, its detail and its status`() async throws {
+    @Test func `an error has a code, a detail and a status`() async throws {
         let (error, requests) = try await Self.failure(.json(Self.body("song_locked"), status: 423))
         guard case .problem(let problem) = error else {
             Issue.record("\(String(describing: error))")
@@ -74,7 +74,7 @@ struct ErrorBodyTests {
         #expect(requests == 1)
     }
 
-    @Test func `an error that is worth it is tried again, whatever its status`() async throws {
+    @Test func `a retryable error is retried whatever its status`() async throws {
         let (error, requests) = try await Self.failure(
             .json(Self.body("warming_up", again: true), status: 422),
             .json(Profile(name: "Ada"))
@@ -84,7 +84,7 @@ struct ErrorBodyTests {
         #expect(requests == 2)
     }
 
-    @Test func `an error that is not worth it is not tried again`() async throws {
+    @Test func `an error that is not retryable is not retried`() async throws {
         let (error, requests) = try await Self.failure(
             .json(Self.body("broken", again: false), status: 500)
         )
@@ -93,7 +93,7 @@ struct ErrorBodyTests {
         #expect(requests == 1)
     }
 
-    @Test func `a body that the app does not know is read as it is without it`() async throws {
+    @Test func `a body unknown to the app is read by default`() async throws {
         let problem = Problem(ProblemCode(rawValue: "gone_away"), "It has left.")
         let (error, _) = try await Self.failure(.json(problem, status: 410))
         let (bare, _) = try await Self.failure(.status(404))
@@ -103,7 +103,7 @@ struct ErrorBodyTests {
         #expect(bare?.code == "http_404")
     }
 
-    @Test func `the Sanguine server's problems are its own`() async throws {
+    @Test func `problems of the Sanguine server are not passed to the app`() async throws {
         let (error, _) = try await Self.failure(
             .json(Self.body("song_locked"), status: 423),
             base: nil
@@ -112,7 +112,7 @@ struct ErrorBodyTests {
         #expect(error?.code == "http_423")
     }
 
-    @Test func `Retry-After is heeded beside it`() async throws {
+    @Test func `Retry-After is honored in addition`() async throws {
         let answer = ScriptedTransport.Answer.json(
             Self.body("slow_down"),
             status: 429,
@@ -126,7 +126,7 @@ struct ErrorBodyTests {
 
     // MARK: - The answer itself
 
-    @Test func `the answer is in the error, up to a bound`() async throws {
+    @Test func `the error contains the answer, up to a limit`() async throws {
         let long = Data(repeating: 0x61, count: ClientLimits.errorBodyBytes + 1)
         let (error, _) = try await Self.failure(
             .respond(TransportResponse(status: 404, headers: ["X-Trace": "7"], body: long))
@@ -139,7 +139,7 @@ struct ErrorBodyTests {
         #expect(error?.description.contains("aaaa") == false)
     }
 
-    @Test func `two errors are equal whatever the answers were`() async throws {
+    @Test func `errors are equal regardless of their answers`() async throws {
         let (first, _) = try await Self.failure(.status(404, headers: ["X-Trace": "1"]))
         let (second, _) = try await Self.failure(.status(404, headers: ["X-Trace": "2"]))
 
@@ -164,14 +164,14 @@ struct ErrorBodyTests {
         return (outcome, fixture.writes.count)
     }
 
-    @Test func `a mutation is sent again if its error is worth it`() async throws {
+    @Test func `a mutation with a retryable error is resent`() async throws {
         let busy = try await Self.outcome(.json(Self.body("busy", again: true), status: 409))
 
         #expect(busy.outcome == .applied)
         #expect(busy.writes == 2)
     }
 
-    @Test func `a mutation is refused if its error is not worth it`() async throws {
+    @Test func `a mutation with an error that is not retryable is refused`() async throws {
         let (outcome, writes) = try await Self.outcome(
             .json(Self.body("never", again: false), status: 503)
         )
@@ -184,7 +184,7 @@ struct ErrorBodyTests {
         #expect(writes == 1)
     }
 
-    @Test func `the answer of a refusal is at hand, and not on disk`() async throws {
+    @Test func `the answer of a refusal is available but not stored`() async throws {
         let fixture = SongFixture(onDisk: true)
         let folder = try #require(fixture.folder)
         let answer = TransportResponse(status: 422, body: Data("personal".utf8))

@@ -7,9 +7,9 @@ import Testing
 
 @Suite("Classes of errors", .bounded)
 struct ErrorClassTests {
-    /// Every case but a problem, with its class.
+    /// Every case except problems, with its class.
     ///
-    /// ``next(after:)`` does not compile when a case is missing there.
+    /// ``next(after:)`` does not compile if it lacks a case.
     private static let classes: [(SanguineError, ErrorClass)] = {
         var classes: [(SanguineError, ErrorClass)] = []
         var row = next(after: nil)
@@ -62,7 +62,7 @@ struct ErrorClassTests {
         #expect(Set(Self.classes.map(\.0.code)).count == Self.classes.count - 2)
     }
 
-    @Test func `each code stands in the guide`() throws {
+    @Test func `each code is in the guide`() throws {
         let guide = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/Sanguine/Sanguine.docc/Errors-and-What-to-Do.md")
             .standardizedFileURL
@@ -73,7 +73,7 @@ struct ErrorClassTests {
         }
     }
 
-    @Test func `each code that the source declares has a row, and no other has`() throws {
+    @Test func `the table has exactly the codes that the source declares`() throws {
         let tests = URL(filePath: #filePath).deletingLastPathComponent()
         let source = tests.appending(
             path: "../../../Sources/SanguineModel/Wire/ProblemCode.swift"
@@ -91,7 +91,7 @@ struct ErrorClassTests {
         }
     }
 
-    @Test func `each row of a status holds for a backend that knows no codes`() {
+    @Test func `each status row applies to a backend without codes`() {
         for (status, errorClass) in ErrorTable.statuses {
             #expect(Self.problem(status).errorClass == errorClass, "\(status)")
         }
@@ -102,16 +102,17 @@ struct ErrorClassTests {
         (422, .refused), (451, .refused), (501, .defect), (507, .defect), (599, .defect),
         (0, .defect), (199, .defect),
     ])
-    func `a status without a row is classed by its hundred`(status: Int, errorClass: ErrorClass) {
+    func `a status without a row has the class of its hundred`(status: Int, errorClass: ErrorClass)
+    {
         #expect(Self.problem(status).errorClass == errorClass)
     }
 
-    @Test func `a code counts only beside its own status`() {
+    @Test func `a code applies only with its own status`() {
         #expect(Self.problem(404, .internalFault).errorClass == .gone)
         #expect(Self.problem(500, .internalFault).errorClass == .retryable)
     }
 
-    @Test func `codes and their statuses agree on what is worth another read`() {
+    @Test func `codes and their statuses agree on whether a read is retried`() {
         for (code, errorClass) in ErrorTable.codes where code != .operationInProgress {
             #expect(
                 Self.problem(code.meaning.status).errorClass.isWorthAnotherRead
@@ -121,7 +122,7 @@ struct ErrorClassTests {
         }
     }
 
-    @Test func `each class is that of some error`() {
+    @Test func `each class is used by some error`() {
         let used = Set(Self.classes.map(\.1)).union(ErrorTable.codes.values)
             .union(ErrorTable.statuses.values)
         #expect(used == Set(ErrorClass.allCases))

@@ -4,7 +4,7 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// How each error of the client is provoked, by its code.
+/// Provokes each error of the client, by code.
 enum EveryError {
     struct NotProvoked: Error {}
 
@@ -30,7 +30,7 @@ enum EveryError {
         "invalid_declaration": invalidDeclaration,
     ]
 
-    /// What the server answers beside what any ``LoopbackServer`` does.
+    /// The answers of the server in addition to those of ``LoopbackServer``.
     static func answer(_ target: String, _ text: String) -> LoopbackServer.Reply? {
         if target == "/login" {
             return LoopbackServer.Reply(headers: ["Content-Type: text/html"], body: "<html>")
@@ -69,7 +69,7 @@ enum EveryError {
         throw NotProvoked()
     }
 
-    /// What a read of a path fails with.
+    /// Returns the error of reading a path.
     private static func error(
         of path: String,
         _ server: LoopbackServer,
@@ -84,7 +84,7 @@ enum EveryError {
         ValueQuery("path", path) { try await $0.get(path) }
     }
 
-    /// What a task fails with as time goes by.
+    /// Returns the error of a task while the clock advances.
     private static func error(
         of task: Task<some Sendable, any Error>,
         _ clock: ManualClock,
@@ -238,7 +238,7 @@ enum EveryError {
     private static let balanceUnsettled: EveryErrorTests.Provocation = { server in
         let client = try metered(server, ManualClock())
         defer { client.close() }
-        // The server never answers it, and says nothing of it with the balance.
+        // The server never answers the call and does not report it with the balance.
         let task = Task { try await client.call(Ask(question: "Why?")) }
         try await eventually("the call is on its way") {
             server.received.contains { $0.contains("/v1/functions/") }
@@ -279,7 +279,7 @@ enum EveryError {
 
     private static let store: EveryErrorTests.Provocation = { server in
         let folder = TemporaryFolder()
-        // A folder in the place of the file.
+        // A folder at the path of the file.
         let outbox = folder.user.appending(path: OutboxFile.name)
         try FileManager.default.createDirectory(at: outbox, withIntermediateDirectories: true)
         let client = try client(server) { configuration in

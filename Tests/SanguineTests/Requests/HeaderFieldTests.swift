@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Names of header fields have no case (RFC 9110, section 5.1).
+/// Names of header fields are case-insensitive (RFC 9110, section 5.1).
 @Suite("Header fields", .bounded)
 struct HeaderFieldTests {
     private static let body = Data(#"{"a":1}"#.utf8)
@@ -30,7 +30,7 @@ struct HeaderFieldTests {
     }
 
     @Test(arguments: ["Content-Type", "content-type", "CONTENT-TYPE"])
-    func `the caller's Content-Type counts`(name: String) throws {
+    func `the caller's Content-Type takes precedence`(name: String) throws {
         let request = try TransportRequest(
             method: "PATCH",
             base: URL(string: "http://songs.test"),
@@ -42,7 +42,7 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "content-type") == ["application/merge-patch+json"])
     }
 
-    @Test func `without one a body in JSON says so, and no body says nothing`() throws {
+    @Test func `a JSON body gets a Content-Type, and a request without a body gets none`() throws {
         let base = URL(string: "http://songs.test")
         let with = try TransportRequest(base: base, path: "songs", json: Self.body)
         let without = try TransportRequest(base: base, path: "songs")
@@ -53,7 +53,7 @@ struct HeaderFieldTests {
     }
 
     @Test(arguments: ["accept", "Accept"])
-    func `the caller's Accept counts`(name: String) async throws {
+    func `the caller's Accept takes precedence`(name: String) async throws {
         let request = try await Self.sent { request in
             _ = try await request.response("profiles/1", headers: [name: "text/csv"])
         }
@@ -61,7 +61,7 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "accept") == ["text/csv"])
     }
 
-    @Test func `a request's own field counts more than the configuration's, in any case`()
+    @Test func `a request's own field overrides the configuration's, in any case`()
         async throws
     {
         let request = try await Self.sent { configuration in
@@ -76,7 +76,7 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "x-app") == ["1"])
     }
 
-    @Test func `the server gets the user's token, and no other beside it`() async throws {
+    @Test func `the server receives only the user's token`() async throws {
         let request = try await Self.sent { request in
             _ = try await request.response("profiles/1", headers: ["authorization": "Basic own"])
         }
@@ -97,7 +97,7 @@ struct HeaderFieldTests {
     }
 
     @Test(arguments: ["Idempotency-Key", "idempotency-key"])
-    func `the caller's idempotency key counts`(header: String) async throws {
+    func `the caller's idempotency key takes precedence`(header: String) async throws {
         let fixture = SongFixture()
         let client = try fixture.client { configuration in
             configuration.register(Keyed.self)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What an app puts between the client and its own backend.
+/// Code that an app puts between the client and its own backend.
 @Suite("Interceptors", .bounded)
 struct InterceptorTests {
     private static func client(
@@ -37,7 +37,7 @@ struct InterceptorTests {
         try await $0.get("profile", headers: ["X-Own": "1"])
     }
 
-    @Test func `they see each request and each answer, the first outermost`() async throws {
+    @Test func `they receive each request and answer, the first one outermost`() async throws {
         let notes = WatchedState<[String]>([])
         let network = ScriptedTransport { _ in .status(404) }
         let interceptors = ["a", "b"].map { Self.noting($0, in: notes) }
@@ -50,7 +50,7 @@ struct InterceptorTests {
         #expect(notes.value == ["a >", "b >", "b < 404", "a < 404"])
     }
 
-    @Test func `what they change goes out, and what they answer comes in`() async throws {
+    @Test func `their changes are sent, and their answers are received`() async throws {
         let network = ScriptedTransport { .json(Profile(name: $0.headers["X-Signature"] ?? "")) }
         let signing: Interceptor = { request, next in
             var request = request
@@ -69,7 +69,7 @@ struct InterceptorTests {
         #expect(network.requests.count == 1)
     }
 
-    @Test func `they sign what has the token, each time that it is sent`() async throws {
+    @Test func `they sign a request after the token is added, for each send`() async throws {
         let tokens = OwnTokens()
         tokens.expire()
         let signed = WatchedState<[String?]>([])
@@ -86,7 +86,9 @@ struct InterceptorTests {
         #expect(signed.value == ["Bearer 1", "Bearer 2"])
     }
 
-    @Test func `a Content-Type that they or the caller set counts`() async throws {
+    @Test func `a Content-Type that an interceptor or the caller sets takes precedence`()
+        async throws
+    {
         let network = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
         let test = try Self.client(network, [])
         let query = ValueQuery<Profile>("patch") { request in
@@ -99,7 +101,7 @@ struct InterceptorTests {
         #expect(types == ["content-type": "text/x-json"])
     }
 
-    @Test func `failures of the network pass through them as what they are`() async throws {
+    @Test func `network failures pass through them unchanged`() async throws {
         let seen = WatchedState<[TransportError]>([])
         let network = ScriptedTransport { _ in .fail(.offline("test")) }
         let watching: Interceptor = { request, next in
@@ -118,7 +120,7 @@ struct InterceptorTests {
         #expect(seen.value == [.offline("test")])
     }
 
-    @Test func `an error of their own reaches the caller`() async throws {
+    @Test func `an interceptor's own error reaches the caller`() async throws {
         let error = ClosureErrorTests.Locked()
         let test = try Self.client(ScriptedTransport(), [{ _, _ in throw error }])
         let caught = await #expect(throws: SanguineError.self) {
@@ -129,7 +131,7 @@ struct InterceptorTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `they see mutations, and nothing of the Sanguine server`() async throws {
+    @Test func `they receive mutations, but no requests to the Sanguine server`() async throws {
         let notes = WatchedState<[String]>([])
         let fixture = SongFixture()
         let client = try fixture.client { $0.interceptors = [Self.noting("a", in: notes)] }
@@ -147,7 +149,7 @@ struct InterceptorTests {
         #expect(!notes.value.dropFirst(before).contains { $0.hasPrefix("server") })
     }
 
-    @Test func `a caller who gives up is told so through them`() async throws {
+    @Test func `cancellation passes through them to the caller`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
         network.hold()
         let test = try Self.client(network, [{ try await $1($0) }])

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Sanguine
 
-/// The guide's table of what an app's own backend and closures bring about, row by row, with a
-/// server on a socket: as a read, and as an operation of the outbox.
+/// Tests the guide's table of errors from an app's own backend and closures, row by row, with a
+/// server on a socket: as a read and as an operation of the outbox.
 @Suite("Every error of an own backend", .bounded)
 struct OwnBackendErrorTests {
     private struct Busy: ClassifiedError {
@@ -16,7 +16,7 @@ struct OwnBackendErrorTests {
 
     private struct OwnError: Error {}
 
-    /// A transport as an app may have one.
+    /// A transport as an app might write it.
     private struct PlainTransport: HTTPTransport {
         let base = URLSessionTransport()
 
@@ -25,13 +25,13 @@ struct OwnBackendErrorTests {
         }
     }
 
-    /// A row of the table, by what its first cell begins with.
+    /// A row of the table, identified by the start of its first cell.
     private struct Row: Sendable {
         let begins: String
         let code: String
         let errorClass: ErrorClass
         var isRefused = true
-        /// How many requests of a read arrive.
+        /// The number of requests that a read sends.
         var requests = 1
         var status = 500
         var body = RequestBody.data(Data("{}".utf8))
@@ -39,7 +39,7 @@ struct OwnBackendErrorTests {
         var change: @Sendable (inout SanguineClient.Configuration) -> Void = { _ in }
     }
 
-    /// A file of a byte more than what may be in memory, without blocks on the disk.
+    /// A sparse file one byte larger than the limit for bodies in memory.
     private static let large: URL = {
         let url = FileManager.default.temporaryDirectory.appending(path: "sanguine-large-file")
         try? Data().write(to: url)
@@ -129,7 +129,7 @@ struct OwnBackendErrorTests {
         },
     ]
 
-    /// What a row says, as an operation.
+    /// Provokes a row's error as an operation.
     private struct Provoke: RequestMutation {
         static let name = "provoke"
         let row: Int
@@ -150,7 +150,7 @@ struct OwnBackendErrorTests {
         }
     }
 
-    @Test func `each row of the guide is provoked here, and no other`() throws {
+    @Test func `the rows tested here are exactly the guide's`() throws {
         let guide = try #require(EveryError.guide)
         let start = try #require(guide.range(of: "| what the app gives |")).lowerBound
         let cells = guide[start...].split(separator: "\n", omittingEmptySubsequences: false)
@@ -179,7 +179,7 @@ struct OwnBackendErrorTests {
     }
 
     @Test(arguments: rows.indices)
-    func `an operation waits, or is refused, as the guide says`(number: Int) async throws {
+    func `an operation waits or is refused as the guide says`(number: Int) async throws {
         let row = Self.rows[number]
         let server = try LoopbackServer { _, _ in LoopbackServer.Reply(status: row.status) }
         defer { server.stop() }
@@ -196,7 +196,7 @@ struct OwnBackendErrorTests {
         #expect(failure?.code == (row.isRefused ? nil : row.code))
     }
 
-    @Test func `a form with files is sent once more after a renewal, over the socket`()
+    @Test func `a form with files is resent once after a refresh, over a socket`()
         async throws
     {
         let files = TemporaryFolder()

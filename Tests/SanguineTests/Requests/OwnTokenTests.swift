@@ -7,15 +7,15 @@ import Testing
 
 @testable import Sanguine
 
-/// A token of the app's own that expires.
+/// An app's own token, which expires.
 final class OwnTokens: Sendable {
     struct State {
         var valid = 1
         var held = 1
         var refreshes = 0
-        /// What the next renewals throw.
+        /// The errors that the next refreshes throw.
         var failures: [any Error] = []
-        /// Whether renewals bring nothing that is valid.
+        /// Whether refreshes return no valid token.
         var isUseless = false
     }
 
@@ -46,13 +46,13 @@ final class OwnTokens: Sendable {
         configuration.refresh = { [self] in try await refresh() }
     }
 
-    /// Whether a request has what is valid.
+    /// Whether a request has the valid token.
     func accepts(_ request: TransportRequest) -> Bool {
         request.headers["Authorization"] == "Bearer \(state.value.valid)"
     }
 }
 
-/// The token of an app's own backend: asked for before each request, renewed once for all.
+/// An app's own backend token: requested before each request and refreshed once for all.
 @Suite("An app's own token", .bounded)
 struct OwnTokenTests {
     private struct NotSignedIn: Error, Equatable {}
@@ -75,7 +75,7 @@ struct OwnTokenTests {
         }
     }
 
-    @Test func `the token is asked for before each request`() async throws {
+    @Test func `the token is requested before each request`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         _ = try await test.client.value(of: .profile("1"))
@@ -87,7 +87,7 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 0)
     }
 
-    @Test func `the token goes to the backend's own address alone`() async throws {
+    @Test func `the token is sent only to the backend's own address`() async throws {
         let test = try Self.client(OwnTokens())
         let elsewhere = ValueQuery<Profile>("elsewhere", policy: .alwaysStale.retry(.never)) {
             try await $0.get("http://cdn.test/x")
@@ -101,7 +101,7 @@ struct OwnTokenTests {
     }
 
     @Test(arguments: [nil, "http://sanguine.test/v2"])
-    func `a token for no backend of the app's own is refused`(base: String?) {
+    func `a token without a backend of the app is rejected`(base: String?) {
         var configuration = SanguineClient.Configuration.inMemory(
             server: URL(string: "http://sanguine.test")
         )
@@ -113,7 +113,7 @@ struct OwnTokenTests {
         #expect(error?.description.contains("'baseURL'") == true)
     }
 
-    @Test func `a token that has expired is renewed, and the request made again`() async throws {
+    @Test func `an expired token is refreshed and the request resent`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -123,7 +123,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `any number of requests cause one renewal`() async throws {
+    @Test func `any number of requests cause one refresh`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens) { $0.readsPerHost = 16 }
         tokens.expire()
@@ -140,7 +140,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.count == 32)
     }
 
-    @Test func `what is the device's and what is the user's cause one renewal`() async throws {
+    @Test func `requests of the device and of the user cause one refresh`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -159,7 +159,7 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 1)
     }
 
-    @Test func `a renewal holds no lane`() async throws {
+    @Test func `a refresh occupies no slot of the host`() async throws {
         let tokens = OwnTokens()
         let network = ScriptedTransport { request in
             tokens.accepts(request) || request.url.lastPathComponent == "open"
@@ -180,7 +180,7 @@ struct OwnTokenTests {
         #expect(try await caller.finished() == Profile(name: "1"))
     }
 
-    @Test func `a sign-out ends a renewal`() async throws {
+    @Test func `a sign-out cancels a refresh`() async throws {
         let isCancelled = WatchedState(false)
         let isAsked = WatchedState(false)
         let tokens = OwnTokens()
@@ -204,7 +204,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a request that was sent before a renewal is made again with its token`()
+    @Test func `a request sent before a refresh is resent with the new token`()
         async throws
     {
         let tokens = OwnTokens()
@@ -224,7 +224,9 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 1)
     }
 
-    @Test func `a 401 after a renewal is the caller's, and stops nobody else`() async throws {
+    @Test func `a 401 after a refresh is thrown to the caller and stops no other request`()
+        async throws
+    {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -240,7 +242,8 @@ struct OwnTokenTests {
         #expect(try await test.client.value(of: .profile("1")) == Profile(name: "1"))
     }
 
-    @Test func `a renewal that fails is the caller's, and stops nobody else`() async throws {
+    @Test func `a failed refresh is thrown to the caller and stops no other request`() async throws
+    {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -255,7 +258,7 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 2)
     }
 
-    @Test func `a renewal that the network fails is tried again`() async throws {
+    @Test func `a refresh that fails in the network is retried`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens, delay: ContinuousClock())
         tokens.expire()
@@ -267,7 +270,7 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 2)
     }
 
-    @Test func `a renewal that never ends is given up`() async throws {
+    @Test func `a refresh that never ends times out`() async throws {
         let tokens = OwnTokens()
         let clock = ManualClock()
         let test = try Self.client(tokens, delay: clock)
@@ -287,7 +290,7 @@ struct OwnTokenTests {
         tokens.gate.withLock { $0 = true }
     }
 
-    @Test func `a caller who gives up disturbs no renewal`() async throws {
+    @Test func `a caller that cancels does not cancel the refresh`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -304,7 +307,7 @@ struct OwnTokenTests {
         #expect(tokens.refreshes == 1)
     }
 
-    @Test func `without a renewal a 401 is the caller's at once`() async throws {
+    @Test func `without a refresh closure a 401 is thrown at once`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens) { $0.refresh = nil }
         tokens.expire()
@@ -329,7 +332,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `nothing is sent for a user who leaves while the token is asked for`()
+    @Test func `nothing is sent for a user who leaves while the token is requested`()
         async throws
     {
         let isAsked = WatchedState(false)
@@ -373,7 +376,7 @@ struct OwnTokenTests {
         return (fixture, client)
     }
 
-    @Test func `the outbox goes on after a 401, under the same key`() async throws {
+    @Test func `the outbox continues after a 401, under the same key`() async throws {
         let tokens = OwnTokens()
         let (fixture, client) = try Self.songs(tokens)
         defer { client.close() }
@@ -396,7 +399,7 @@ struct OwnTokenTests {
         NotSignedIn() as any Error, Problem(.malformedBody, "No grant."),
         ClosureErrorTests.Classified(errorClass: .refused), TransportError.invalid("test"),
     ])
-    func `no operation is refused because a renewal was`(error: any Error) async throws {
+    func `a failed refresh refuses no operation`(error: any Error) async throws {
         let tokens = OwnTokens()
         let (_, client) = try Self.songs(tokens) { $0.delay = ContinuousClock() }
         defer { client.close() }
@@ -410,7 +413,7 @@ struct OwnTokenTests {
     }
 
     @Test(arguments: [true, false])
-    func `an operation that is not let in waits, and stops no other`(fails: Bool) async throws {
+    func `an unauthorized operation waits and stops no other`(fails: Bool) async throws {
         let tokens = OwnTokens()
         let (fixture, client) = try Self.songs(tokens)
         defer { client.close() }
@@ -435,7 +438,7 @@ struct OwnTokenTests {
         #expect(last == .applied)
     }
 
-    @Test func `an operation without a token waits, and is not refused`() async throws {
+    @Test func `an operation without a token waits and is not refused`() async throws {
         let isSignedIn = WatchedState(false)
         let (_, client) = try Self.songs(OwnTokens()) { configuration in
             configuration.refresh = nil

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// RFC 9457: each member of a problem is optional.
+/// RFC 9457: every member of a problem is optional.
 @Suite("Problems as backends send them", .bounded)
 struct ProblemBodyTests {
     private static let now = Timestamp(millisecondsSince1970: 0)
@@ -22,7 +22,7 @@ struct ProblemBodyTests {
         return Problem(response, to: request, now: now)
     }
 
-    @Test func `a code and a detail are enough`() {
+    @Test func `a code and a detail suffice`() {
         let problem = Self.problem(409, #"{"code":"song_locked","detail":"Ask its owner."}"#)
 
         #expect(problem.code.rawValue == "song_locked")
@@ -32,7 +32,7 @@ struct ProblemBodyTests {
         #expect(problem.description.contains("Ask its owner. [song_locked]"))
     }
 
-    @Test func `a title alone is read, and the code names the status`() {
+    @Test func `a title without a code is read, and the code names the status`() {
         let problem = Self.problem(403, #"{"title":"The song is not for sale."}"#)
 
         #expect(problem.title == "The song is not for sale.")
@@ -40,7 +40,7 @@ struct ProblemBodyTests {
         #expect(problem.detail == "The backend answered with status 403 and no detail.")
     }
 
-    @Test func `the example of the standard is read with all its members`() throws {
+    @Test func `the standard's example is read with all its members`() throws {
         let body = """
             {"type":"https://example.com/probs/out-of-credit","title":"You do not have enough \
             credit.","detail":"Your current balance is 30, but that costs 50.",\
@@ -57,7 +57,7 @@ struct ProblemBodyTests {
         #expect(text.contains(#""instance":"/account/12345/msgs/abc""#))
     }
 
-    @Test func `a member of the wrong type is left out, and the others are read`() {
+    @Test func `a member of the wrong type is skipped and the others are read`() {
         let problem = Self.problem(
             422,
             #"{"title":7,"status":"bad","detail":"Shorten it.","code":null,"retryAfter":"soon"}"#
@@ -68,11 +68,11 @@ struct ProblemBodyTests {
         #expect(problem.retryAfter == nil)
     }
 
-    @Test func `the status is that of the answer, whatever the body says`() {
+    @Test func `the status is the answer's, whatever the body says`() {
         #expect(Self.problem(503, #"{"status":200,"title":"All is well."}"#).status == 503)
     }
 
-    @Test func `a problem is read in plain JSON, too`() {
+    @Test func `a problem in plain JSON is read too`() {
         let problem = Self.problem(404, #"{"detail":"No such song."}"#, type: "application/json")
 
         #expect(problem.detail == "No such song.")
@@ -82,7 +82,7 @@ struct ProblemBodyTests {
         "", "no", "[]", "{}", "null", #""title""#, #"{"error":"locked"}"#, #"{"title":null}"#,
         #"{"status":"error","code":7}"#,
     ])
-    func `a body without any member is said to be none`(body: String) {
+    func `a body without members is reported as no problem`(body: String) {
         let problem = Self.problem(409, body, type: "text/plain; charset=utf-8")
 
         #expect(problem.code.rawValue == "http_409" && problem.status == 409)
@@ -97,7 +97,7 @@ struct ProblemBodyTests {
         )
     }
 
-    @Test func `a body of no named type is said so`() {
+    @Test func `a body without a content type is reported`() {
         let problem = Self.problem(409, "no", type: nil)
 
         #expect(
@@ -109,7 +109,7 @@ struct ProblemBodyTests {
     }
 
     @Test(arguments: [400, 401, 403, 404, 409, 410, 418, 422, 429, 451])
-    func `a status of the fourth hundred is no fault of the server`(status: Int) {
+    func `a status in the 400s is no server fault`(status: Int) {
         for body in ["", "{}", #"{"code":"own"}"#, #"{"detail":"Do this."}"#] {
             let problem = Self.problem(status, body)
             #expect(problem.title.hasSuffix("."), "\(status) \(body)")
@@ -118,20 +118,20 @@ struct ProblemBodyTests {
     }
 
     @Test(arguments: [500, 501, 502, 503, 504, 507, 599])
-    func `a status of the fifth hundred is no refusal`(status: Int) {
+    func `a status in the 500s is no refusal`(status: Int) {
         for body in ["", "{}", #"{"detail":"Do this."}"#] {
             #expect(!Self.problem(status, body).title.contains("refused"), "\(status) \(body)")
         }
     }
 
-    @Test func `an own code never prints a fault of the server`() {
+    @Test func `a custom code never reports a server fault`() {
         for status in [400, 404, 409, 422, 500, 503] {
             let problem = Self.problem(status, #"{"code":"song_locked"}"#)
             #expect(!problem.description.contains("The server has a fault."), "\(status)")
         }
     }
 
-    @Test func `Retry-After counts where the body names no time`() {
+    @Test func `Retry-After applies if the body names no time`() {
         let response = TransportResponse(
             status: 503,
             headers: ["Retry-After": "7"],
@@ -141,7 +141,7 @@ struct ProblemBodyTests {
         #expect(Problem(response, to: Self.request, now: Self.now).retryAfter == 7)
     }
 
-    @Test func `a query says what the backend said`() async throws {
+    @Test func `a query's error contains the backend's code and detail`() async throws {
         let network = ScriptedTransport { _ in
             .json(["code": "song_locked", "detail": "Ask its owner."], status: 409)
         }

@@ -9,7 +9,7 @@ import Testing
 /// Bodies that are not JSON.
 @Suite("Bodies of bytes, files and forms", .bounded)
 struct RequestBodyTests {
-    /// Sends a photo, by the way that a test names.
+    /// Sends a photo as a form or as a file.
     private struct SendPhoto: RequestMutation {
         static let name = "photo.send"
         var file: URL?
@@ -52,7 +52,7 @@ struct RequestBodyTests {
         return url
     }
 
-    @Test func `a form is written as RFC 7578 has it`() async throws {
+    @Test func `a form is encoded as RFC 7578 specifies`() async throws {
         let body = RequestBody.multipart([
             .field("title", "Änne"),
             .data("photo", Data([1, 2]), fileName: "a \"b\"\r\n.jpg", type: "image/jpeg"),
@@ -70,13 +70,13 @@ struct RequestBodyTests {
         #expect(prepared.type == "multipart/form-data; boundary=x-0")
     }
 
-    @Test func `no part contains what separates them`() async throws {
+    @Test func `no part contains the boundary`() async throws {
         let body = RequestBody.multipart([.field("a", "--x-0\r\n--x-1"), .field("b", "x-2")])
 
         #expect(try await prepared(body).type == "multipart/form-data; boundary=x-3")
     }
 
-    @Test func `a mutation sends a form, the same bytes each time`() async throws {
+    @Test func `a mutation sends a form with the same bytes each time`() async throws {
         let (outcome, id, sent) = try await Self.outcome(of: SendPhoto())
         let parts = [
             FormPart.data("photo", Data([0xFF, 0xD8]), fileName: "a.jpg", type: "image/jpeg")
@@ -102,7 +102,7 @@ struct RequestBodyTests {
         #expect(types == [type ?? "application/octet-stream"])
     }
 
-    @Test func `a file that is gone refuses the mutation, by its name`() async throws {
+    @Test func `a missing file refuses the mutation and names the file`() async throws {
         let file = URL(filePath: "/nowhere/photo.jpg")
         let (outcome, _, sent) = try await Self.outcome(of: SendPhoto(file: file))
         guard case .refused(let problem) = outcome else {
@@ -115,11 +115,11 @@ struct RequestBodyTests {
         #expect(sent == nil)
     }
 
-    @Test func `what is too large is refused before it is sent`() async throws {
+    @Test func `a body that is too large is refused before it is sent`() async throws {
         let large = Data(count: ClientLimits.requestBodyBytes + 1)
         let huge = try Self.file(Data())
         defer { try? FileManager.default.removeItem(at: huge) }
-        // It has no blocks on the disk.
+        // A sparse file.
         let handle = try FileHandle(forWritingTo: huge)
         try handle.truncate(atOffset: UInt64(ClientLimits.uploadBytes) + 1)
         try handle.close()
@@ -135,10 +135,10 @@ struct RequestBodyTests {
         }
     }
 
-    @Test func `a form with files is put together on the disk, and removed from there`()
+    @Test func `a form with files is assembled on disk and removed afterwards`()
         async throws
     {
-        // Longer than what is read at a time, with the boundary across two readings.
+        // Longer than one read, with the boundary text across two reads.
         let content = Data(count: 262_141) + Data("x-0".utf8) + Data(count: 300_000)
         let file = try Self.file(content)
         defer { try? FileManager.default.removeItem(at: file) }
@@ -163,7 +163,7 @@ struct RequestBodyTests {
         #expect(!FileManager.default.fileExists(atPath: spooled.path))
     }
 
-    @Test func `what a dead process has left is removed, and what a living one needs is not`()
+    @Test func `files of a dead process are removed and those of a live one are kept`()
         async throws
     {
         let file = try Self.file(Data([1]))
@@ -185,7 +185,7 @@ struct RequestBodyTests {
         withExtendedLifetime(living) {}
     }
 
-    @Test func `a spool works after everything was erased`() async throws {
+    @Test func `a spool works after local data was erased`() async throws {
         let file = try Self.file(Data([1]))
         defer { try? FileManager.default.removeItem(at: file) }
         let spool = UploadSpool(in: folder.url)

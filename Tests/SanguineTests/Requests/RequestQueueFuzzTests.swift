@@ -3,12 +3,11 @@ import Testing
 
 @testable import Sanguine
 
-/// The line-up under events that a seed thinks of, held against lists that are searched anew each
-/// time.
+/// Plays random events against the request queue and a model that searches its lists each time.
 @Suite("Line-up of reads, fuzzed", .bounded(.seconds(300)))
 struct RequestQueueFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
-    func `lanes are never too many or idle, lines keep their order and nobody starves`(
+    func `slots are never exceeded or idle, order is kept and no request starves`(
         seed: UInt64
     ) {
         let events = Fuzz.events(50_000)

@@ -2,18 +2,18 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// What the line-up should do, written down in the plainest way, and played by chance from a seed.
+/// The specification of the request queue in its simplest form, played at random from a seed.
 ///
-/// Hosts, lanes and lines are few, so that every one of them is looked at after every event.
+/// There are few hosts, slots and lines, so that all of them are checked after every event.
 struct RequestQueueModel {
-    /// What should be known of a host.
+    /// The expected state of a host.
     private struct Host {
         let name: String
-        /// Whoever goes.
+        /// The requests in flight.
         var underWay: [(number: UInt64, priority: FetchPriority)] = []
-        /// Whoever waits, by priority, the oldest first.
+        /// The waiting requests by priority, oldest first.
         var lines: [[UInt64]] = [[], [], []]
-        /// How often a line's head could have gone and one of higher priority went.
+        /// The number of times that a line's head could have started and a higher priority started.
         var passedOver = [0, 0, 0]
 
         var waiting: Int { lines[0].count + lines[1].count + lines[2].count }
@@ -50,7 +50,7 @@ struct RequestQueueModel {
     private(set) var refused = 0
     private(set) var gaveUp = 0
     private var hosts = [Host(name: "a"), Host(name: "b")]
-    /// Numbers that were taken by threads that have not entered yet.
+    /// Numbers assigned to threads that have not entered yet.
     private var late: [UInt64] = []
     private var random: SplitMix64
     private var lastNumber: UInt64 = 0
@@ -78,7 +78,7 @@ struct RequestQueueModel {
         check(host)
     }
 
-    /// Lets everything end that is under way or waits.
+    /// Finishes all requests in flight or waiting.
     mutating func drain() {
         for host in hosts.indices {
             while fault == nil, !hosts[host].underWay.isEmpty {
@@ -88,7 +88,7 @@ struct RequestQueueModel {
         }
     }
 
-    // A generator's own `random(in:using:)` is not specialised without optimisation.
+    // A generator's own `random(in:using:)` is not specialized without optimization.
     private mutating func chance(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
 
     private mutating func priority() -> FetchPriority {
@@ -190,11 +190,12 @@ struct RequestQueueModel {
         }
     }
 
-    /// Whether the line has the next lane, and not the other one.
+    /// Whether the line gets the next slot rather than the other line.
     private func precedes(_ line: Int, _ other: Int, _ host: Int) -> Bool {
         let own = hosts[host].passedOver[line]
         let others = hosts[host].passedOver[other]
-        // Among the patient, and of two that are passed over as often, the higher one goes.
+        // If neither line has reached the limit, or both were passed over equally often, the higher
+        // one goes first.
         if max(own, others) < limits.patience || own == others { return line > other }
         return own > others
     }

@@ -21,14 +21,14 @@ struct RequestQueueStateTests {
         )
     }
 
-    /// A state whose lanes to host `a` are taken by the requests 1, 2 and 3.
+    /// A state in which requests 1, 2 and 3 occupy the slots of host `a`.
     private static func full(waiting: Int = 100, patience: Int = 4) -> RequestQueueState {
         var state = state(waiting: waiting, patience: patience)
         for number in UInt64(1)...3 { _ = state.enter(number, host: "a", priority: .normal) }
         return state
     }
 
-    @Test func `so many requests go as there are lanes, and the next waits`() {
+    @Test func `as many requests start as there are slots, and the next one waits`() {
         var state = Self.state()
         for number in UInt64(1)...3 {
             #expect(state.enter(number, host: "a", priority: .normal).granted == [number])
@@ -38,12 +38,12 @@ struct RequestQueueStateTests {
         #expect(state.waiting(for: "a") == 1)
     }
 
-    @Test func `each host has its own lanes`() {
+    @Test func `each host has its own slots`() {
         var state = Self.full()
         #expect(state.enter(4, host: "b", priority: .normal).granted == [4])
     }
 
-    @Test func `a lane that is given back goes to the highest priority, then to the oldest`() {
+    @Test func `a free slot goes to the highest priority, then to the oldest request`() {
         var state = Self.full()
         let priorities: [FetchPriority] = [.prefetch, .normal, .visible, .normal, .visible]
         for (number, priority) in zip(UInt64(4)..., priorities) {
@@ -55,7 +55,7 @@ struct RequestQueueStateTests {
         #expect(order == [6, 8, 5, 7, 4])
     }
 
-    @Test func `prefetches take no more than their lanes, although others are free`() {
+    @Test func `prefetches use only their own slots even if others are free`() {
         var state = Self.state()
         #expect(state.enter(1, host: "a", priority: .prefetch).granted == [1])
         #expect(state.enter(2, host: "a", priority: .prefetch) == .nothing)
@@ -63,7 +63,7 @@ struct RequestQueueStateTests {
         #expect(state.leave(1).granted == [2])
     }
 
-    @Test func `a raised request takes its place by its age`() {
+    @Test func `a raised request is ordered by age`() {
         var state = Self.full()
         _ = state.enter(4, host: "a", priority: .prefetch)
         _ = state.enter(5, host: "a", priority: .visible)
@@ -73,7 +73,7 @@ struct RequestQueueStateTests {
         #expect(state.leave(2).granted == [5])
     }
 
-    @Test func `a request that enters late stands by its age, and can leave and be raised`() {
+    @Test func `a late request is ordered by age, and can leave and be raised`() {
         var state = Self.full()
         for number: UInt64 in [6, 4, 5, 7] { _ = state.enter(number, host: "a", priority: .normal) }
         #expect(state.leave(6) == .nothing)
@@ -85,7 +85,7 @@ struct RequestQueueStateTests {
         #expect(state.isIdle)
     }
 
-    @Test func `a raised prefetch goes at once if only its kind was out of lanes`() {
+    @Test func `a raised prefetch starts at once if only prefetch slots were full`() {
         var state = Self.state()
         _ = state.enter(1, host: "a", priority: .prefetch)
         _ = state.enter(2, host: "a", priority: .prefetch)
@@ -93,7 +93,7 @@ struct RequestQueueStateTests {
         #expect(state.raise(2, to: .normal).granted == [2])
     }
 
-    @Test func `a prefetch that is raised under way makes room for another`() {
+    @Test func `raising a prefetch in flight makes room for another`() {
         var state = Self.state()
         _ = state.enter(1, host: "a", priority: .prefetch)
         _ = state.enter(2, host: "a", priority: .prefetch)
@@ -101,14 +101,14 @@ struct RequestQueueStateTests {
         #expect(state.raise(1, to: .visible).granted == [2])
     }
 
-    @Test func `no priority falls`() {
+    @Test func `a priority never decreases`() {
         var state = Self.full()
         _ = state.enter(4, host: "a", priority: .visible)
         #expect(state.raise(4, to: .prefetch) == .nothing)
         #expect(state.priority(of: 4) == .visible)
     }
 
-    @Test func `whoever gives up leaves the line`() {
+    @Test func `a cancelled request leaves the queue`() {
         var state = Self.full()
         _ = state.enter(4, host: "a", priority: .normal)
         _ = state.enter(5, host: "a", priority: .normal)
@@ -116,7 +116,7 @@ struct RequestQueueStateTests {
         #expect(state.leave(1).granted == [5])
     }
 
-    @Test func `a prefetch is passed over so often, and then goes`() {
+    @Test func `a prefetch is passed over a limited number of times`() {
         var state = Self.full(patience: 4)
         _ = state.enter(4, host: "a", priority: .prefetch)
         for number in UInt64(5)...20 { _ = state.enter(number, host: "a", priority: .visible) }
@@ -129,7 +129,7 @@ struct RequestQueueStateTests {
         #expect(order == [5, 6, 7, 8, 4, 9])
     }
 
-    @Test func `a full line-up turns the newcomer away who matters no more than the others`() {
+    @Test func `a full queue rejects a new request of no higher priority`() {
         var state = Self.full(waiting: 2)
         _ = state.enter(4, host: "a", priority: .normal)
         _ = state.enter(5, host: "a", priority: .normal)
@@ -139,7 +139,7 @@ struct RequestQueueStateTests {
         #expect(state.waiting(for: "a") == 2)
     }
 
-    @Test func `a full line-up gives the place of what matters least to what matters more`() {
+    @Test func `a full queue replaces its lowest priority with a higher one`() {
         var state = Self.full(waiting: 3)
         for number in UInt64(4)...6 {
             _ = state.enter(number, host: "a", priority: number == 4 ? .normal : .prefetch)
@@ -148,7 +148,7 @@ struct RequestQueueStateTests {
         #expect(state.leave(1).granted == [7])
     }
 
-    @Test func `what is over is forgotten`() {
+    @Test func `finished requests are forgotten`() {
         var state = Self.full()
         for number in UInt64(1)...3 { _ = state.leave(number) }
         #expect(state.isIdle)
@@ -156,7 +156,7 @@ struct RequestQueueStateTests {
         #expect(state.raise(1, to: .visible) == .nothing)
     }
 
-    @Test func `limits that make no sense are mended`() {
+    @Test func `invalid limits are corrected`() {
         let low = RequestQueueState.Limits(lanes: 0, prefetchLanes: 9, waiting: -1, patience: 0)
         #expect(low == .init(lanes: 1, prefetchLanes: 1, waiting: 0, patience: 1))
         let high = RequestQueueState.Limits(lanes: 99)
@@ -164,7 +164,7 @@ struct RequestQueueStateTests {
         #expect(RequestQueueState.Limits(lanes: 2, prefetchLanes: 2).prefetchLanes == 1)
     }
 
-    @Test func `calls find a connection beside as many reads as a client may allow`() {
+    @Test func `calls find a connection even with the maximum number of reads`() {
         #expect(ClientLimits.readsPerHost <= ClientLimits.mostReadsPerHost)
         #expect(ClientLimits.mostReadsPerHost < ClientLimits.connectionsPerHost)
         #expect(ClientLimits.prefetchesPerHost < ClientLimits.readsPerHost)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Reads before the network, with real tasks and a scripted one.
+/// The queue of reads before a scripted network, with real tasks.
 @Suite("Reads in line", .bounded)
 struct RequestQueueTests {
     private static let host = URL(string: TestClient.server)?.hostKey ?? ""
@@ -29,7 +29,7 @@ struct RequestQueueTests {
         }
     }
 
-    /// A client whose lanes are taken by reads that the network holds.
+    /// Returns a client whose slots are occupied by reads that the network holds.
     private static func busy() async throws -> TestClient {
         let test = try TestClient(network: .profiles())
         test.network.hold()
@@ -42,7 +42,7 @@ struct RequestQueueTests {
         test.network.requests.dropFirst(ClientLimits.readsPerHost).map(\.url.lastPathComponent)
     }
 
-    @Test func `reads beyond the lanes of a host wait for one`() async throws {
+    @Test func `reads beyond a host's slots wait`() async throws {
         let test = try await Self.busy()
         let callers = ["x", "y"].map { Self.ask(test, $0) }
         try await Self.waitForWaiting(2, test)
@@ -53,7 +53,7 @@ struct RequestQueueTests {
         #expect(test.network.mostInFlight <= ClientLimits.readsPerHost)
     }
 
-    @Test func `a configuration allows more or fewer reads at a time`() async throws {
+    @Test func `the configuration sets the number of concurrent reads`() async throws {
         let test = try TestClient(network: .profiles()) { $0.readsPerHost = 1 }
         test.network.hold()
         let callers = ["x", "y"].map { Self.ask(test, $0) }
@@ -65,7 +65,7 @@ struct RequestQueueTests {
         #expect(test.network.mostInFlight == 1)
     }
 
-    @Test func `what is on the screen goes before what has waited longer`() async throws {
+    @Test func `visible reads go before older ones`() async throws {
         let test = try await Self.busy()
         var callers: [Task<Profile, any Error>] = []
         let waiting: [(String, FetchPriority)] = [
@@ -84,7 +84,7 @@ struct RequestQueueTests {
         for caller in callers { _ = try await caller.finished() }
     }
 
-    @Test func `prefetches leave lanes to those who wait for something`() async throws {
+    @Test func `prefetches leave slots for callers that wait`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         for id in 1...10 { test.client.prefetch(.profile("soon-\(id)")) }
@@ -97,7 +97,7 @@ struct RequestQueueTests {
         _ = try await caller.finished()
     }
 
-    @Test func `whoever joins a fetch that waits raises it`() async throws {
+    @Test func `joining a waiting fetch raises its priority`() async throws {
         let test = try await Self.busy()
         test.client.prefetch(.profile("x"))
         try await Self.waitForWaiting(1, test)
@@ -116,7 +116,7 @@ struct RequestQueueTests {
         _ = try await other.finished()
     }
 
-    @Test func `whoever observes a value raises the prefetch of it`() async throws {
+    @Test func `observing a value raises its prefetch`() async throws {
         let test = try await Self.busy()
         test.client.prefetch(.profile("x"))
         try await Self.waitForWaiting(1, test)
@@ -141,7 +141,7 @@ struct RequestQueueTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `the balance waits behind no read`() async throws {
+    @Test func `the balance does not wait for reads`() async throws {
         let test = try await Self.busy()
         let balance = Task { try await test.client.value(of: .balance) }
         try await test.network.waitForRequests(ClientLimits.readsPerHost + 1)
@@ -151,7 +151,7 @@ struct RequestQueueTests {
         test.network.release()
     }
 
-    @Test func `whoever gives up leaves the line and sends nothing`() async throws {
+    @Test func `a cancelled caller leaves the queue and sends nothing`() async throws {
         let test = try await Self.busy()
         let caller = Self.ask(test, "x")
         try await Self.waitForWaiting(1, test)
@@ -163,7 +163,7 @@ struct RequestQueueTests {
         test.network.release()
     }
 
-    @Test func `a line that is full says so at once, and what to do`() async throws {
+    @Test func `a full queue is reported at once with instructions`() async throws {
         let queue = RequestQueue(limits: .init(lanes: 1, waiting: 1))
         let ticket = try await queue.enter("a", RequestPriority(.normal))
         let waiting = Task { try await queue.enter("a", RequestPriority(.normal)) }
@@ -180,7 +180,7 @@ struct RequestQueueTests {
     }
 
     @Test(arguments: UInt64(1)...5)
-    func `every request gets a lane, is cancelled or is refused, and lanes come back`(
+    func `every request is started, cancelled or rejected, and slots are returned`(
         seed: UInt64
     ) async throws {
         let queue = RequestQueue(limits: .init(lanes: 3, waiting: 30))

@@ -20,13 +20,13 @@ struct RetryBudgetTests {
         return .problem(problem)
     }
 
-    @Test func `a host that is seldom asked has its reserve`() {
+    @Test func `a host with few requests has its reserve`() {
         var budget = Self.budget()
         let allowed = (1...5).map { _ in budget.withdraw("a", at: .seconds(1)) }
         #expect(allowed == [true, true, true, false, false])
     }
 
-    @Test func `ten requests allow one retry more`() {
+    @Test func `ten requests allow one more retry`() {
         var budget = Self.budget(reserve: 0)
         for _ in 1...9 { budget.requested("a", at: .zero) }
         #expect(budget.withdraw("a", at: .zero) == false)
@@ -35,27 +35,27 @@ struct RetryBudgetTests {
         #expect(budget.withdraw("a", at: .zero) == false)
     }
 
-    @Test func `a minute later the budget is new`() {
+    @Test func `the budget resets after a minute`() {
         var budget = Self.budget(reserve: 1)
         #expect(budget.withdraw("a", at: .seconds(5)) == true)
         #expect(budget.withdraw("a", at: .seconds(59)) == false)
         #expect(budget.withdraw("a", at: .seconds(65)) == true)
     }
 
-    @Test func `requests of more than a minute ago allow nothing`() {
+    @Test func `requests older than a minute allow no retry`() {
         var budget = Self.budget(reserve: 0)
         for _ in 1...100 { budget.requested("a", at: .zero) }
         #expect(budget.withdraw("a", at: .seconds(60)) == false)
     }
 
-    @Test func `hosts do not pay for each other`() {
+    @Test func `each host has its own budget`() {
         var budget = Self.budget(reserve: 1)
         #expect(budget.withdraw("a", at: .zero) == true)
         #expect(budget.withdraw("b", at: .zero) == true)
         #expect(budget.withdraw("a", at: .zero) == false)
     }
 
-    @Test func `of too many hosts the one used least recently is forgotten`() {
+    @Test func `with too many hosts, the least recently used one is forgotten`() {
         var budget = Self.budget(reserve: 1, hosts: 2)
         _ = budget.withdraw("a", at: .zero)
         _ = budget.withdraw("b", at: .zero)
@@ -68,7 +68,7 @@ struct RetryBudgetTests {
     }
 
     @Test(arguments: [429, 503])
-    func `a host that says when to come back is left alone until then`(status: Int) {
+    func `a host that names a retry time is not contacted until then`(status: Int) {
         var budget = Self.budget()
         let error = Self.refused(status, retryAfter: 12)
         budget.failed("a", with: error, at: .seconds(100))
@@ -81,7 +81,7 @@ struct RetryBudgetTests {
         #expect(budget.pause(of: "b", at: .seconds(105)) == nil)
     }
 
-    @Test func `an error that names no time, or has another status, is no reason to wait`() {
+    @Test func `an error without a retry time or with another status causes no pause`() {
         var budget = Self.budget()
         budget.failed("a", with: Self.refused(503, retryAfter: nil), at: .zero)
         budget.failed("a", with: Self.refused(500, retryAfter: 9), at: .zero)
@@ -89,14 +89,14 @@ struct RetryBudgetTests {
         #expect(budget.pause(of: "a", at: .zero) == nil)
     }
 
-    @Test func `a shorter time does not replace a longer one`() {
+    @Test func `a shorter pause does not replace a longer one`() {
         var budget = Self.budget()
         budget.failed("a", with: Self.refused(503, retryAfter: 30), at: .zero)
         budget.failed("a", with: Self.refused(429, retryAfter: 1), at: .seconds(1))
         #expect(budget.pause(of: "a", at: .seconds(2))?.remaining == .seconds(28))
     }
 
-    @Test func `of times that are told in another order the latest counts`() {
+    @Test func `out-of-order times are replaced by the latest one`() {
         var budget = Self.budget(reserve: 1)
         budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .seconds(100))
         budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .seconds(99))
@@ -107,14 +107,14 @@ struct RetryBudgetTests {
         #expect(budget.withdraw("a", at: .seconds(110)) == false)
     }
 
-    @Test func `no host is left alone for longer than ten minutes`() {
+    @Test func `a pause is at most ten minutes`() {
         var budget = Self.budget()
         budget.failed("a", with: Self.refused(503, retryAfter: .max), at: .zero)
         #expect(budget.pause(of: "a", at: .zero)?.remaining == ClientLimits.longestPause)
     }
 
     @Test(arguments: Fuzz.seeds(1...20))
-    func `no retry is given that the requests of its minute do not allow`(
+    func `no retry exceeds the requests of its minute`(
         seed: UInt64
     ) {
         var random = SplitMix64(seed: seed)
@@ -132,7 +132,7 @@ struct RetryBudgetTests {
             guard budget.withdraw("a", at: now) else { continue }
             retries.append(now)
             requests.removeAll { now - $0 > .seconds(60) }
-            // The oldest sixth of a minute may have been dropped already.
+            // The oldest sixth of a minute may already have been dropped.
             retries.removeAll { now - $0 > .seconds(50) }
             let most = ClientLimits.retryReserve + requests.count / ClientLimits.requestsPerRetry
             guard retries.count <= most else {

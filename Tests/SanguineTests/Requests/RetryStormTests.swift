@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Many reads that fail at once, as when a backend goes down.
+/// Many reads that fail simultaneously, as when a backend goes down.
 @Suite("Storms of retries", .bounded)
 struct RetryStormTests {
     private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> ValueQuery<Profile> {
@@ -26,7 +26,7 @@ struct RetryStormTests {
         func rise() { count.withLock { $0 += 1 } }
     }
 
-    @Test func `of many reads that fail at once only a few are tried again`() async throws {
+    @Test func `of many reads that fail at once, only a few are retried`() async throws {
         let test = try TestClient()
         let reads = 100
         let ended = Count()
@@ -38,7 +38,7 @@ struct RetryStormTests {
             }
         }
         try await test.network.waitForRequests(reads)
-        // Those who still run sleep twice: for the deadline, and before the retry.
+        // Running reads sleep twice: for the deadline and before the retry.
         try await eventually("those who go on wait for their retry") {
             test.delay.sleeperCount == 2 * (reads - ended.value)
         }
@@ -55,7 +55,7 @@ struct RetryStormTests {
         #expect(retries <= most && retries >= ClientLimits.retryReserve)
     }
 
-    @Test func `a host that says when to come back is heeded by all retries`() async throws {
+    @Test func `all retries wait for the time that a host names`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(503, headers: ["Retry-After": "20"]), .status(500))
         let first = Task { try await test.client.value(of: Self.flaky(1)) }
@@ -71,7 +71,7 @@ struct RetryStormTests {
         #expect(test.network.requests.count == 4)
     }
 
-    @Test func `what somebody waits for is tried once although the host asked to be left alone`()
+    @Test func `a caller's read is tried once even while the host is paused`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -83,7 +83,7 @@ struct RetryStormTests {
         #expect(try await test.client.value(of: Self.flaky(2)) == Profile(name: "2 1"))
     }
 
-    @Test func `no prefetch begins while a host wants to be left alone`() async throws {
+    @Test func `no prefetch starts while a host is paused`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "40"]))
         let refusal = await #expect(throws: SanguineError.self) {
@@ -100,7 +100,7 @@ struct RetryStormTests {
         _ = try await test.client.value(of: Self.flaky(2, priority: .prefetch))
     }
 
-    @Test func `hosts have budgets of their own`() async throws {
+    @Test func `each host has a separate budget`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(503, headers: ["Retry-After": "25"]))
         let other = try #require(URL(string: "http://other.test"))

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Bodies that are too large, and redirects, with the default transport and real sockets.
+/// Oversized bodies and redirects, with the default transport and real sockets.
 @Suite("What the default transport does not accept", .bounded)
 struct TransportLimitTests {
-    /// What both ends of a connection buffer, and what is read before a task has ended.
+    /// The bytes that both ends of a connection buffer, and that are read before a task has ended.
     private static let slack = 64 << 20
 
     @Test(arguments: ["/endless/1000000000", "/announced/1000000000"])
@@ -29,7 +29,7 @@ struct TransportLimitTests {
     }
 
     @Test(arguments: [404, 503])
-    func `of an error over the limit the beginning is the answer`(status: Int) async throws {
+    func `an oversized error body is truncated`(status: Int) async throws {
         let limit = 1 << 20
         let server = try LoopbackServer { _, _ in
             LoopbackServer.Reply(status: status, body: String(repeating: "x", count: 2 * limit))
@@ -42,7 +42,7 @@ struct TransportLimitTests {
         #expect(response.status == status && response.body.count == limit)
     }
 
-    @Test func `a file may be as large as one that is uploaded`() async throws {
+    @Test func `a file may be as large as the upload limit`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let transport = URLSessionTransport()
@@ -115,7 +115,7 @@ struct TransportLimitTests {
     }
 
     @Test(arguments: [301, 307])
-    func `no redirect takes a token to another origin`(status: Int) async throws {
+    func `no redirect sends a token to another origin`(status: Int) async throws {
         let other = try LoopbackServer()
         defer { other.stop() }
         let server = try Self.redirecting(status, to: other.url("/hello").absoluteString)
@@ -130,7 +130,7 @@ struct TransportLimitTests {
         #expect(other.received.isEmpty)
     }
 
-    @Test func `a stream follows a redirect, too`() async throws {
+    @Test func `a stream follows a redirect too`() async throws {
         let server = try Self.redirecting(307, to: "/new")
         defer { server.stop() }
         let transport = URLSessionTransport()

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Files and forms as operations of the outbox: how much has been sent, and what goes wrong.
+/// Files and forms as operations of the outbox: their progress and their failures.
 @Suite("Uploads", .bounded)
 struct UploadTests {
-    /// Sends a file, as it is or in a form.
+    /// Sends a file, raw or in a form.
     private struct SendFile: RequestMutation {
         static let name = "file.send"
         let file: URL
@@ -24,7 +24,7 @@ struct UploadTests {
             }
         }
 
-        /// What the closure of each file's sending was told.
+        /// The progress reported to each file's closure.
         static let told = WatchedState<[URL: [Double]]>([:])
     }
 
@@ -52,14 +52,14 @@ struct UploadTests {
         try await within(.seconds(30), "the outcome") { try await receipt.outcome }
     }
 
-    /// The files that are on their way, without locks.
+    /// The files being sent, without lock files.
     private var spooled: [String] {
         let root = fixture.folder?.url.appending(path: UploadSpool.name)
         let all = root.flatMap { try? FileManager.default.subpathsOfDirectory(atPath: $0.path) }
         return (all ?? []).filter { $0.contains("/") }
     }
 
-    @Test func `an operation shows how much of its body has been sent`() async throws {
+    @Test func `an operation shows the progress of its upload`() async throws {
         let client = try client()
         defer { client.close() }
         fixture.network.hold(.requests)
@@ -78,7 +78,7 @@ struct UploadTests {
     }
 
     @MainActor
-    @Test func `a view follows it, at most once for each hundredth`() async throws {
+    @Test func `a view follows the progress, at most once per hundredth`() async throws {
         let client = try client()
         defer { client.close() }
         let model = client.outbox.model
@@ -90,12 +90,12 @@ struct UploadTests {
             model.sending.first?.progress?.fraction == 0.5
         }
 
-        // The bytes of so small a file are fewer than hundredths.
+        // So small a file has fewer bytes than hundredths.
         #expect(SendFile.told.value[file] == [0, 0.25, 0.5])
         fixture.network.release()
     }
 
-    @Test func `however often the network tells, hundredths are told`() {
+    @Test func `progress is reported in hundredths, however often the network reports`() {
         let told = WatchedState<[UploadProgress]>([])
         let report = UploadReport { progress in told.withLock { $0.append(progress) } }
         for sent in 0...100_000 {
@@ -106,7 +106,7 @@ struct UploadTests {
         #expect(told.value.last?.fraction == 1)
     }
 
-    @Test func `the requests of one sending count together`() {
+    @Test func `the requests of one send are counted together`() {
         let told = WatchedState<[UploadProgress]>([])
         let tally = UploadTally()
         tally.follow { progress in told.withLock { $0.append(progress) } }
@@ -120,7 +120,7 @@ struct UploadTests {
         #expect(told.value.map(\.totalBytes) == [10, 40])
     }
 
-    @Test func `it begins anew in the next process, and sends what the file is by then`()
+    @Test func `an upload starts over in the next process with the file's current content`()
         async throws
     {
         let first = try client()
@@ -143,7 +143,7 @@ struct UploadTests {
         #expect(fixture.writes.map(\.body) == [Data("changed".utf8)])
     }
 
-    @Test func `a form with files is removed from the disk, whatever becomes of it`()
+    @Test func `a form with files is always removed from disk`()
         async throws
     {
         let client = try client()
@@ -165,7 +165,7 @@ struct UploadTests {
         #expect(Set(fixture.writes.map(\.body)).count == 1)
     }
 
-    @Test func `a sign-out leaves nothing of a form that was on its way`() async throws {
+    @Test func `a sign-out removes a form in flight`() async throws {
         let client = try client()
         defer { client.close() }
         fixture.network.hold(.requests)
@@ -177,7 +177,7 @@ struct UploadTests {
         try await eventually("the form is removed") { spooled.isEmpty }
     }
 
-    @Test func `a client that is closed leaves nothing of it either`() async throws {
+    @Test func `closing the client removes a form in flight`() async throws {
         let client = try client()
         fixture.network.hold(.requests)
         try client.perform(SendFile(file: file, isForm: true))
@@ -188,7 +188,7 @@ struct UploadTests {
         #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).isEmpty)
     }
 
-    @Test func `what a process has left that died is removed when the next one starts`() throws {
+    @Test func `files of a dead process are removed when the next one starts`() throws {
         let folder = try #require(fixture.folder).url.appending(path: UploadSpool.name)
         let dead = folder.appending(path: "dead")
         try FileManager.default.createDirectory(at: dead, withIntermediateDirectories: true)
@@ -201,7 +201,7 @@ struct UploadTests {
     }
 
     @Test(arguments: [false, true])
-    func `a file that goes between two sendings refuses the mutation`(isForm: Bool) async throws {
+    func `a file removed between two sends refuses the mutation`(isForm: Bool) async throws {
         let client = try client()
         defer { client.close() }
         fixture.server.fail(.status(503))
@@ -221,7 +221,7 @@ struct UploadTests {
     }
 
     @Test(arguments: [false, true])
-    func `a renewed token sends the same body once more`(isForm: Bool) async throws {
+    func `a refreshed token sends the same body again`(isForm: Bool) async throws {
         let tokens = OwnTokens()
         tokens.expire()
         let seen = WatchedState<[Int64?]>([])
@@ -249,7 +249,7 @@ struct UploadTests {
         #expect(SendFile.told.value[file] == [0, 1, 0, 1])
     }
 
-    @Test func `a sending goes on as long as bytes are sent`() async throws {
+    @Test func `a send continues as long as bytes are sent`() async throws {
         let client = try client()
         defer { client.close() }
         fixture.network.hold(.requests)
@@ -272,7 +272,7 @@ struct UploadTests {
         #expect(client.outbox.pending.map(\.id) == [receipt.id])
     }
 
-    @Test func `a query may send a file, too`() async throws {
+    @Test func `a query can send a file too`() async throws {
         let client = try client()
         defer { client.close() }
         let file = file

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Bodies in files over real sockets, and over transports that know nothing of files.
+/// Bodies in files, over real sockets and over transports without support for files.
 @Suite("Transports and files", .bounded)
 struct UploadTransportTests {
-    /// A transport as an app may have one.
+    /// A transport as an app might write it.
     private struct PlainTransport: HTTPTransport {
         let network: ScriptedTransport
 
@@ -37,7 +37,7 @@ struct UploadTransportTests {
         text.range(of: "\r\n\r\n").map { text[$0.upperBound...] }
     }
 
-    @Test func `a file larger than what may be in memory arrives whole`() async throws {
+    @Test func `a file larger than the memory limit arrives complete`() async throws {
         let size = ClientLimits.requestBodyBytes + 1
         try Data(repeating: UInt8(ascii: "x"), count: size).write(to: file)
         let server = try LoopbackServer { _, _ in LoopbackServer.Reply(body: "{}") }
@@ -59,7 +59,7 @@ struct UploadTransportTests {
     }
 
     @Test(arguments: [307, 308])
-    func `a redirect within the origin is given the body, too`(status: Int) async throws {
+    func `a redirect within the origin resends the body`(status: Int) async throws {
         let server = try LoopbackServer { target, _ in
             guard target == "/old" else { return LoopbackServer.Reply(body: "{}") }
             return LoopbackServer.Reply(status: status, headers: ["Location: /new"])
@@ -75,7 +75,7 @@ struct UploadTransportTests {
         #expect(server.received.map { Self.body(of: $0) } == ["hello", "hello", "{}", "{}"])
     }
 
-    @Test func `redirects end`() async throws {
+    @Test func `redirects are limited`() async throws {
         let server = try LoopbackServer { _, _ in
             LoopbackServer.Reply(status: 307, headers: ["Location: /again"])
         }
@@ -88,7 +88,7 @@ struct UploadTransportTests {
         #expect(server.received.count == ClientLimits.redirects + 1)
     }
 
-    @Test func `a file that is not there is said`() async throws {
+    @Test func `a missing file is reported`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let transport = URLSessionTransport()
@@ -105,7 +105,7 @@ struct UploadTransportTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test func `a backend that is silent after the body ends the upload in time`() async throws {
+    @Test func `a backend that stays silent after the body ends the upload in time`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let clock = ManualClock()
@@ -121,7 +121,7 @@ struct UploadTransportTests {
             }
         }
         try await server.waitForRequests(1)
-        // Bytes were sent in the first of these times, and none in a later one.
+        // Bytes were sent in the first timeout, and none in a later one.
         try await eventually("it has ended") {
             clock.advance(by: request.timeout)
             return ended.value != nil
@@ -150,14 +150,17 @@ struct UploadTransportTests {
         }
     }
 
-    @Test func `a transport that knows no files is given small ones in memory`() async throws {
+    @Test func `a transport without support for files receives small ones in memory`() async throws
+    {
         let network = ScriptedTransport { _ in .status(200) }
         #expect(try await outcome(of: .file(file), network) == .success(200))
         #expect(network.requests.map(\.body) == [Data("hello".utf8)])
         #expect(network.requests.first?.bodyFile == nil)
     }
 
-    @Test func `and refuses large ones, by what is missing`() async throws {
+    @Test func `a transport without support for files refuses large ones with the reason`()
+        async throws
+    {
         try Data(count: ClientLimits.requestBodyBytes + 1).write(to: file)
         let network = ScriptedTransport { _ in .status(200) }
         guard case .failure(let error) = try await outcome(of: .file(file), network) else {
@@ -170,7 +173,7 @@ struct UploadTransportTests {
         #expect(network.requests.isEmpty)
     }
 
-    @Test func `a network with faults carries files and their progress`() async throws {
+    @Test func `a faulty network carries files and their progress`() async throws {
         let network = ScriptedTransport { _ in .status(200) }
         let faulty = FaultyNetwork(network, seed: 1, clock: ManualClock())
         let told = WatchedState<[Double]>([])
