@@ -4,15 +4,15 @@ import Testing
 
 @testable import Sanguine
 
-/// The balance under every interleaving that a seed can think of.
+/// Plays random interleavings of events against the balance, from seeds.
 ///
-/// A failure says which seed replays it, and how.
+/// A failure names the seed that replays it, and the command.
 @Suite("Balance, simulated", .bounded(.seconds(300)))
 struct BalanceFuzzTests {
     private static let events = Fuzz.events(2_000)
 
     @Test(arguments: Fuzz.seeds(1...20))
-    func `the user always sees each call once, and every grant once`(seed: UInt64) throws {
+    func `the user always sees each call and every grant once`(seed: UInt64) throws {
         var simulation = BalanceSimulation(seed: seed)
         for event in 1...Self.events {
             simulation.step()
@@ -37,7 +37,7 @@ struct BalanceFuzzTests {
     }
 
     @Test(arguments: Fuzz.seeds(101...105))
-    func `with right predictions only the beginning of a call moves the number`(
+    func `with exact predictions the number changes only when a call begins`(
         seed: UInt64
     ) throws {
         let calm = BalanceSimulation.Conditions(

@@ -19,7 +19,7 @@ struct BalanceKeeperTests {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
         let call = Task.immediate { try await client.call(Ask(question: "why?")) }
-        // Nothing was awaited since: this runs before anything that the call waits for.
+        // Nothing has been awaited since, so this runs before anything that the call waits for.
         #expect(client.cached(.balance)?.available == 97)
         #expect(client.cached(.balance)?.held == 3)
         try await authority.reached(path, at: .request)
@@ -41,7 +41,7 @@ struct BalanceKeeperTests {
         _ = try await call.finished()
     }
 
-    @Test func `two calls whose answers come in reverse order never move the number back`()
+    @Test func `two calls answered in reverse order never move the number back`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -65,7 +65,7 @@ struct BalanceKeeperTests {
     }
 
     @Test(arguments: [StagedAuthority.Stage.request, .work, .answer])
-    func `a refetch in mid-call shows the call once, wherever it is`(
+    func `a refetch during a call shows the call once, wherever it is`(
         stage: StagedAuthority.Stage
     ) async throws {
         let client = try await fixture.clientWithBalance()
@@ -82,7 +82,7 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance)?.held == 0)
     }
 
-    @Test func `an answer that is lost is asked for again, with the same key, and charged once`()
+    @Test func `a lost answer is requested again with the same key and charged once`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -98,7 +98,7 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance)?.available == 97)
     }
 
-    @Test func `a refusal lifts the hold and reaches the caller`() async throws {
+    @Test func `a refusal releases the hold and reaches the caller`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.serveAsk(hold: 1_000)
         let error = await #expect(throws: SanguineError.self) {
@@ -109,7 +109,9 @@ struct BalanceKeeperTests {
         #expect(authority.count(path) == 1)
     }
 
-    @Test func `an upstream's failure gives the hold back, also one that was seen`() async throws {
+    @Test func `an upstream failure releases the hold, even one that a fetch contained`()
+        async throws
+    {
         let client = try await fixture.clientWithBalance()
         authority.serveAsk(fails: true)
         authority.stop(path, at: .work)
@@ -120,12 +122,13 @@ struct BalanceKeeperTests {
         let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
         #expect(refusal?.code == "upstream_failed")
         #expect(client.cached(.balance)?.available == 100)
-        // The release is nowhere but in a newer balance, which is fetched without being asked for.
+        // Only a newer balance contains the release; it is fetched automatically.
         try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
         #expect(client.cached(.balance)?.available == 100)
     }
 
-    @Test func `a call without any answer is unknown, and right after the next fetch`() async throws
+    @Test func `a call without any answer is unknown, and correct after the next fetch`()
+        async throws
     {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
@@ -160,20 +163,21 @@ struct BalanceKeeperTests {
         #expect(client.balance.pendingCalls.isEmpty)
     }
 
-    @Test func `while the first sending runs the next one waits as the server says`() async throws {
+    @Test func `while the first send runs, the next one waits as the server asks`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse(path, Problem(.operationInProgress, "Wait.", retryAfter: 7))
         #expect(try await client.call(Ask(question: "why?")) == "an answer")
         #expect(fixture.delay.sleeps == [.seconds(7)])
     }
 
-    @Test func `a kill in mid-call keeps the hold and the next process settles it`() async throws {
+    @Test func `a kill during a call keeps the hold, and the next process settles it`() async throws
+    {
         try await Fixture.withFolder { folder in
             let first = try await fixture.clientWithBalance(folder: folder)
             authority.stop(path, at: .work)
             let call = Task { try await first.call(Ask(question: "why?")) }
             try await authority.reached(path, at: .work)
-            // From here on the process writes nothing: it is dead.
+            // From here on the process is dead and writes nothing.
             first.users.present.store.close()
 
             let second = try fixture.client(folder: folder)
@@ -187,7 +191,7 @@ struct BalanceKeeperTests {
         }
     }
 
-    @Test func `an answer that comes after the sign-out changes nothing`() async throws {
+    @Test func `an answer that arrives after the sign-out changes nothing`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .answer)
         let call = Task { try await client.call(Ask(question: "why?")) }
@@ -199,7 +203,7 @@ struct BalanceKeeperTests {
         #expect(client.balanceHistory.isEmpty)
     }
 
-    @Test func `a fetch that comes after the sign-out changes nothing`() async throws {
+    @Test func `a fetch that completes after the sign-out changes nothing`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.stop(Fixture.balancePath, at: .answer)
         let fetch = Task { try await client.refresh(.balance) }
@@ -210,7 +214,7 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance) == nil)
     }
 
-    @Test func `a call is not sent in another user's name`() async throws {
+    @Test func `a call is not sent for another user`() async throws {
         let client = try fixture.client()
         authority.stop(Fixture.guestPath, at: .answer)
         let call = Task { try await client.call(Ask(question: "why?")) }
@@ -221,8 +225,7 @@ struct BalanceKeeperTests {
         #expect(authority.count(path) == 0)
     }
 
-    @Test func `a caller who is cancelled does not keep the number from being right`() async throws
-    {
+    @Test func `a cancelled caller does not prevent the number from being correct`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.serveAsk(price: 2)
         authority.stop(path, at: .work)
@@ -236,7 +239,7 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance)?.available == 98)
     }
 
-    @Test func `an output of another type is charged for all the same`() async throws {
+    @Test func `an output of the wrong type is charged anyway`() async throws {
         struct Wrong: FunctionCall {
             static let name = "ask"
             static let expectedCost: Int64 = 3
@@ -252,7 +255,7 @@ struct BalanceKeeperTests {
         #expect(client.cached(.balance)?.held == 0)
     }
 
-    @Test func `what a function costs is learned, also over a restart`() async throws {
+    @Test func `a function's cost is learned and survives a restart`() async throws {
         try await Fixture.withFolder { folder in
             authority.serveAsk(price: 7, hold: 10)
             let first = try await fixture.clientWithBalance(folder: folder)
@@ -267,7 +270,7 @@ struct BalanceKeeperTests {
         }
     }
 
-    @Test func `a balance is fetched when it is older than two minutes, and once for all`()
+    @Test func `a balance older than two minutes is fetched once for all callers`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -284,7 +287,7 @@ struct BalanceKeeperTests {
         #expect(authority.count(Fixture.balancePath) == 2)
     }
 
-    @Test func `observers are told of every change and of nothing else`() async throws {
+    @Test func `observers are notified of every change and nothing else`() async throws {
         let client = try await fixture.clientWithBalance()
         let seen = Seen(client)
         try await seen.wait(for: "100 available") { $0.value?.available == 100 }
@@ -298,7 +301,7 @@ struct BalanceKeeperTests {
         #expect(states.last?.value?.available == 94)
     }
 
-    @Test func `the history holds what the server gave, over a restart`() async throws {
+    @Test func `the history contains the server's balances after a restart`() async throws {
         try await Fixture.withFolder { folder in
             let first = try await fixture.clientWithBalance(folder: folder)
             _ = try await first.call(Ask(question: "why?"))
@@ -320,7 +323,7 @@ struct BalanceKeeperTests {
         client.close()
     }
 
-    @Test func `an invalidated balance is fetched again, not taken from a fetch of before`()
+    @Test func `an invalidated balance is fetched again and not taken from an earlier fetch`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -340,7 +343,7 @@ struct BalanceKeeperTests {
         #expect(try await late.finished().available == 150)
     }
 
-    @Test func `a first balance that the calls in flight leave open is refused as what it is`()
+    @Test func `a first balance that calls in flight leave open is rejected with the reason`()
         async throws
     {
         let client = try fixture.client()
@@ -348,7 +351,7 @@ struct BalanceKeeperTests {
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .request)
-        // A server that says nothing of the calls that it is asked about.
+        // A server that reports nothing about the calls in the request.
         let body = try WireCoding.encode(authority.server.balance())
         let silent = TransportResponse(status: 200, body: body)
         authority.script(Fixture.balancePath, [silent, silent])
@@ -359,7 +362,7 @@ struct BalanceKeeperTests {
         _ = try await call.finished()
     }
 
-    @Test func `the last one who gives up takes the fetch along, and no other`() async throws {
+    @Test func `only the last caller that cancels cancels the fetch`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         _ = try await client.session.accessToken()
@@ -386,7 +389,8 @@ struct BalanceKeeperTests {
         #expect(authority.count(Fixture.balancePath) == 2)
     }
 
-    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws
+    @Test func `an observer keeps a fetch alive, and the last one to leave cancels it`()
+        async throws
     {
         let client = try fixture.client()
         defer { client.close() }
@@ -406,7 +410,7 @@ struct BalanceKeeperTests {
     }
 
     @Test(arguments: [true, false])
-    func `a fetch is cancelled when the client is closed or the user gone`(
+    func `closing the client or signing out cancels a fetch`(
         closes: Bool
     ) async throws {
         let client = try await fixture.clientWithBalance()
@@ -421,7 +425,7 @@ struct BalanceKeeperTests {
         client.close()
     }
 
-    /// Loses every sending of a call, so that only a fetch of the balance can settle it.
+    /// Loses every send of a call, so that only a fetch of the balance can settle it.
     private func loseCall(_ client: SanguineClient) async throws {
         authority.stop(path, at: .request)
         let call = Task { try await client.call(Ask(question: "why?")) }
@@ -433,7 +437,7 @@ struct BalanceKeeperTests {
         #expect(refusal?.code == "outcome_unknown")
     }
 
-    @Test func `a hold that a fetch cannot settle is asked about again and again, ever later`()
+    @Test func `a hold that a fetch cannot settle is polled at growing intervals`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -451,7 +455,7 @@ struct BalanceKeeperTests {
     }
 
     @Test(arguments: [true, false])
-    func `nothing more is asked about a hold once the client is closed or the user gone`(
+    func `polling for a hold stops once the client is closed or the user has left`(
         closes: Bool
     ) async throws {
         let delay = ManualClock()
@@ -471,7 +475,7 @@ struct BalanceKeeperTests {
         client.close()
     }
 
-    @Test func `without a server a call is refused in words`() async throws {
+    @Test func `without a server a call is refused with a readable error`() async throws {
         let client = try SanguineClient(.inMemory())
         let error = await #expect(throws: SanguineError.self) {
             try await client.call(Echo(text: "hello"))
@@ -480,7 +484,7 @@ struct BalanceKeeperTests {
     }
 }
 
-/// Collects all that a client's observers are told.
+/// Collects all snapshots delivered to a client's observers.
 private struct Seen {
     private let states = WatchedState<[ValueSnapshot<Balance>]>([])
     private let task: Task<Void, Never>
@@ -494,7 +498,7 @@ private struct Seen {
         }
     }
 
-    /// All of it, once the client is closed.
+    /// All snapshots, once the client is closed.
     func values() async throws -> [ValueSnapshot<Balance>] {
         try await task.finished("the end of what observers are told")
         return states.value

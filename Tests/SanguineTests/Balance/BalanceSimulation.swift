@@ -4,18 +4,18 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// One client, one authority and a network between them that delays, reorders, loses and repeats,
-/// all from one seed; and an oracle that knows the truth and says what the user must see.
+/// One client, one authority, and a network between them that delays, reorders, loses and repeats,
+/// all driven by one seed; and an oracle that knows the truth and computes the balance to show.
 struct BalanceSimulation {
     struct Conditions {
-        /// Whether every call costs what was predicted, so that answers may move nothing.
+        /// Whether every call costs the predicted amount, so that answers change nothing.
         var exactPredictions = false
         var failures = true
         var grants = true
         var restarts = true
     }
 
-    /// What the client has been told of a call, as the oracle counts it.
+    /// The client's knowledge of a call, as the oracle tracks it.
     private enum Knowledge { case nothing, charged(Int64), noEffect, ended }
 
     private enum Leg: Equatable { case toServer, atServer, answered, refused, running }
@@ -27,7 +27,7 @@ struct BalanceSimulation {
         let cost: Int64
         let fails: Bool
         var knowledge = Knowledge.nothing
-        /// Where the present request is; `nil` if none is under way.
+        /// The position of the current request, or `nil` if none is in flight.
         var leg: Leg?
         var sendings = 0
     }
@@ -43,12 +43,12 @@ struct BalanceSimulation {
     private var random: SplitMix64
     private var calls: [Call] = []
     private var fetches: [Fetch] = []
-    /// What calls that are over and in the base have cost, summed up to keep the oracle quick.
+    /// The total cost of finished calls that the base contains, which keeps the oracle fast.
     private var settledCost: Int64 = 0
     private(set) var made = 0
     private var now = Timestamp(millisecondsSince1970: 1_000_000)
     private(set) var lastEvent = "start"
-    /// How many calls the last event showed never to have happened.
+    /// The number of calls that the last event showed never to have happened.
     private(set) var neverHappened: Int64 = 0
 
     init(seed: UInt64, conditions: Conditions = Conditions()) {
@@ -57,10 +57,10 @@ struct BalanceSimulation {
         state.fetched(ledger.balance(), for: state.inquiry(), at: now)
     }
 
-    /// What the user must see now, computed from the truth and from what the client was told.
+    /// The balance to show now, computed from the truth and the client's knowledge.
     ///
-    /// A call costs its true charge once the base contains its end; until then what its answer
-    /// said; until then what was predicted.
+    /// A call costs its true charge once the base contains its end; before that, the charge in its
+    /// answer; before that, the prediction.
     var expected: (available: Int64, held: Int64) {
         let head = state.base?.balance.head ?? 0
         var available = ledger.withoutCalls(at: head) - settledCost
@@ -100,7 +100,7 @@ struct BalanceSimulation {
         forgetSettled()
     }
 
-    /// Lets everything under way come to its end.
+    /// Finishes all requests in flight.
     mutating func rest() {
         lastEvent = "rest"
         fetches = []
@@ -126,7 +126,7 @@ extension BalanceSimulation {
         let cost: Int64 = conditions.exactPredictions ? 2 : .random(in: 0...6, using: &random)
         let key = "call-\(made)"
         lastEvent = "\(key) began"
-        // Each call is a function of its own, so that learning changes no prediction here.
+        // Each call is a separate function, so that learning changes no prediction here.
         guard state.began(key, function: key, expectedCost: predicted, at: now) else { return }
         calls.append(
             Call(
@@ -174,7 +174,7 @@ extension BalanceSimulation {
         lastEvent = "\(call.key) was answered"
         switch call.leg {
         case .running:
-            calls[index].leg = .toServer  // Asked again, after Retry-After.
+            calls[index].leg = .toServer  // Requested again, after Retry-After.
         case .refused:
             calls[index].leg = nil
             calls[index].knowledge = .noEffect
@@ -250,7 +250,7 @@ extension BalanceSimulation {
         ledger.grant(.random(in: 1...50, using: &random))
     }
 
-    /// Kills the process: requests not yet received are gone, answers too; the archive remains.
+    /// Kills the process: requests not yet received and all answers are lost; the archive remains.
     private mutating func restart() {
         lastEvent = "a restart"
         fetches = []
@@ -260,7 +260,7 @@ extension BalanceSimulation {
         state = BalanceState(restoring: archive)
     }
 
-    /// Drops calls that nothing can change any more, so that a long run stays quick.
+    /// Drops calls that can no longer change, so that a long run stays fast.
     private mutating func forgetSettled() {
         let head = state.base?.balance.head ?? 0
         calls.removeAll { call in

@@ -9,7 +9,7 @@ import Testing
 struct BalanceStateTests {
     static let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
 
-    /// A client that has just fetched 100 tokens, and its authority.
+    /// A client that has just fetched 100 tokens, with its authority.
     struct Pair {
         var state = BalanceState()
         var ledger = SimulatedLedger(available: 100)
@@ -48,14 +48,14 @@ struct BalanceStateTests {
         }
     }
 
-    @Test func `without a balance there is nothing to show, also with a call in flight`() {
+    @Test func `without a balance nothing is shown, even with a call in flight`() {
         var state = BalanceState()
         let isTaken = state.began("a", function: "ask", expectedCost: 3, at: Self.now)
         #expect(isTaken)
         #expect(state.visible == nil)
     }
 
-    @Test func `a first balance comes also with more calls in flight than a fetch may name`() {
+    @Test func `a first balance is shown even with more calls in flight than a fetch can name`() {
         var state = BalanceState()
         var ledger = SimulatedLedger(available: 1_000)
         for number in 1...250 {
@@ -86,7 +86,7 @@ struct BalanceStateTests {
         #expect(!pair.state.wantsFetch)
     }
 
-    @Test func `a first answer is a first balance`() throws {
+    @Test func `a first answer is also a first balance`() throws {
         var pair = Pair()
         pair.state = BalanceState()
         pair.begin("a")
@@ -96,7 +96,7 @@ struct BalanceStateTests {
         #expect(pair.available == 97)
     }
 
-    @Test func `two answers in the order of their charges keep each other's hold`() throws {
+    @Test func `two answers in the order of their charges keep each other's holds`() throws {
         var pair = Pair()
         pair.begin("a")
         pair.begin("b")
@@ -116,7 +116,7 @@ struct BalanceStateTests {
         #expect(pair.state.calls.isEmpty)
     }
 
-    @Test func `two answers in the reverse order show the same`() throws {
+    @Test func `two answers in reverse order show the same numbers`() throws {
         var pair = Pair()
         pair.begin("a")
         pair.begin("b")
@@ -132,7 +132,9 @@ struct BalanceStateTests {
         #expect(pair.state.calls.isEmpty)
     }
 
-    @Test func `a charge other than predicted moves the number once, at the answer`() throws {
+    @Test func `a charge that differs from the prediction changes the number once, at the answer`()
+        throws
+    {
         var pair = Pair()
         pair.begin("a", expecting: 3)
         pair.begin("b", expecting: 3)
@@ -142,7 +144,7 @@ struct BalanceStateTests {
         #expect(pair.available == 92)
     }
 
-    @Test func `a refetch before the server has the call does not lift its hold`() {
+    @Test func `a refetch before the server receives the call keeps its hold`() {
         var pair = Pair()
         pair.begin("a")
         pair.fetch()
@@ -188,7 +190,7 @@ struct BalanceStateTests {
         #expect(pair.available == 147)
     }
 
-    @Test func `a candidate is not spoilt by a call that begins after it came`() throws {
+    @Test func `a candidate stays valid when a call begins after it arrived`() throws {
         var pair = Pair()
         pair.begin("a")
         pair.begin("b")
@@ -210,7 +212,7 @@ struct BalanceStateTests {
         #expect(pair.available == 105)
     }
 
-    @Test func `a refusal lifts exactly its own hold`() {
+    @Test func `a refusal releases exactly its own hold`() {
         var pair = Pair()
         pair.begin("a")
         pair.begin("b", expecting: 5)
@@ -218,7 +220,7 @@ struct BalanceStateTests {
         #expect(pair.available == 95 && pair.held == 5)
     }
 
-    @Test func `a failure that the base has on hold gives back what is held, once`() throws {
+    @Test func `a failure that the base still holds releases its tokens once`() throws {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a", fails: true)
@@ -232,7 +234,7 @@ struct BalanceStateTests {
         #expect(pair.available == 100 && pair.state.calls.isEmpty)
     }
 
-    @Test func `a balance from before a release does not show the hold again`() {
+    @Test func `a balance that precedes a release does not show the hold again`() {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a", fails: true)
@@ -245,7 +247,7 @@ struct BalanceStateTests {
         #expect(pair.available == 100 && pair.held == 0)
     }
 
-    @Test func `a refusal of a call that the base has on hold waits for a newer balance`() {
+    @Test func `refusing a call that the base still holds waits for a newer balance`() {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a", fails: true)
@@ -257,7 +259,7 @@ struct BalanceStateTests {
         #expect(pair.available == 100 && pair.state.calls.isEmpty)
     }
 
-    @Test func `a call given up that never happened leaves at the next fetch`() {
+    @Test func `an abandoned call that never happened is removed by the next fetch`() {
         var pair = Pair()
         pair.begin("a")
         pair.state.gaveUp("a")
@@ -266,7 +268,7 @@ struct BalanceStateTests {
         #expect(pair.available == 100 && pair.state.calls.isEmpty)
     }
 
-    @Test func `a call given up that runs stays, and leaves with its charge`() {
+    @Test func `an abandoned call that still runs stays until its charge`() {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a", 4)
@@ -278,8 +280,7 @@ struct BalanceStateTests {
         #expect(pair.available == 96 && pair.held == 0 && pair.state.calls.isEmpty)
     }
 
-    @Test func `a call that is given up while the fetch is under way is not taken for never sent`()
-    {
+    @Test func `a call abandoned during a fetch is not considered unsent`() {
         var pair = Pair()
         pair.begin("a")
         let inquiry = pair.state.inquiry()
@@ -290,7 +291,7 @@ struct BalanceStateTests {
         #expect(pair.available == 97 && pair.state.calls.count == 1)
     }
 
-    @Test func `a server that cannot say what became of a call is believed after its hold's end`() {
+    @Test func `a server that cannot report a call is believed after its hold has expired`() {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a")
@@ -303,7 +304,7 @@ struct BalanceStateTests {
         #expect(pair.available == 97 && pair.state.calls.isEmpty)
     }
 
-    @Test func `after a restart in mid-call the hold is still there and is reconciled`() throws {
+    @Test func `after a restart during a call the hold is still there and is reconciled`() throws {
         var pair = Pair()
         pair.begin("a")
         pair.hold("a")
@@ -321,7 +322,7 @@ struct BalanceStateTests {
         #expect(BalanceArchive(Data("nonsense".utf8)) == nil)
     }
 
-    @Test func `more calls than one fetch may name are reconciled in turns`() {
+    @Test func `more calls than one fetch can name are reconciled in turns`() {
         var pair = Pair()
         for number in 0..<250 {
             pair.begin("\(number)", expecting: 0)
@@ -336,7 +337,7 @@ struct BalanceStateTests {
         #expect(rounds == 3 && pair.state.calls.isEmpty)
     }
 
-    @Test func `one call too many is refused and changes nothing`() {
+    @Test func `a call beyond the limit is refused and changes nothing`() {
         var pair = Pair()
         for number in 0..<BalanceLimits.pendingCalls { pair.begin("\(number)", expecting: 0) }
         let before = pair.state.visible
@@ -345,7 +346,7 @@ struct BalanceStateTests {
         #expect(pair.state.visible == before)
     }
 
-    @Test func `the visible number is never below zero`() {
+    @Test func `the visible number is never negative`() {
         var pair = Pair()
         pair.begin("a", expecting: 1_000)
         #expect(pair.available == 0)
@@ -353,7 +354,7 @@ struct BalanceStateTests {
         #expect(pair.available == 100)
     }
 
-    @Test func `with one call always in flight a fetch is asked for in the end`() throws {
+    @Test func `with a call always in flight a fetch is eventually requested`() throws {
         var pair = Pair()
         pair.begin("long")
         for number in 0...BalanceLimits.answeredCalls {
@@ -368,7 +369,7 @@ struct BalanceStateTests {
         #expect(pair.available == 46)
     }
 
-    @Test func `the last ten balances are kept with their times`() {
+    @Test func `the last ten balances are kept with their timestamps`() {
         var pair = Pair()
         for _ in 0..<20 {
             pair.ledger.grant(1)
@@ -378,14 +379,14 @@ struct BalanceStateTests {
         #expect(pair.state.history.map(\.balance.available) == Array(111...120))
     }
 
-    @Test func `a balance is fresh for two minutes, and never from the future`() {
+    @Test func `a balance is fresh for two minutes unless it is from the future`() {
         let pair = Pair()
         #expect(pair.state.isFresh(at: Self.now + .seconds(120)))
         #expect(!pair.state.isFresh(at: Self.now + .seconds(121)))
         #expect(!pair.state.isFresh(at: Self.now - .seconds(1)))
     }
 
-    @Test func `another account's balance and calls are forgotten, and what calls cost is not`() {
+    @Test func `another account's balance and calls are forgotten, but learned costs are kept`() {
         var pair = Pair()
         let (first, second) = (Identifier(at: Self.now), Identifier(at: Self.now))
         pair.state.signedIn(first)
@@ -396,7 +397,7 @@ struct BalanceStateTests {
         #expect(pair.state.account == second)
     }
 
-    @Test func `of too many functions the one least recently called is forgotten`() {
+    @Test func `with too many functions, the least recently called one is forgotten`() {
         var costs = LearnedCosts()
         for number in 0...BalanceLimits.learnedFunctions { costs.learn(1, of: "f\(number)") }
         #expect(costs.count == BalanceLimits.learnedFunctions)

@@ -29,7 +29,7 @@ struct BalanceTimeTests {
         }
     }
 
-    /// A server whose answers take their time; the last one never comes.
+    /// A server whose answers take time; the last one never arrives.
     private final class SlowServer: HTTPTransport {
         private let clock: PassingClock
         private let answers: Mutex<[(after: Duration, status: Int)]>
@@ -74,7 +74,7 @@ struct BalanceTimeTests {
         return (error, server.allowed)
     }
 
-    @Test func `all attempts together take eight seconds`() async throws {
+    @Test func `all attempts together take at most eight seconds`() async throws {
         let (error, allowed) = try await refresh([(.seconds(6), 503)])
 
         #expect(clock.now.offset == ClientLimits.balanceTimeout)
@@ -87,14 +87,14 @@ struct BalanceTimeTests {
         #expect(problem.status == 503)
     }
 
-    @Test func `a request that goes out again with a new token has what is left`() async throws {
+    @Test func `a request resent with a new token has the remaining time`() async throws {
         let (_, allowed) = try await refresh([(.seconds(5), 401)])
 
         #expect(allowed == [.seconds(8), .seconds(3)])
         #expect(clock.now.offset == ClientLimits.balanceTimeout)
     }
 
-    @Test func `an attempt that takes all the time is the only one`() async throws {
+    @Test func `an attempt that uses all the time is the only one`() async throws {
         let (error, allowed) = try await refresh([])
 
         #expect(error == .transport(.timedOut))

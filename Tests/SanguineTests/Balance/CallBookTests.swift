@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-/// The time for which calls are listed whose answers are never read.
+/// The time for which unread calls are listed.
 @Suite("The book of calls", .bounded)
 struct CallBookTests {
     private var book = CallBook()
@@ -19,12 +19,12 @@ struct CallBookTests {
     private func has(_ key: String) -> Bool { book[key] != nil }
 
     @Test(arguments: [Duration.hours(49), .hours(24 * 365), .hours(24 * 7), .hours(10)])
-    func `a clock that jumps forgets no key`(jump: Duration) {
+    func `a clock that jumps does not forget any key`(jump: Duration) {
         var test = Self()
         test.begin("first")
         test.now = test.now + jump
         test.begin("second")
-        // The clock goes on from there, and then is right again.
+        // The clock continues from there and is correct again at the end.
         for hour in 1...30 {
             test.now = test.now + .hours(1)
             test.begin("ahead \(hour)")
@@ -35,7 +35,7 @@ struct CallBookTests {
         #expect(test.has("first") && test.has("second"))
     }
 
-    @Test mutating func `a key is forgotten when the server keeps no answer any more`() {
+    @Test mutating func `a key is forgotten when the server no longer keeps the answer`() {
         begin("first")
         for hour in 1...60 {
             #expect(has("first"), "after \(hour) hours")
@@ -45,7 +45,7 @@ struct CallBookTests {
         #expect(!has("first") && has("later 60"))
     }
 
-    @Test mutating func `the time counts over restarts`() {
+    @Test mutating func `the time accumulates over restarts`() {
         begin("first")
         for hour in 1...60 {
             book = CallBook(restoring: book.calls, kept: book.kept)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Learned costs", .bounded)
 struct LearnedCostsTests {
-    @Test func `what is predicted is the median of the last costs`() {
+    @Test func `the prediction is the median of the last costs`() {
         var costs = LearnedCosts()
         #expect(costs.expectedCost(of: "ask") == nil)
         #expect(
@@ -19,13 +19,13 @@ struct LearnedCostsTests {
         #expect(costs.prediction(of: "ask", orElse: 4).count == 3)
     }
 
-    @Test func `outliers do not spoil it`() {
+    @Test func `outliers do not affect it`() {
         var costs = LearnedCosts()
         for number in 0..<100 { costs.learn(number % 5 == 0 ? 1_000_000 : 7, of: "ask") }
         #expect(costs.expectedCost(of: "ask") == 7)
     }
 
-    @Test func `a function that has become dearer is predicted so after half a window`() {
+    @Test func `a price increase is predicted after half a window`() {
         var costs = LearnedCosts()
         for _ in 0..<1_000 { costs.learn(2, of: "ask") }
         for _ in 0..<(BalanceLimits.learnedCalls / 2 + 1) { costs.learn(9, of: "ask") }
@@ -33,17 +33,17 @@ struct LearnedCostsTests {
         #expect(costs.prediction(of: "ask", orElse: 0).count == BalanceLimits.learnedCalls)
     }
 
-    @Test func `the mean error is that of the predictions which were made`() {
+    @Test func `the mean error is that of the predictions made`() {
         var costs = LearnedCosts()
         costs.learn(4, of: "ask")
         #expect(costs.prediction(of: "ask", orElse: 0).meanError == nil)
         costs.learn(6, of: "ask")
         costs.learn(3, of: "ask")
-        // 4 was predicted both times.
+        // The prediction was 4 both times.
         #expect(costs.prediction(of: "ask", orElse: 0).meanError == 1.5)
     }
 
-    @Test func `the client says what it predicts, and by how much it has missed`() async throws {
+    @Test func `the client reports its prediction and mean error`() async throws {
         let fixture = ClientFixture()
         let client = try await fixture.clientWithBalance()
         #expect(client.predictedCost(of: Ask.self) == .init(expected: 3, meanError: nil, count: 0))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A quota has a known moment at which it changes.
+/// A quota changes at a known time.
 @Suite("Quotas at midnight", .bounded)
 struct QuotaDayTests {
     private let fixture = ClientFixture()
@@ -23,7 +23,7 @@ struct QuotaDayTests {
         }
     }
 
-    /// A client that has used one of three.
+    /// Returns a client that has used one unit of three.
     private func used(folder: URL? = nil) async throws -> SanguineClient {
         fixture.authority.server.serve(QuotaCallTests.Read.self) { "\($0)" }
         let client = try client(folder: folder)
@@ -33,12 +33,12 @@ struct QuotaDayTests {
         return client
     }
 
-    /// How long it is until the quota's next day.
+    /// Returns the time until the quota's next day.
     private func left(_ client: SanguineClient) throws -> Duration {
         try #require(client.cached(.quotas)?.first).resetsAt - fixture.clock.now()
     }
 
-    @Test func `a read after midnight shows a new day, without a network`() async throws {
+    @Test func `a read after midnight shows a new day without a network`() async throws {
         let client = try await used()
         defer { client.close() }
         fixture.clock.advance(by: try left(client) - .milliseconds(1))
@@ -70,7 +70,7 @@ struct QuotaDayTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `the next process shows the new day, too`() async throws {
+    @Test func `the next process shows the new day too`() async throws {
         try await ClientFixture.withFolder { folder in
             let first = try await used(folder: folder)
             let time = try left(first)
@@ -83,7 +83,7 @@ struct QuotaDayTests {
     }
 
     @Test(arguments: [false, true])
-    func `a list counts for its day although the device's clock is past it`(
+    func `a list applies to its day even if the device's clock is past it`(
         isRestarted: Bool
     ) async throws {
         try await ClientFixture.withFolder { folder in
@@ -91,7 +91,7 @@ struct QuotaDayTests {
             var client = try client(folder: folder, clock: device)
             fixture.authority.server.serve(QuotaCallTests.Read.self) { "\($0)" }
             let first = try #require(try await client.value(of: .quotas).first)
-            // Two hours ahead of the server, and past its midnight.
+            // Two hours ahead of the server, and past the server's midnight.
             device.advance(by: first.resetsAt - device.now() + .seconds(3_600))
             fixture.clock.advance(by: first.resetsAt - fixture.clock.now() - .seconds(3_600))
             _ = try await client.call(QuotaCallTests.Read(1))
@@ -104,7 +104,7 @@ struct QuotaDayTests {
             _ = try await client.call(QuotaCallTests.Read(2))
             #expect(client.cached(.quotas)?.first?.used == 2)
 
-            // The server's day is over, and so is what it said of it.
+            // The server's day has ended, and with it the quota.
             fixture.clock.advance(by: .seconds(3_601))
             device.advance(by: .seconds(3_601))
             #expect(try await client.refresh(.quotas).first?.used == 0)
@@ -112,7 +112,7 @@ struct QuotaDayTests {
         }
     }
 
-    @Test func `what a list said of a day ends with the next one, without a network`()
+    @Test func `a list of quotas expires at the next day, without a network`()
         async throws
     {
         let device = ManualWallClock()
@@ -127,7 +127,7 @@ struct QuotaDayTests {
         #expect(client.cached(.quotas)?.first?.used == 0)
     }
 
-    @Test func `the server's word on the new day counts`() async throws {
+    @Test func `the server's answer for the new day takes precedence`() async throws {
         let client = try await used()
         defer { client.close() }
         fixture.clock.advance(by: try left(client))

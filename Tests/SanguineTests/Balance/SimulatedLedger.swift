@@ -2,18 +2,18 @@ import SanguineModel
 
 @testable import Sanguine
 
-/// An authority in a few lines: holds, charges, failures and grants, each with its number.
+/// A minimal authority: holds, charges, failures and grants, each with its number.
 struct SimulatedLedger {
     struct Operation {
         let hold: Int64
         let cost: Int64
         let fails: Bool
-        /// The number of its end; `nil` while it runs.
+        /// The number at which the call ended, or `nil` while it runs.
         var end: Int64?
-        /// The balance right after its end.
+        /// The balance right after the call ended.
         var answer: CallAnswer?
 
-        /// What it takes from `available` in the end.
+        /// The amount that the call finally takes from `available`.
         var charge: Int64 { fails ? 0 : cost }
     }
 
@@ -61,7 +61,7 @@ struct SimulatedLedger {
         granted += amount
     }
 
-    /// What `GET /v1/balance?operations=` answers now.
+    /// Returns the answer to `GET /v1/balance?operations=` now.
     func balance(naming keys: [String] = []) -> Balance {
         var states: [String: OperationState] = [:]
         for key in keys {
@@ -82,7 +82,7 @@ struct SimulatedLedger {
         )
     }
 
-    /// What the user would have at that number, had none of our own calls been made.
+    /// Returns the balance at that number if none of our own calls had been made.
     func withoutCalls(at number: Int64) -> Int64 {
         var sum = start + granted
         for grant in grants.reversed() {

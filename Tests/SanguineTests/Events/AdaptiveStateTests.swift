@@ -10,9 +10,9 @@ import Testing
 struct AdaptiveStateTests {
     private let range: ClosedRange<Duration> = .minutes(1) ... .hours(24)
 
-    /// Looks at a source for so many times, each when the last TTL has run out.
+    /// Fetches from a source that many times, each time when the last TTL has expired.
     ///
-    /// The source changes as a Poisson process does. Returns the geometric mean of the TTLs of the
+    /// The source changes as a Poisson process. Returns the geometric mean of the TTLs of the
     /// second half, in seconds.
     private func settledTTL(
         meanSecondsBetweenChanges mean: Double,
@@ -45,7 +45,7 @@ struct AdaptiveStateTests {
         #expect((0.7...1.4).contains(ttl / (mean / 4)), "\(ttl) s, not about \(mean / 4) s")
     }
 
-    @Test func `a source that never changes is trusted for longer and longer, to the bound`() {
+    @Test func `the time to live of a source that never changes grows up to the limit`() {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
         state.landed(changed: true, at: now)
@@ -61,7 +61,7 @@ struct AdaptiveStateTests {
         #expect(ttls.last == .hours(24))
     }
 
-    @Test func `a source that always changes is asked as often as the range allows`() {
+    @Test func `a source that always changes is fetched as often as the range allows`() {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
         for _ in 0..<20 {
@@ -72,7 +72,7 @@ struct AdaptiveStateTests {
         #expect(state.ttl(within: range) == .minutes(1))
     }
 
-    @Test func `a source that begins to change is noticed within a few looks`() {
+    @Test func `a source that begins to change is noticed within a few fetches`() {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
         for _ in 0..<40 {
@@ -88,7 +88,7 @@ struct AdaptiveStateTests {
         #expect(state.ttl(within: range) < .minutes(10))
     }
 
-    @Test func `one look proves nothing`() {
+    @Test func `one fetch proves nothing`() {
         var state = AdaptiveState()
         #expect(state.ttl(within: range) == .minutes(1))
         state.landed(changed: false, at: Timestamp(millisecondsSince1970: 0))
@@ -97,7 +97,7 @@ struct AdaptiveStateTests {
         #expect(state.meanTimeBetweenChanges == nil)
     }
 
-    @Test func `a clock that was set back begins the count anew and breaks nothing`() {
+    @Test func `a clock that was set back restarts the count and breaks nothing`() {
         var state = AdaptiveState()
         let now = Timestamp(millisecondsSince1970: 1_000_000)
         state.landed(changed: false, at: now)
@@ -109,7 +109,7 @@ struct AdaptiveStateTests {
     }
 
     @Test(arguments: UInt64(1)...10)
-    func `whatever happens, the time to live stays within the range`(seed: UInt64) {
+    func `the time to live always stays within the range`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: .random(in: -1_000...1_000, using: &random))

@@ -26,7 +26,7 @@ struct BalanceEventTests {
         }
     }
 
-    @Test func `coming back after a while fetches an observed balance`() async throws {
+    @Test func `an observed balance is fetched when the app returns after a while`() async throws {
         let client = try fixture.client { $0.lifecycle = lifecycle }
         let following = client.observe(.balance) { _ in }
         try await wait(for: 1, in: client)
@@ -40,7 +40,7 @@ struct BalanceEventTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `an observed balance is polled if the configuration says so`() async throws {
+    @Test func `an observed balance is polled if the configuration asks for it`() async throws {
         let delay = ManualClock()
         let client = try fixture.client {
             $0.delay = delay

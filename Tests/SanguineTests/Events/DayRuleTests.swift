@@ -28,10 +28,10 @@ struct DayRuleTests {
     }
 
     @Test(arguments: [
-        // 23 hours: 24 hours later it is tomorrow, 22:59 later it is not.
+        // A day of 23 hours: it is tomorrow 24 hours later, and still today 22:59 later.
         ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T21:59:59.999Z", true),
         ("Europe/Berlin", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z", false),
-        // 25 hours: 24 hours later it is still today.
+        // A day of 25 hours: it is still today 24 hours later.
         ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T22:30:00Z", true),
         ("Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", false),
         // Midnight does not exist.
@@ -40,13 +40,13 @@ struct DayRuleTests {
         ("Asia/Beirut", "2022-03-26T12:00:00Z", "2022-03-26T22:00:00Z", false),
         ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T21:59:59Z", true),
         ("Africa/Cairo", "2024-04-25T12:00:00Z", "2024-04-25T22:00:00Z", false),
-        // Half a second on either side of a midnight that is not the server's.
+        // Half a second before and after a midnight that is not the server's.
         ("Pacific/Kiritimati", "2026-11-21T09:59:59.500Z", "2026-11-21T10:00:00Z", false),
         ("Etc/GMT+12", "2026-11-21T12:00:00Z", "2026-11-22T11:59:59.999Z", true),
         // A day that the zone skipped.
         ("Pacific/Apia", "2011-12-30T09:59:59Z", "2011-12-30T10:00:00Z", false),
     ])
-    func `a value is fresh on the day on which it was fetched, however long that is`(
+    func `a value is fresh during the day on which it was fetched, however long that is`(
         zone: String,
         asOf: String,
         now: String,
@@ -61,7 +61,7 @@ struct DayRuleTests {
         )
     }
 
-    @Test func `a user who moves to another day gets a new value`() throws {
+    @Test func `a user who travels to another day gets a new value`() throws {
         let (fetched, now) = ("2026-11-21T23:30:00Z", "2026-11-21T23:31:00Z")
 
         // It is the 22nd in Berlin, and the 21st in New York; and in Madrid it is the 22nd as well.
@@ -72,16 +72,16 @@ struct DayRuleTests {
     }
 
     @Test(arguments: [
-        // Fetched at 10:00 in Tokyo; the 20th in Los Angeles, and 19 hours later the 21st.
+        // Fetched at 10:00 in Tokyo; the 20th in Los Angeles, and the 21st 19 hours later.
         ("2026-11-21T01:00:00Z", "Asia/Tokyo", "2026-11-21T20:00:00Z", "America/Los_Angeles"),
-        // The same before Tokyo's midnight: a midnight of Los Angeles has passed.
+        // The same before Tokyo's midnight, but after a midnight in Los Angeles.
         ("2026-11-21T01:00:00Z", "Asia/Tokyo", "2026-11-21T09:00:00Z", "America/Los_Angeles"),
-        // Fetched at 23:00 in Tokyo; it is the 21st in Los Angeles; at Tokyo's midnight.
+        // Fetched at 23:00 in Tokyo, the 21st in Los Angeles; read at Tokyo's midnight.
         ("2026-11-21T14:00:00Z", "Asia/Tokyo", "2026-11-21T15:00:00Z", "America/Los_Angeles"),
-        // Fetched on the 20th in Los Angeles; in Tokyo it is the 21st.
+        // Fetched on the 20th in Los Angeles; it is the 21st in Tokyo.
         ("2026-11-21T01:00:00Z", "America/Los_Angeles", "2026-11-21T01:01:00Z", "Asia/Tokyo"),
     ])
-    func `a value is stale once a midnight has passed, here or where it was fetched`(
+    func `a value is stale after a midnight here or where it was fetched`(
         asOf: String,
         fetchZone: String,
         now: String,
@@ -91,7 +91,9 @@ struct DayRuleTests {
     }
 
     @Test(arguments: UInt64(1)...5)
-    func `what is stale in a zone stays so there, wherever it was fetched`(seed: UInt64) throws {
+    func `a value that is stale in a zone stays stale there, wherever it was fetched`(
+        seed: UInt64
+    ) throws {
         var random = SplitMix64(seed: seed)
         let names = TimeZone.knownTimeZoneIdentifiers
         for _ in 1...200 {
@@ -116,7 +118,7 @@ struct DayRuleTests {
     }
 
     @Test(arguments: UInt64(1)...5)
-    func `a value is fresh right up to the next midnight and not at it`(seed: UInt64) throws {
+    func `a value is fresh until the next midnight, exclusive`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for name in TimeZone.knownTimeZoneIdentifiers {
             let zone = try zone(name)

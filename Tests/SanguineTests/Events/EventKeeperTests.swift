@@ -30,7 +30,7 @@ struct EventKeeperTests {
             ValueQuery("profile", "ada", policy: policy) { try await $0.get("profiles/ada") }
         }
 
-        /// Moves the clock of waits in steps until the condition holds.
+        /// Advances the delay clock in steps until the condition holds.
         func pass(
             _ step: Duration,
             line: Int = #line,
@@ -45,7 +45,7 @@ struct EventKeeperTests {
         }
     }
 
-    /// Follows a query up to the state in which it has the value and is not being fetched.
+    /// Observes a query until it has the value and is not being fetched.
     private final class Reader: Sendable {
         private let shown = WatchedState<ValueSnapshot<Profile>?>(nil)
         private let following: ObservationToken
@@ -69,7 +69,7 @@ struct EventKeeperTests {
 
     private func reader(_ world: World, _ policy: Policy) -> Reader { Reader(world, policy) }
 
-    @Test func `coming back after five minutes fetches what is observed`() async throws {
+    @Test func `returning after five minutes fetches observed values`() async throws {
         let world = try World()
         let reader = reader(world, .session.refetched(on: .foreground))
         try await reader.wait(for: "ada 1")
@@ -85,7 +85,7 @@ struct EventKeeperTests {
         #expect(world.fetches == 2)
     }
 
-    @Test func `coming back makes what nobody observes stale`() async throws {
+    @Test func `returning makes unobserved values stale`() async throws {
         let world = try World()
         let query = world.query(.session.refetched(on: .foreground))
         _ = try await world.client.value(of: query)
@@ -97,7 +97,7 @@ struct EventKeeperTests {
         #expect(try await world.client.value(of: query).name == "ada 2")
     }
 
-    @Test func `a query that does not ask for it is left alone`() async throws {
+    @Test func `a query without refetch events is not fetched`() async throws {
         let world = try World()
         let query = world.query(.session)
         _ = try await world.client.value(of: query)
@@ -110,7 +110,7 @@ struct EventKeeperTests {
         #expect(try await world.client.value(of: query).name == "ada 1")
     }
 
-    @Test func `a network that is back fetches what is observed`() async throws {
+    @Test func `the network's return fetches observed values`() async throws {
         let world = try World()
         let reader = reader(world, .session.refetched(on: .networkBack))
         try await reader.wait(for: "ada 1")
@@ -122,16 +122,16 @@ struct EventKeeperTests {
         #expect(world.fetches == 2)
     }
 
-    @Test func `at the user's midnight what is observed is fetched, once`() async throws {
+    @Test func `observed values are fetched once at the user's midnight`() async throws {
         let world = try World()
         let reader = reader(world, .untilMidnight)
         try await reader.wait(for: "ada 1")
-        // 12:00 in Greenwich; Berlin's day ends at 23:00.
+        // 12:00 GMT; Berlin's day ends at 23:00 GMT.
         world.test.wall.advance(by: .hours(11) - .milliseconds(1))
         world.test.delay.advance(by: .hours(10))
         #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 1")
         world.test.wall.advance(by: .seconds(6))
-        // Shorter steps than a request has time: it may be under way when the clock moves.
+        // The steps are shorter than a request's timeout, since it may be in flight meanwhile.
         try await world.pass(.seconds(10)) { world.fetches == 2 }
         try await reader.wait(for: "ada 2")
 
@@ -139,7 +139,7 @@ struct EventKeeperTests {
         #expect(world.fetches == 2)
     }
 
-    @Test func `an answer that was under way at midnight counts as the old day's`() async throws {
+    @Test func `an answer in flight at midnight belongs to the old day`() async throws {
         let world = try World()
         let query = world.query(.untilMidnight)
         world.test.network.hold()
@@ -152,7 +152,7 @@ struct EventKeeperTests {
         #expect(!world.client.queries.isFresh(query))
     }
 
-    @Test func `a value that is fresh for longer is stale after midnight if it asks for that`()
+    @Test func `a value with a longer freshness is stale after midnight if its policy says so`()
         async throws
     {
         let world = try World()
@@ -165,7 +165,7 @@ struct EventKeeperTests {
         #expect(!world.client.queries.isFresh(query))
     }
 
-    @Test func `a zone in which it is another day fetches what is observed at once`() async throws {
+    @Test func `a zone with a different day fetches observed values at once`() async throws {
         let world = try World()
         let reader = reader(world, .untilMidnight)
         try await reader.wait(for: "ada 1")
@@ -178,7 +178,7 @@ struct EventKeeperTests {
     }
 
     @Test(arguments: [true, false])
-    func `yesterday's value is not fresh again for who has moved west`(
+    func `yesterday's value does not become fresh again for a user who travels west`(
         isRestarted: Bool
     ) async throws {
         let folder = TemporaryFolder()
@@ -203,7 +203,7 @@ struct EventKeeperTests {
         } else {
             try test.client.setTimeZone("America/Los_Angeles")
         }
-        // 12:00 of the same day there.
+        // 12:00 on the same day there.
         wall.advance(by: .hours(19))
         let before = test.network.requests.count
         _ = try await test.client.value(of: query)
@@ -211,7 +211,7 @@ struct EventKeeperTests {
         #expect(test.network.requests.count == before + 1)
     }
 
-    @Test func `a polled query is fetched at its interval while it is observed`() async throws {
+    @Test func `an observed query is polled at its interval`() async throws {
         let world = try World()
         let policy = Policy.session.polled(every: .seconds(60))
         do {
@@ -242,7 +242,7 @@ struct EventKeeperTests {
         #expect(world.fetches == 2)
     }
 
-    @Test func `a client that nobody keeps ends its timer`() async throws {
+    @Test func `a released client ends its timer`() async throws {
         let delay = ManualClock()
         let lifecycle = ManualLifecycle()
         weak var released: SanguineClient?
@@ -263,7 +263,7 @@ struct EventKeeperTests {
         try await delay.waitForNoSleepers()
     }
 
-    @Test func `a closed client does nothing by itself any more`() async throws {
+    @Test func `a closed client does no automatic work`() async throws {
         let world = try World()
         let reader = reader(world, .session.refetched(on: .foreground).polled(every: .seconds(10)))
         try await reader.wait(for: "ada 1")
@@ -276,7 +276,7 @@ struct EventKeeperTests {
         #expect(world.fetches == 1)
     }
 
-    @Test func `a freshness that adapts grows while nothing changes`() async throws {
+    @Test func `an adaptive freshness grows while nothing changes`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "ada")) }
         let test = try TestClient(network: network)
         let query = ValueQuery<Profile>(
@@ -289,7 +289,7 @@ struct EventKeeperTests {
             test.wall.advance(by: .minutes(1))
         }
 
-        // At 0, 1, 3, 7, 15, 31, 63, 127 and 255 minutes: the time doubles.
+        // At 0, 1, 3, 7, 15, 31, 63, 127 and 255 minutes: the interval doubles.
         #expect(network.requests.count == 9)
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("What happens around the app", .bounded)
 struct EventStateTests {
-    /// The state with clocks that a test moves.
+    /// The state, with clocks that a test advances.
     private struct World {
         static let key = QueryKey(name: "q", parameters: [])
 
@@ -72,7 +72,7 @@ struct EventStateTests {
     // MARK: - Foreground
 
     @Test(arguments: [(299, false), (300, true), (86_400, true)])
-    func `a return counts when the app was away for long enough`(
+    func `a return counts after a long enough absence`(
         seconds: Int,
         counts: Bool
     ) throws {
@@ -83,7 +83,7 @@ struct EventStateTests {
         #expect(world.lifecycle(true).events.contains(.foreground) == counts)
     }
 
-    @Test func `a clock that was set back meanwhile hides no absence`() throws {
+    @Test func `an absence is detected even if the clock was set back meanwhile`() throws {
         var world = try World()
         _ = world.lifecycle(false)
         world.pass(.minutes(10))
@@ -92,7 +92,7 @@ struct EventStateTests {
         #expect(world.lifecycle(true).events == .foreground)
     }
 
-    @Test func `a clock of waits that stood still meanwhile hides no absence`() throws {
+    @Test func `an absence is detected even if the delay clock stood still`() throws {
         var world = try World()
         _ = world.lifecycle(false)
         world.wall = world.wall + .minutes(10)
@@ -100,7 +100,7 @@ struct EventStateTests {
         #expect(world.lifecycle(true).events == .foreground)
     }
 
-    @Test func `an app that starts in the background comes back like any other`() throws {
+    @Test func `an app that starts in the background returns like any other`() throws {
         var world = try World(isForeground: false)
         world.pass(.minutes(6))
 
@@ -109,7 +109,7 @@ struct EventStateTests {
 
     // MARK: - Network
 
-    @Test func `the network's return counts, and its loss does not`() throws {
+    @Test func `the network's return is an event, and its loss is not`() throws {
         var world = try World()
 
         #expect(world.network(false) == .nothing)
@@ -117,7 +117,7 @@ struct EventStateTests {
         #expect(world.network(true) == .nothing)
     }
 
-    @Test func `a network that comes and goes counts once in ten seconds`() throws {
+    @Test func `an unstable network counts once in ten seconds`() throws {
         var world = try World()
         _ = world.network(false)
         _ = world.network(true)
@@ -133,7 +133,7 @@ struct EventStateTests {
         #expect(world.wait == nil)
     }
 
-    @Test func `what happened without a network counts again when that is back`() throws {
+    @Test func `events that occurred without a network recur when it returns`() throws {
         var world = try World(isOnline: false)
         _ = world.lifecycle(false)
         world.pass(.minutes(5))
@@ -145,7 +145,7 @@ struct EventStateTests {
         #expect(world.network(true).events == .networkBack)
     }
 
-    @Test func `a network that comes back in the background counts in the foreground`() throws {
+    @Test func `a network that returns in the background counts in the foreground`() throws {
         var world = try World(isOnline: false)
         _ = world.lifecycle(false)
         #expect(world.network(true) == .nothing)
@@ -155,7 +155,7 @@ struct EventStateTests {
 
     // MARK: - Midnight
 
-    @Test func `midnight is looked for once an hour, and found a moment after it`() throws {
+    @Test func `midnight is checked hourly and detected just after it`() throws {
         var world = try World(at: "2026-11-21T21:30:00Z")
         #expect(world.wait == nil)
         world.observe(followsDays: true)
@@ -172,7 +172,7 @@ struct EventStateTests {
         #expect(world.wait == .hours(1))
     }
 
-    @Test func `another zone with another day is a midnight, and with the same day it is none`()
+    @Test func `only a zone with a different day counts as a midnight`()
         throws
     {
         var world = try World(at: "2026-11-21T12:00:00Z")
@@ -185,7 +185,7 @@ struct EventStateTests {
         #expect(world.wake().events == .midnight)
     }
 
-    @Test func `a day that is over where it was is a midnight, also where it has just begun`()
+    @Test func `a day that ended in its former zone is a midnight, even if it has just begun here`()
         throws
     {
         // 10:00 in Tokyo.
@@ -200,7 +200,7 @@ struct EventStateTests {
         #expect(world.lifecycle(true).events == [.foreground, .midnight])
     }
 
-    @Test func `a day that ends earlier where it began is looked for then, too`() throws {
+    @Test func `a day that ends earlier in its former zone is checked at that time too`() throws {
         // 23:00 in Tokyo, and 06:00 of the same day in Los Angeles.
         var world = try World(at: "2026-11-21T14:00:00Z")
         world.zone = try #require(TimeZone(identifier: "Asia/Tokyo"))
@@ -215,7 +215,7 @@ struct EventStateTests {
         #expect(world.wake() == .nothing)
     }
 
-    @Test func `a clock that was set to another day is a midnight`() throws {
+    @Test func `setting the clock to another day is a midnight`() throws {
         var world = try World()
         world.observe(followsDays: true)
         world.wall = world.wall - .hours(24)
@@ -223,7 +223,7 @@ struct EventStateTests {
         #expect(world.wake().events == .midnight)
     }
 
-    @Test func `a midnight in the background counts on return, once`() throws {
+    @Test func `a midnight in the background counts once on return`() throws {
         var world = try World(at: "2026-11-21T23:59:00Z")
         world.observe(followsDays: true)
         _ = world.lifecycle(false)
@@ -235,7 +235,7 @@ struct EventStateTests {
         #expect(world.wake() == .nothing)
     }
 
-    @Test func `whoever begins to observe after midnight is not told of it`() throws {
+    @Test func `an observer that starts after midnight is not notified of it`() throws {
         var world = try World(at: "2026-11-21T23:59:00Z")
         world.pass(.minutes(2))
         world.observe(followsDays: true)
@@ -245,8 +245,7 @@ struct EventStateTests {
 
     // MARK: - Polls
 
-    @Test func `an observed key is polled while the app is in front and there is a network`() throws
-    {
+    @Test func `an observed key is polled in the foreground with a network`() throws {
         var world = try World()
         world.observe(polling: .seconds(60))
         world.pass(.seconds(70))
@@ -271,7 +270,7 @@ struct EventStateTests {
     // MARK: - Fuzz
 
     @Test(arguments: UInt64(1)...20)
-    func `no timer and no poll in the background, and no storm anywhere`(seed: UInt64) throws {
+    func `there are no timers or polls in the background, and no storms`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var world = try World()
         var lastNetwork: Duration?

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Polling", .bounded)
 struct PollScheduleTests {
-    @Test func `a key is due about once in its interval`() throws {
+    @Test func `a key is due about once per interval`() throws {
         var random = SplitMix64(seed: 1)
         var schedule = PollSchedule<String>()
         schedule.begin("a", every: .seconds(100), at: .zero, using: &random)
@@ -31,7 +31,7 @@ struct PollScheduleTests {
         #expect(schedule.takeDue(at: .hours(8) + .seconds(8), using: &random).isEmpty)
     }
 
-    @Test func `of several intervals for a key the shortest counts`() throws {
+    @Test func `the shortest of several intervals for a key applies`() throws {
         var random = SplitMix64(seed: 1)
         var schedule = PollSchedule<String>()
         schedule.begin("a", every: .seconds(1_000), at: .zero, using: &random)
@@ -54,7 +54,7 @@ struct PollScheduleTests {
         #expect(schedule.takeDue(at: .hours(1), using: &random).isEmpty)
     }
 
-    @Test func `an interval of nothing is a second`() throws {
+    @Test func `a zero interval is a second`() throws {
         var random = SplitMix64(seed: 1)
         var schedule = PollSchedule<String>()
         schedule.begin("a", every: .zero, at: .zero, using: &random)
@@ -63,7 +63,7 @@ struct PollScheduleTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `whoever comes and goes, each key keeps its own pace`(seed: UInt64) {
+    func `each key keeps its own pace, whatever observers come and go`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var schedule = PollSchedule<Int>()
         var intervals: [Int: Duration] = [:]  // A key keeps its interval for the whole run.

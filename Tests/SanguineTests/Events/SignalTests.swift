@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Signals", .bounded)
 struct SignalTests {
-    @Test func `a follower hears of each change before the setter goes on`() {
+    @Test func `a follower receives each change before the setter returns`() {
         let signal = Signal(1)
         let heard = Mutex<[Int]>([])
         let following = signal.follow { heard.withLock { $0.append(signal.value) } }
@@ -20,7 +20,7 @@ struct SignalTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `whoever lets go hears no more`() {
+    @Test func `a released follower receives no more changes`() {
         let signal = Signal(1)
         let heard = Mutex<[Int]>([])
         do {
@@ -33,7 +33,7 @@ struct SignalTests {
         #expect(heard.withLock { $0 } == [2])
     }
 
-    @Test func `an app's notifications say whether it is in the foreground`() {
+    @Test func `an app's notifications set whether it is in the foreground`() {
         let center = NotificationCenter()
         let (front, back) = (Notification.Name("front"), Notification.Name("back"))
         let lifecycle = NotificationLifecycle(foreground: front, background: back, center: center)

@@ -22,7 +22,7 @@ struct StoredZoneTests {
         #expect(client.timeZone == "Europe/Berlin")
     }
 
-    @Test func `a zone that was set is there after a restart`() throws {
+    @Test func `a zone that was set survives a restart`() throws {
         let folder = TemporaryFolder()
         let first = try client(folder)
         try first.setTimeZone("Asia/Tokyo")
@@ -32,7 +32,7 @@ struct StoredZoneTests {
     }
 
     @Test(arguments: ["", "Mars/Olympus", "CEST", "GMT+5", "Europe/Berlin\u{0}"])
-    func `a name that no zone has is refused and changes nothing`(name: String) throws {
+    func `an unknown zone name is refused and changes nothing`(name: String) throws {
         let client = try client(TemporaryFolder())
         let error = #expect(throws: SanguineError.self) { try client.setTimeZone(name) }
 
@@ -40,7 +40,7 @@ struct StoredZoneTests {
         #expect(client.timeZone == "Europe/Berlin")
     }
 
-    @Test func `the zone is forgotten when its user signs out`() async throws {
+    @Test func `the zone is removed when its user signs out`() async throws {
         try await ClientFixture.withFolder { folder in
             let fixture = ClientFixture()
             let client = try fixture.client(folder: folder) { $0.timeZone = "Europe/Berlin" }
@@ -55,7 +55,7 @@ struct StoredZoneTests {
         }
     }
 
-    @Test func `a zone for a user who has gone is refused`() throws {
+    @Test func `setting a zone for a user who has left is refused`() throws {
         let client = try client(TemporaryFolder())
         let user = client.users.present
         client.users.change(to: nil)
@@ -64,7 +64,7 @@ struct StoredZoneTests {
         #expect(client.timeZone == "Europe/Berlin")
     }
 
-    @Test func `the next user's days are those of the configuration`() throws {
+    @Test func `the next user has the configuration's zone`() throws {
         let client = try client(TemporaryFolder())
         try client.setTimeZone("Asia/Tokyo")
         client.users.change(to: nil)
@@ -72,7 +72,7 @@ struct StoredZoneTests {
         #expect(client.queries.entries.zone.identifier == "Europe/Berlin")
     }
 
-    @Test func `a zone that this system does not know counts as never set`() throws {
+    @Test func `a stored zone that this system does not know is ignored`() throws {
         let folder = TemporaryFolder()
         let first = try client(folder)
         try first.users.present.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))

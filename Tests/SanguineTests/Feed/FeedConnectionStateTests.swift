@@ -17,20 +17,20 @@ struct FeedConnectionStateTests {
         state.ended(number, ending, at: .seconds(seconds), using: &random)
     }
 
-    /// The wait among the actions.
+    /// Returns the wait among the actions.
     private func wait(_ actions: [FeedConnectionState.Action]) -> (UInt64, Duration)? {
         for case .wait(let number, let duration) in actions { return (number, duration) }
         return nil
     }
 
-    @Test mutating func `it connects when it is wanted, and says when it is live`() {
+    @Test mutating func `it connects when started and reports when it is live`() {
         #expect(state.start() == [.connect(1)])
         #expect(state.start() == [])
         #expect(state.opened(1, at: .zero) == [.setLive(true)])
         #expect(state.isConnected)
     }
 
-    @Test mutating func `in the background, and without a network, there is no connection`() {
+    @Test mutating func `there is no connection in the background or without a network`() {
         var away = FeedConnectionState(isForeground: false, isOnline: true)
         #expect(away.start() == [])
         #expect(away.setForeground(true) == [.connect(1)])
@@ -41,7 +41,7 @@ struct FeedConnectionStateTests {
         #expect(away.setOnline(true) == [.connect(2)])
     }
 
-    @Test mutating func `the return of the network ends a wait`() throws {
+    @Test mutating func `the network's return ends a wait`() throws {
         #expect(state.start() == [.connect(1)])
         let waiting = try #require(wait(end(1, .failed(retryAfter: nil))))
         #expect(state.setOnline(false) == [.cancel(waiting.0)])
@@ -64,7 +64,7 @@ struct FeedConnectionStateTests {
         }
     }
 
-    @Test mutating func `after silent connections it is live when bytes have come, not before`()
+    @Test mutating func `after silent connections it is live only once bytes arrive`()
         throws
     {
         var actions = state.start()
@@ -80,7 +80,7 @@ struct FeedConnectionStateTests {
             return
         }
         #expect(state.opened(number, at: .seconds(9_000)) == [])
-        // Nothing was heard on another network either.
+        // Nothing was received over another network either.
         #expect(state.setOnline(false) == [.cancel(number)])
         #expect(state.setOnline(true) == [.connect(number + 1)])
         #expect(state.opened(number + 1, at: .seconds(9_001)) == [])
@@ -88,7 +88,7 @@ struct FeedConnectionStateTests {
         #expect(state.heard(number + 1) == [])
     }
 
-    @Test mutating func `a connection that the server has ended is made again after its retry`()
+    @Test mutating func `a connection ended by the server is reopened after its retry time`()
         throws
     {
         #expect(state.start() == [.connect(1)])
@@ -101,7 +101,9 @@ struct FeedConnectionStateTests {
         #expect(state.waited(number) == [.connect(3)])
     }
 
-    @Test mutating func `failures make waits longer, up to a bound, and the feed polled`() throws {
+    @Test mutating func `repeated failures lengthen the waits up to a limit and start polling`()
+        throws
+    {
         var actions = state.start()
         var waits: [Duration] = []
         var polledAfter: Int?
@@ -121,13 +123,13 @@ struct FeedConnectionStateTests {
         }
     }
 
-    @Test mutating func `a time that the server has named is waited for`() throws {
+    @Test mutating func `a retry time from the server is honored`() throws {
         #expect(state.start() == [.connect(1)])
         let (_, duration) = try #require(wait(end(1, .failed(retryAfter: .seconds(30)))))
         #expect((.seconds(30) ... .seconds(45)).contains(duration))
     }
 
-    @Test mutating func `connections that do not last count as failures`() throws {
+    @Test mutating func `short connections count as failures`() throws {
         var actions = state.start()
         for _ in 1...3 {
             guard case .connect(let number)? = actions.last else { break }
@@ -141,7 +143,7 @@ struct FeedConnectionStateTests {
         #expect(duration >= .seconds(16))
     }
 
-    @Test mutating func `one that lasted begins anew`() throws {
+    @Test mutating func `a connection that lasted resets the failures`() throws {
         #expect(state.start() == [.connect(1)])
         let (waiting, _) = try #require(wait(end(1, .failed(retryAfter: nil))))
         #expect(state.waited(waiting) == [.connect(3)])
@@ -151,7 +153,10 @@ struct FeedConnectionStateTests {
         #expect(duration <= .seconds(3))
     }
 
-    @Test mutating func `a reset pulls, and a server without a live feed is asked seldom`() throws {
+    @Test
+    mutating func `a reset triggers a pull, and a server without a live feed is retried rarely`()
+        throws
+    {
         #expect(state.start() == [.connect(1)])
         #expect(end(1, .reset).last == .pull)
         var other = FeedConnectionState(isForeground: true, isOnline: true)
@@ -160,7 +165,8 @@ struct FeedConnectionStateTests {
         #expect(try #require(wait(actions)).1 >= FeedLimits.longestRetry)
     }
 
-    @Test mutating func `a first connection is made when a pull says where to begin`() throws {
+    @Test mutating func `a first connection is opened when a pull has returned a position`() throws
+    {
         #expect(state.start() == [.connect(1)])
         let actions = end(1, .noPlace)
         let (waiting, duration) = try #require(wait(actions))
@@ -170,20 +176,20 @@ struct FeedConnectionStateTests {
         #expect(state.opened(3, at: .zero) == [.setLive(true)])
     }
 
-    @Test mutating func `a pull that says nothing for too long is made again`() throws {
+    @Test mutating func `a pull that returns no position for too long is repeated`() throws {
         #expect(state.start() == [.connect(1)])
         let (waiting, _) = try #require(wait(end(1, .noPlace)))
         #expect(state.waited(waiting) == [.connect(3)])
         #expect(end(3, .noPlace).last == .pull)
     }
 
-    @Test mutating func `a pull ends no wait that follows a failure`() {
+    @Test mutating func `a pull does not end a wait after a failure`() {
         #expect(state.start() == [.connect(1)])
         _ = end(1, .failed(retryAfter: .seconds(30)))
         #expect(state.placed() == [])
     }
 
-    @Test mutating func `what was given up changes nothing`() {
+    @Test mutating func `an abandoned connection changes nothing`() {
         #expect(state.start() == [.connect(1)])
         #expect(state.setOnline(false) == [.cancel(1)])
         #expect(state.setOnline(true) == [.connect(2)])
@@ -192,7 +198,7 @@ struct FeedConnectionStateTests {
         #expect(state.opened(2, at: .zero) == [.setLive(true)])
     }
 
-    @Test mutating func `after its end it does nothing`() {
+    @Test mutating func `it does nothing after it is closed`() {
         #expect(state.start() == [.connect(1)])
         #expect(state.close() == [.cancel(1)])
         #expect(state.start() == [])
@@ -201,7 +207,7 @@ struct FeedConnectionStateTests {
     }
 
     @Test(arguments: 1...100)
-    func `whatever happens, there is one thing under way at most`(seed: UInt64) {
+    func `at most one task is running at any time`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = FeedConnectionState(isForeground: true, isOnline: true)
         var underWay: Set<UInt64> = []

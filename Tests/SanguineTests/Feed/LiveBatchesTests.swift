@@ -29,7 +29,8 @@ struct LiveBatchesTests {
         #expect(batches.position == 11)
     }
 
-    @Test func `changes that share a number are all in batches, however commits are made`() throws {
+    @Test func `changes that share a number are all in batches, however they are committed`() throws
+    {
         var random = SplitMix64(seed: 3)
         for _ in 0..<100 {
             var batches = LiveBatches(after: FeedMark(number: 0))
@@ -68,7 +69,7 @@ struct LiveBatchesTests {
         #expect(!isContinued)
     }
 
-    @Test mutating func `an operation of many records is never parted`() throws {
+    @Test mutating func `an operation with many records is never split`() throws {
         #expect(try batches.take(try change(11, through: 13, head: 13)) == nil)
         #expect(try batches.take(try change(12, through: 13, head: 13)) == nil)
         let batch = try batches.take(try change(13, through: 13, head: 13))
@@ -77,21 +78,21 @@ struct LiveBatchesTests {
         #expect(batch?.next == 13)
     }
 
-    @Test mutating func `what is on its way to the head is taken in together`() throws {
+    @Test mutating func `changes up to the head are batched together`() throws {
         #expect(try batches.take(try change(11, head: 12)) == nil)
         let batch = try batches.take(try change(12, head: 12))
         #expect(batch?.changes.map(\.seq) == [11, 12])
     }
 
-    @Test mutating func `an operation whose last change is newer now ends all the same`() throws {
-        // 12 belonged to it, and was changed again at 14.
+    @Test mutating func `an operation whose last change was replaced ends anyway`() throws {
+        // 12 belonged to it and was changed again at 14.
         #expect(try batches.take(try change(11, through: 12, head: 14)) == nil)
         let batch = try batches.take(try change(14, head: 14))
         #expect(batch?.changes.map(\.seq) == [11, 14])
         #expect(batch?.next == 14)
     }
 
-    @Test mutating func `a place without a change completes what is there`() throws {
+    @Test mutating func `a position without a change completes the pending batch`() throws {
         #expect(try batches.take(try change(11, head: 12)) == nil)
         let batch = batches.reached(12)
         #expect(batch?.changes.map(\.seq) == [11])
@@ -99,13 +100,13 @@ struct LiveBatchesTests {
         #expect(batches.reached(12) == nil)
     }
 
-    @Test mutating func `what was there before is ignored`() throws {
+    @Test mutating func `earlier changes are ignored`() throws {
         #expect(try batches.take(try change(10, head: 11)) == nil)
         #expect(try batches.take(try change(11, head: 11))?.changes.count == 1)
         #expect(try batches.take(try change(11, head: 11)) == nil)
     }
 
-    @Test mutating func `a long way is taken in by parts, which are not complete`() throws {
+    @Test mutating func `a long sequence is split into incomplete batches`() throws {
         var all: [SyncState.FeedBatch] = []
         for seq in 11...1_010 {
             if let batch = try batches.take(try change(Int64(seq), head: 1_010)) {
@@ -117,7 +118,7 @@ struct LiveBatchesTests {
         #expect(zip(all, all.dropFirst()).allSatisfy { $0.next == $1.since })
     }
 
-    @Test mutating func `an operation without an end is given up`() throws {
+    @Test mutating func `an operation without an end is abandoned`() throws {
         #expect(throws: LiveBatches.Overrun.self) {
             for seq in 11...5_000 {
                 _ = try batches.take(try change(Int64(seq), through: 9_000, head: 9_000))
@@ -126,7 +127,7 @@ struct LiveBatchesTests {
     }
 
     @Test(arguments: 1...100)
-    func `whatever comes, operations stay whole and nothing is left out`(seed: UInt64) throws {
+    func `operations stay together and no change is lost`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var batches = LiveBatches(after: FeedMark(number: 0))
         var seen: [Int64] = []
@@ -144,7 +145,7 @@ struct LiveBatchesTests {
         }
         for index in changes.indices {
             var event = changes[index]
-            // Each read has seen what there was then.
+            // Each read sees the state at that time.
             let later = min(index + Int.random(in: 0...9, using: &random), changes.count - 1)
             event.head = max(event.change.through ?? 0, changes[later].change.through ?? 0)
             let before = batches.position

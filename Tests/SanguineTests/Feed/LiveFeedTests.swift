@@ -40,7 +40,7 @@ struct LiveFeedTests {
         )
     }
 
-    /// Moves the clock until the feed asks for another stream.
+    /// Advances the clock until the feed opens another stream.
     private func reconnect(line: Int = #line) async throws {
         let before = network.requests.count
         try await eventually("another request", line: line) {
@@ -56,7 +56,7 @@ struct LiveFeedTests {
         """
     }
 
-    @Test func `changes arrive as batches, after the place where the last pull ended`()
+    @Test func `changes arrive as batches after the position where the last pull ended`()
         async throws
     {
         let feed = feed()
@@ -72,7 +72,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `a connection that ends is made again, after the last batch`() async throws {
+    @Test func `a connection that ends is reopened after the last batch`() async throws {
         let feed = feed()
         feed.start()
         let stream = try await network.open()
@@ -86,7 +86,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `the first connection is open when the first pull has ended, without a wait`()
+    @Test func `the first connection opens without a delay when the first pull has ended`()
         async throws
     {
         seen.position = nil
@@ -101,7 +101,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `a reset pulls`() async throws {
+    @Test func `a reset triggers a pull`() async throws {
         let feed = feed()
         feed.start()
         let stream = try await network.open()
@@ -111,7 +111,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `without a place to begin for too long it pulls`() async throws {
+    @Test func `it pulls if there is no starting position for too long`() async throws {
         seen.position = nil
         let feed = feed()
         feed.start()
@@ -142,7 +142,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `in the background the connection goes, and in the foreground it comes`()
+    @Test func `the connection closes in the background and reopens in the foreground`()
         async throws
     {
         let feed = feed()
@@ -157,7 +157,7 @@ struct LiveFeedTests {
         try await network.waitForCancelled(2)
     }
 
-    @Test func `after three failures the feed is polled, and live again when it can be`()
+    @Test func `after three failures the feed is polled, and it is live again when possible`()
         async throws
     {
         let feed = feed()
@@ -177,7 +177,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `an expired token is replaced`() async throws {
+    @Test func `an expired token is refreshed`() async throws {
         let feed = feed()
         feed.start()
         let problem = try JSONEncoder().encode(Problem(.tokenExpired, "Refresh it."))
@@ -191,7 +191,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `what comes for a user who has gone is not handed on`() async throws {
+    @Test func `data for a user who has left is not forwarded`() async throws {
         let feed = feed()
         feed.start()
         let stream = try await network.open()
@@ -204,7 +204,7 @@ struct LiveFeedTests {
     }
 }
 
-/// What the handlers were told.
+/// The events that the handlers received.
 private final class Seen: Sendable {
     private struct State {
         var position: Int64? = 7
@@ -232,11 +232,11 @@ private final class Seen: Sendable {
     }
 }
 
-/// A network on which a test opens and fails streams, one after the other.
+/// A network on which a test opens and fails streams one after another.
 private final class ScriptedStreams: StreamingTransport {
     private struct State {
         var requests: [TransportRequest] = []
-        /// Of the requests, in their order.
+        /// The answers to the requests, in order.
         var answers: [Result<TransportStream, TransportError>] = []
         var cancelled = 0
     }
@@ -253,7 +253,7 @@ private final class ScriptedStreams: StreamingTransport {
         }
     }
 
-    /// Waits for a request, and answers it with a stream that the test holds.
+    /// Waits for a request and answers it with a stream that the test controls.
     func open(status: Int = 200, line: Int = #line) async throws -> TransportStream {
         let stream = TransportStream(response: TransportResponse(status: status)) { [self] in
             state.withLock { $0.cancelled += 1 }

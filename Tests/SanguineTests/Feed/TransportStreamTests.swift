@@ -25,7 +25,7 @@ struct TransportStreamTests {
 
     private var cancellations: Int { cancelled.count.withLock { $0 } }
 
-    @Test func `what has arrived is read at once, and then the end`() async throws {
+    @Test func `available bytes are read at once, and then the end`() async throws {
         let stream = stream()
         stream.receive(Data("a".utf8))
         stream.receive(Data("b".utf8))
@@ -36,20 +36,20 @@ struct TransportStreamTests {
         #expect(cancellations == 0)
     }
 
-    @Test func `a reader waits for what arrives`() async throws {
+    @Test func `a reader waits for bytes to arrive`() async throws {
         let stream = stream()
         async let bytes = stream.next()
         stream.receive(Data("a".utf8))
         #expect(try await bytes == Data("a".utf8))
     }
 
-    @Test func `a body that breaks is an error, and not an end`() async throws {
+    @Test func `an interrupted body is an error, not an end`() async throws {
         let stream = stream()
         stream.finish(.interrupted("test"))
         await #expect(throws: TransportError.interrupted("test")) { try await stream.next() }
     }
 
-    @Test func `more than the bound gives the exchange up`() async throws {
+    @Test func `exceeding the limit cancels the exchange`() async throws {
         let stream = stream(limitBytes: 3)
         stream.receive(Data("abc".utf8))
         #expect(cancellations == 0)
@@ -60,7 +60,7 @@ struct TransportStreamTests {
         }
     }
 
-    @Test func `a cancelled reader gives the exchange up`() async throws {
+    @Test func `a cancelled reader cancels the exchange`() async throws {
         let stream = stream()
         let reader = Task { try await stream.next() }
         reader.cancel()
@@ -68,12 +68,12 @@ struct TransportStreamTests {
         #expect(cancellations == 1)
     }
 
-    @Test func `a stream that nobody holds gives the exchange up`() {
+    @Test func `releasing a stream cancels the exchange`() {
         do { _ = stream() }
         #expect(cancellations == 1)
     }
 
-    @Test func `who brings more waits until the reader has taken what is there`() async throws {
+    @Test func `a sender waits until the reader has read the available bytes`() async throws {
         let stream = stream()
         let room = stream.room
         await room.wait()
@@ -88,7 +88,7 @@ struct TransportStreamTests {
         #expect(try await waiting.finished())
     }
 
-    @Test func `who waits for room is let go with the stream, or when it is cancelled`()
+    @Test func `a sender that waits is released with the stream or by cancellation`()
         async throws
     {
         var stream: TransportStream? = stream()
@@ -128,7 +128,7 @@ struct URLSessionStreamTests {
         }
     }
 
-    @Test func `nobody there is an error`() async throws {
+    @Test func `an unreachable server is an error`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         server.stop()
@@ -137,7 +137,7 @@ struct URLSessionStreamTests {
         }
     }
 
-    @Test func `a server that says nothing is given up in time, or when the caller is cancelled`()
+    @Test func `a silent server times out, and cancelling the caller ends the request`()
         async throws
     {
         let transport = URLSessionTransport()
@@ -153,7 +153,7 @@ struct URLSessionStreamTests {
         await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
-    @Test func `a transport that is closed ends its streams, and makes no others`() async throws {
+    @Test func `a closed transport ends its streams and opens no others`() async throws {
         let transport = URLSessionTransport()
         let request = TransportRequest(url: server.url("/silent"))
         let waiting = Task { try await transport.stream(request) }

@@ -11,7 +11,7 @@ import Testing
 struct AnswerModelTests {
     let stage = StreamStage()
 
-    @Test func `the text grows while it is made, and the result comes last`() async throws {
+    @Test func `the text grows as it is generated, and the result arrives last`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 4, isWaiting: true)
         let answer = try client.answer(to: call)
@@ -26,7 +26,7 @@ struct AnswerModelTests {
     }
 
     @Test(arguments: ["stop", "length", "content_filter", nil])
-    func `the model says why the answer ends`(reason: String?) async throws {
+    func `the model reports why the answer ends`(reason: String?) async throws {
         let client = try await stage.launch()
         stage.authority.serve(Tell.name, hold: 3) { _ in
             .init(output: "Once upon", charge: 3, finishReason: reason)
@@ -37,7 +37,7 @@ struct AnswerModelTests {
         #expect(answer.finishReason == reason)
     }
 
-    @Test func `to stop ends the call, and says so`() async throws {
+    @Test func `stopping an answer ends the call and reports it`() async throws {
         let client = try await stage.launch()
         let answer = try client.answer(to: Tell(parts: 2, isWaiting: true))
         stage.allow(1)
@@ -48,7 +48,7 @@ struct AnswerModelTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `an answer that is let go is left to itself, and found again`() async throws {
+    @Test func `a released answer continues and can be found again`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 2, isWaiting: true)
         let key = try client.answer(to: call).key

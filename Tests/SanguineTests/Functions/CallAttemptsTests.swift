@@ -71,7 +71,7 @@ struct CallAttemptsTests {
     }
 
     @Test(arguments: rows)
-    func `a failure means what the table says, before and after one that may have arrived`(
+    func `a failure is handled as the table says, before and after a possible arrival`(
         row: Row
     ) {
         var random = SystemRandomNumberGenerator()
@@ -82,7 +82,7 @@ struct CallAttemptsTests {
         #expect(Self.kind(resent.failed(row.error, using: &random)) == row.later)
     }
 
-    @Test func `a call that never gets through is sent four times and then refused`() {
+    @Test func `a call that never arrives is sent four times and then refused`() {
         var random = SystemRandomNumberGenerator()
         var attempts = CallAttempts()
         for _ in 1...3 {
@@ -92,7 +92,7 @@ struct CallAttemptsTests {
         #expect(attempts.failed(.transport(.offline("")), using: &random) == .refused)
     }
 
-    @Test func `a proxy's error says nothing about the server behind it`() {
+    @Test func `a proxy's error reveals nothing about the server behind it`() {
         var random = SystemRandomNumberGenerator()
         var problem = Problem(ProblemCode(rawValue: "http_503"), "")
         problem.status = 503
@@ -101,7 +101,7 @@ struct CallAttemptsTests {
         #expect(attempts.mayHaveHappened)
     }
 
-    @Test func `asking after a call that runs is bounded, and so is what the server may demand`() {
+    @Test func `polling a running call is limited, and so is the server's retry time`() {
         var random = SystemRandomNumberGenerator()
         var attempts = CallAttempts()
         let running = Problem(.operationInProgress, "", retryAfter: 86_400)
@@ -113,7 +113,7 @@ struct CallAttemptsTests {
     }
 
     @Test(arguments: [nil, 0, 1])
-    func `a call that runs is asked after for two minutes, however often the server wants`(
+    func `a running call is polled for two minutes, however often the server asks`(
         retryAfter: Int?
     ) {
         var random = SystemRandomNumberGenerator()
@@ -127,7 +127,7 @@ struct CallAttemptsTests {
         #expect(waited == .seconds(120))
     }
 
-    @Test func `without a token nothing was sent`() {
+    @Test func `without a token a call counts as not sent`() {
         var random = SystemRandomNumberGenerator()
         var attempts = CallAttempts()
         #expect(attempts.notSent() == .refused)

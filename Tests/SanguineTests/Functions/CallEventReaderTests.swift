@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Events of an answer", .bounded)
 struct CallEventReaderTests {
-    /// Feeds the reader; returns whether there were news.
+    /// Feeds the reader and returns whether there were new events.
     private func feed(_ reader: inout CallEventReader, _ bytes: Data) throws -> Bool {
         try reader.take(bytes)
     }
@@ -16,7 +16,7 @@ struct CallEventReaderTests {
         Data("id: \(index)\nevent: delta\ndata: {\"text\":\"\(text)\"}\n\n".utf8)
     }
 
-    @Test func `a part that comes again is not given again`() throws {
+    @Test func `a repeated part is not delivered again`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, event(0, "a") + event(1, "b")))
         reader.reconnect()
@@ -26,14 +26,14 @@ struct CallEventReaderTests {
         #expect(parts == ["a", "b", "c", nil] && reader.last == 2)
     }
 
-    @Test func `what follows a gap is not taken`() throws {
+    @Test func `parts after a gap are rejected`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, event(0, "a")))
         #expect(throws: CallEventReader.Broken.self) { try feed(&reader, event(2, "c")) }
         #expect(reader.last == 0)
     }
 
-    @Test func `half an event is none, also after another connection`() throws {
+    @Test func `half an event is no event, even after a reconnection`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, event(0, "a").dropLast(1)) == false)
         reader.reconnect()
@@ -42,7 +42,7 @@ struct CallEventReaderTests {
         #expect(part == nil && reader.last == nil)
     }
 
-    @Test func `the end is taken whatever its index: a server that died may have stored less`()
+    @Test func `the end is accepted with any index because a crashed server may have stored less`()
         throws
     {
         var reader = CallEventReader()
@@ -57,7 +57,9 @@ struct CallEventReaderTests {
         #expect(try feed(&reader, event(2, "c")) == false)
     }
 
-    @Test func `a problem without an id is not the end, which is asked for again`() throws {
+    @Test func `a problem without an id does not end the answer, and the end is requested again`()
+        throws
+    {
         var reader = CallEventReader()
         let stops = #"{"type":"about:blank","code":"operation_in_progress","status":409}"#
         #expect(throws: CallEventReader.Broken.self) {
@@ -70,7 +72,7 @@ struct CallEventReaderTests {
         #expect(parts == ["a", "b", nil])
     }
 
-    @Test func `that the server is there is no news`() throws {
+    @Test func `a ping is no event`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, Data(": ping\n\n".utf8)) == false)
     }

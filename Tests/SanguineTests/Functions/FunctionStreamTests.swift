@@ -10,7 +10,7 @@ import Testing
 struct FunctionStreamTests {
     let stage = StreamStage()
 
-    @Test func `the hold is shown at once, the parts come in order, the result after them`()
+    @Test func `the hold is shown at once, then the parts in order, then the result`()
         async throws
     {
         let client = try await stage.launch()
@@ -29,7 +29,7 @@ struct FunctionStreamTests {
     }
 
     @Test(arguments: 0...6)
-    func `a stream that is cut after any event goes on byte by byte, and is charged once`(
+    func `a stream cut after any event continues without gaps and is charged once`(
         parts: Int
     ) async throws {
         let client = try await stage.launch()
@@ -42,7 +42,7 @@ struct FunctionStreamTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `a reader slower than the network reads on over other connections`() async throws {
+    @Test func `a reader slower than the network continues over other connections`() async throws {
         let hasty = HastyTransport(stage.authority, limitBytes: 500)
         var configuration = SanguineClient.Configuration(server: URL(string: "http://test.invalid"))
         configuration.isInMemory = true
@@ -59,13 +59,15 @@ struct FunctionStreamTests {
         #expect(stage.authority.balance().available == 97)
     }
 
-    @Test func `the result alone passes the parts over`() async throws {
+    @Test func `waiting for the result skips the parts`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 9)
         #expect(try await client.stream(call).whole().output == call.text)
     }
 
-    @Test func `a network that always breaks the stream at once is given up`() async throws {
+    @Test func `the caller gives up when the network always breaks the stream at once`()
+        async throws
+    {
         let client = try await stage.launch()
         var faults = FaultyNetwork.Faults()
         faults.streamBreak = 1
@@ -76,13 +78,13 @@ struct FunctionStreamTests {
         #expect(stage.network.count(of: .streamBroken) == BalanceLimits.callAttempts)
         #expect(client.openCalls.map(\.key) == [stream.key])
         stage.network.faults = .none
-        // It was made all the same, and is found again.
+        // The call was made anyway and can be found again.
         let found = try await client.result(of: Tell.self, key: stream.key)
         #expect(found.output == Tell(parts: 3).text && client.openCalls.isEmpty)
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `a reader who is cancelled leaves the call alone, and the next one reads on`()
+    @Test func `a cancelled reader does not stop the call, and the next reader continues`()
         async throws
     {
         let client = try await stage.launch()
@@ -107,7 +109,7 @@ struct FunctionStreamTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `a stream that is let go is found again by its key, by another device too`()
+    @Test func `a released stream can be found by its key, also from another device`()
         async throws
     {
         let authority = InMemoryAuthority(accounts: .one)
@@ -136,8 +138,7 @@ struct FunctionStreamTests {
         #expect(error?.code == "not_found")
     }
 
-    @Test func `a call that is still on its way is found by its key, and not missed`() async throws
-    {
+    @Test func `a call still in flight is found by its key`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 3)
         let key = try client.stream(call).key
@@ -147,7 +148,7 @@ struct FunctionStreamTests {
         #expect(try await stage.isSettled(client, available: 94))
     }
 
-    @Test func `to cancel ends the call once, and its reader learns of it`() async throws {
+    @Test func `cancelling ends the call once, and its reader is notified`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 4, isWaiting: true)
         let stream = try client.stream(call)
@@ -165,7 +166,7 @@ struct FunctionStreamTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `a call that is cancelled before it makes anything is given back`() async throws {
+    @Test func `a call cancelled before it produces anything is refunded`() async throws {
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1, isWaiting: true))
         #expect(try await stream.cancel() == 0)
@@ -174,7 +175,7 @@ struct FunctionStreamTests {
         #expect(try await stage.isSettled(client, available: 100))
     }
 
-    @Test func `a failure after the first part says what it was charged`() async throws {
+    @Test func `a failure after the first part reports its charge`() async throws {
         stage.authority.serve(Tell.self) { _, write in
             await write("Once")
             throw Problem(.upstreamFailed, "A test's refusal.")
@@ -195,7 +196,7 @@ struct FunctionStreamTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `a function that does not stream gives one part, and its result`() async throws {
+    @Test func `a function without streaming delivers one part and its result`() async throws {
         struct Whole: FunctionCall {
             static let name = "whole"
             typealias Output = String
@@ -209,7 +210,7 @@ struct FunctionStreamTests {
         #expect(try await stream.whole().output == "all of it")
     }
 
-    @Test func `a transport without streams gives one part, and its result`() async throws {
+    @Test func `a transport without streams delivers one part and the result`() async throws {
         let fixture = ClientFixture()
         let client = try await fixture.clientWithBalance()
         let stream = try client.stream(Ask(question: "why?"))
@@ -218,7 +219,7 @@ struct FunctionStreamTests {
         #expect(client.cached(.balance)?.available == 97)
     }
 
-    @Test func `a refused call gives its hold back and reads nothing`() async throws {
+    @Test func `a refused call releases its hold and delivers nothing`() async throws {
         stage.authority.setBalance(2)
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1))
@@ -228,7 +229,7 @@ struct FunctionStreamTests {
         #expect(client.openCalls.isEmpty && client.balance.pendingCalls.isEmpty)
     }
 
-    @Test func `a second task that reads is told so`() async throws {
+    @Test func `a second reading task gets an error`() async throws {
         let client = try await stage.launch()
         let stream = try client.stream(Tell(parts: 1, isWaiting: true))
         let readers = (1...2).map { _ in Task { try await stream.rest() } }
@@ -243,7 +244,7 @@ struct FunctionStreamTests {
                     }
                 }
             }
-            // The one who reads waits for the part.
+            // The first reader waits for the part.
             let first = await group.next() ?? nil
             stage.allow(1)
             return first
@@ -251,14 +252,14 @@ struct FunctionStreamTests {
         #expect(first?.code == "invalid_declaration")
     }
 
-    @Test func `a quote says what is held, and holds nothing`() async throws {
+    @Test func `a quote reports the hold and holds nothing`() async throws {
         let client = try await stage.launch()
         let quote = try await client.quote(Tell(parts: 1))
         #expect(quote == Quote(estimate: 3, hold: 3))
         #expect(stage.authority.balance().held == 0 && client.balance.pendingCalls.isEmpty)
     }
 
-    @Test func `a plain call that was killed on its way is found again by its key`() async throws {
+    @Test func `a plain call killed in flight is found by its key`() async throws {
         let client = try await stage.launch()
         stage.allow(0)
         let waiting = Task { try await client.result(of: Tell(parts: 2, isWaiting: true)) }

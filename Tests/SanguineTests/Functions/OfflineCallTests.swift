@@ -9,7 +9,7 @@ import Testing
 @testable import Sanguine
 
 extension ClientStore {
-    /// The names of the states that contain a text.
+    /// Returns the names of the states that contain a text.
     fileprivate func names(with text: String) throws -> [String] {
         guard let folder = place else { return [] }
         let path = folder.appending(path: StoreFile.name).path
@@ -39,7 +39,7 @@ struct OfflineCallTests {
         stage.device.connectivity.connect()
     }
 
-    @Test func `one that does not wait is refused at once, and holds nothing`() async throws {
+    @Test func `a call that does not queue is refused at once and holds nothing`() async throws {
         let client = try await stage.launch()
         goOffline()
         let error = await #expect(throws: SanguineError.self) {
@@ -51,7 +51,7 @@ struct OfflineCallTests {
         #expect(client.cached(.balance)?.available == 100 && client.openCalls.isEmpty)
     }
 
-    @Test func `one that waits shows its hold, and is sent when there is a network`() async throws {
+    @Test func `a queued call shows its hold and is sent when the network returns`() async throws {
         let client = try await stage.launch()
         goOffline()
         let call = TellLater(parts: 3)
@@ -66,7 +66,7 @@ struct OfflineCallTests {
         #expect(stage.count("POST \(StreamStage.path)") == 1)
     }
 
-    @Test func `one that waits survives kills, is sent later, and its answer is to be had`()
+    @Test func `a queued call survives kills, is sent later, and its answer is available`()
         async throws
     {
         var client = try await stage.launch()
@@ -87,7 +87,7 @@ struct OfflineCallTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `one that an earlier version has stored is sent, and its request removed`()
+    @Test func `a call queued by an earlier version is sent, and its request removed`()
         async throws
     {
         var client = try await stage.launch()
@@ -107,7 +107,7 @@ struct OfflineCallTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    /// The state as an earlier version has stored it.
+    /// Returns the state as an earlier version stored it.
     private static func earlier(_ state: Data) throws -> Data {
         guard case .object(var members) = try JSONValue(written: Array(state)),
             case .array(let calls) = members["calls"]
@@ -123,7 +123,7 @@ struct OfflineCallTests {
         return try JSONEncoder().encode(JSONValue.object(members))
     }
 
-    @Test func `one whose answer a kill has taken is sent again, and charged once`() async throws {
+    @Test func `a call whose answer was lost in a kill is resent and charged once`() async throws {
         var client = try await stage.launch()
         var faults = FaultyNetwork.Faults()
         faults.answerLoss = 1
@@ -142,7 +142,7 @@ struct OfflineCallTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `one that waits is found by its key as soon as it is listed`() async throws {
+    @Test func `a queued call is found by its key as soon as it is listed`() async throws {
         let client = try await stage.launch()
         goOffline()
         let functions = client.users.present.functions
@@ -163,7 +163,7 @@ struct OfflineCallTests {
         #expect(found.withLock { $0 } === begun.flight)
     }
 
-    @Test func `its request is on disk once, and is gone when its answer was read`() async throws {
+    @Test func `a request is stored once and removed when its answer was read`() async throws {
         var client = try await stage.launch()
         goOffline()
         let call = TellLater(seed: 77_777_003, parts: 2)
@@ -179,7 +179,7 @@ struct OfflineCallTests {
         #expect(try client.users.present.store.names(with: "77777003").isEmpty)
     }
 
-    @Test func `a large request is kept until it is not sent any more`() async throws {
+    @Test func `a large request is stored until it is no longer sent`() async throws {
         struct Long: FunctionCall {
             static let name = "long"
             static let whenOffline = OfflineCall.queue
@@ -199,7 +199,7 @@ struct OfflineCallTests {
         #expect(try client.users.present.store.names(with: "xxxxxxxx").isEmpty)
     }
 
-    @Test func `one that is refused later says why to whoever asks`() async throws {
+    @Test func `a queued call that is refused later reports why`() async throws {
         var client = try await stage.launch()
         goOffline()
         let key = try client.stream(TellLater(parts: 1)).key
@@ -216,7 +216,7 @@ struct OfflineCallTests {
         #expect(try await stage.isSettled(client, available: 1))
     }
 
-    @Test func `one that waits can be cancelled, and is never sent`() async throws {
+    @Test func `a queued call can be cancelled and is never sent`() async throws {
         let client = try await stage.launch()
         goOffline()
         let stream = try client.stream(TellLater(parts: 1))
@@ -229,7 +229,7 @@ struct OfflineCallTests {
         #expect(stage.count("POST \(StreamStage.path)") == 0)
     }
 
-    @Test func `more than a hundred do not wait`() async throws {
+    @Test func `at most a hundred calls are queued`() async throws {
         let client = try await stage.launch()
         stage.authority.grant(1_000)
         goOffline()
@@ -239,7 +239,7 @@ struct OfflineCallTests {
         #expect(client.openCalls.count == BalanceLimits.queuedCalls)
     }
 
-    @Test func `a sign-out ends what waits`() async throws {
+    @Test func `a sign-out ends queued calls`() async throws {
         let client = try await stage.launch()
         goOffline()
         let stream = try client.stream(TellLater(parts: 1))

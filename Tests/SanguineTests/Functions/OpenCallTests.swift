@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A call of `tell` by a version of the app that expects another output.
+/// A call of `tell` by a version of the app that expects a different output.
 private struct TellNumber: FunctionCall {
     static let name = Tell.name
     static let rules = Tell.rules
@@ -14,7 +14,7 @@ private struct TellNumber: FunctionCall {
     var input: Tell.Input
 }
 
-/// A call of `remind` by the version of the app that has made it.
+/// A call of `remind` by the version of the app that made it.
 private struct Remind: FunctionCall {
     static let name = "remind"
     typealias Output = String
@@ -47,7 +47,7 @@ private struct RemindOften: FunctionCall {
 struct OpenCallTests {
     let stage = StreamStage()
 
-    @Test func `an answer that arrived in one piece is open until it was read`() async throws {
+    @Test func `an answer that arrived at once is open until it is read`() async throws {
         var client = try await stage.launch()
         let call = Tell(parts: 3)
         let stream = try client.stream(call)
@@ -64,7 +64,7 @@ struct OpenCallTests {
         #expect(try await stage.isSettled(client, available: 97))
     }
 
-    @Test func `a function in one piece is open until its one part was read to the end`()
+    @Test func `a function without streaming is open until its one part is read to the end`()
         async throws
     {
         stage.authority.serve(Ask.self, price: 3) { _ in "because" }
@@ -77,7 +77,7 @@ struct OpenCallTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `an output that cannot be read leaves the call open`() async throws {
+    @Test func `an output that cannot be decoded leaves the call open`() async throws {
         let client = try await stage.launch()
         let call = Tell(parts: 2)
         let error = await #expect(throws: SanguineError.self) {
@@ -89,7 +89,7 @@ struct OpenCallTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `a stream with an output that cannot be read leaves the call open`() async throws {
+    @Test func `a stream with an undecodable output leaves the call open`() async throws {
         let client = try await stage.launch()
         let stream = try client.stream(TellNumber(input: Tell(parts: 2).input))
         _ = try await within(.seconds(20), "the end of the stream") {
@@ -105,7 +105,7 @@ struct OpenCallTests {
     }
 
     @MainActor
-    @Test func `a model with an output that cannot be read leaves the call open`() async throws {
+    @Test func `a model with an undecodable output leaves the call open`() async throws {
         let client = try await stage.launch()
         let answer = try client.answer(to: TellNumber(input: Tell(parts: 2).input))
         let error = await #expect(throws: SanguineError.self) { try await answer.finished() }
@@ -113,7 +113,7 @@ struct OpenCallTests {
         #expect(client.openCalls.map(\.key) == [answer.key])
     }
 
-    @Test func `an open call says what was asked, also after a restart, until it was read`()
+    @Test func `an open call has its input, even after a restart, until it is read`()
         async throws
     {
         var client = try await stage.launch()
@@ -133,7 +133,7 @@ struct OpenCallTests {
         #expect(try stage.device.files(with: "77777001").isEmpty)
     }
 
-    @Test func `a later version of the app reads what was asked with its defaults`() async throws {
+    @Test func `a later version of the app decodes the input with its defaults`() async throws {
         let date = Date(timeIntervalSince1970: 1_767_225_600)
         stage.authority.serve(Remind.self, price: 3) { input in "at \(input.at == date)" }
         let client = try await stage.launch()
@@ -143,7 +143,7 @@ struct OpenCallTests {
         #expect(try await stream.whole().output == "at true")
     }
 
-    @Test func `what was asked is gone after a sign-out`() async throws {
+    @Test func `the input is removed at a sign-out`() async throws {
         let client = try await stage.launch()
         stage.allow(0)
         _ = try client.stream(Tell(seed: 77_777_002, parts: 1, isWaiting: true))
@@ -153,7 +153,7 @@ struct OpenCallTests {
         #expect(try stage.device.files(with: "77777002").isEmpty)
     }
 
-    @Test func `a large input is not kept, and the call is`() async throws {
+    @Test func `a large input is not stored, but the call is`() async throws {
         struct Long: FunctionCall {
             static let name = "long"
             typealias Output = String
@@ -168,7 +168,7 @@ struct OpenCallTests {
         #expect(try await stream.whole().output == "read")
     }
 
-    @Test func `a call that is over is refused, and not to be tried again`() async throws {
+    @Test func `a finished call is refused and not retried`() async throws {
         stage.authority.serve(Tell.self) { _, write in
             await write("Once")
             throw Problem(.upstreamFailed, "A test's refusal.")
@@ -203,7 +203,7 @@ struct OpenCallTests {
     }
 }
 
-/// A call that is asked for by its key while another reader reads it, on a stopped clock.
+/// A call requested by its key while another reader reads it, on a stopped clock.
 @MainActor
 @Suite("Results by key", .bounded)
 struct ResultByKeyTests {
@@ -221,7 +221,7 @@ struct ResultByKeyTests {
         }
     }
 
-    @Test func `a result that is asked for by its key comes without a clock that moves`()
+    @Test func `a result requested by its key arrives while the clock stands still`()
         async throws
     {
         let client = try device.launch()
@@ -233,7 +233,7 @@ struct ResultByKeyTests {
         #expect(client.openCalls.isEmpty)
     }
 
-    @Test func `a model is awaited, and the call is open until its end is shown`() async throws {
+    @Test func `the call of an awaited model is open until its end is shown`() async throws {
         let client = try device.launch()
         let model = try client.answer(to: Ask(question: "why?"))
         let byKey = Task { try await client.result(of: Ask.self, key: model.key) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A call that takes of a quota shows it at once, like its tokens.
+/// A call that uses a quota shows that at once, like its tokens.
 @Suite("Quotas and calls", .bounded)
 struct QuotaCallTests {
     struct Read: FunctionCall {
@@ -18,7 +18,7 @@ struct QuotaCallTests {
         init(_ number: Int) { input = ["number": number] }
     }
 
-    /// A unit while there is one, otherwise five tokens.
+    /// Costs a unit while there is one, and five tokens otherwise.
     struct Draw: FunctionCall {
         static let name = "draw"
         static let rules = FunctionRules(price: .quota("readings", otherwise: 5))
@@ -54,7 +54,7 @@ struct QuotaCallTests {
         (#"{"redirect":"http://login.test/"}"#, "application/json"), ("", "text/plain"),
         ("<head><script>", "text/plain"), (#"{"captive":true}"#, "application/captive+json"),
     ])
-    func `a call that something else has answered is sent again under its key`(
+    func `a call answered by an intermediary is resent under its key`(
         body: String,
         type: String
     ) async throws {
@@ -72,7 +72,7 @@ struct QuotaCallTests {
         #expect(left(client) == 2)
     }
 
-    @Test func `a unit is taken at once and is gone with the answer, without a dance`()
+    @Test func `a unit is used at once and stays used with the answer, without flickering`()
         async throws
     {
         let client = try await client()
@@ -100,7 +100,7 @@ struct QuotaCallTests {
         #expect(numbers == numbers.sorted(by: >), "It danced: \(numbers)")
     }
 
-    @Test func `a call that fails gives its unit back`() async throws {
+    @Test func `a failed call returns its unit`() async throws {
         let client = try await client()
         authority.stop(path, at: .answer)
         let call = Task { try await client.call(Read(0)) }
@@ -114,7 +114,7 @@ struct QuotaCallTests {
         #expect(try await client.refresh(.quotas).first?.remaining == 3)
     }
 
-    @Test func `a cached answer takes nothing`() async throws {
+    @Test func `a cached answer uses nothing`() async throws {
         let client = try await client()
         try await client.call(Read(1))
         #expect(left(client) == 2)
@@ -123,7 +123,7 @@ struct QuotaCallTests {
         #expect(try await client.refresh(.quotas).first?.remaining == 2)
     }
 
-    @Test func `the fourth is refused, and shows no less than nothing`() async throws {
+    @Test func `the fourth call is refused, and the remainder is never negative`() async throws {
         let client = try await client()
         for number in 1...3 { try await client.call(Read(number)) }
         let error = await #expect(throws: SanguineError.self) { try await client.call(Read(4)) }
@@ -131,7 +131,7 @@ struct QuotaCallTests {
         #expect(left(client) == 0)
     }
 
-    @Test func `a call that tokens pay instead of a unit shows them at once, and is not learned`()
+    @Test func `a call paid with tokens instead of a unit shows them at once and is not learned`()
         async throws
     {
         let client = try await client()
@@ -139,7 +139,7 @@ struct QuotaCallTests {
         let drawPath = "/v1/functions/draw"
         #expect(client.predictedCost(of: Draw.self).expected == 0)
         authority.stop(drawPath, at: .answer)
-        // Two at once for the last unit: the second one is expected to cost tokens.
+        // Two calls at once for the last unit: the second one is expected to cost tokens.
         let calls = [
             Task { try await client.result(of: Draw(3)) },
             Task { try await client.result(of: Draw(4)) },
@@ -158,12 +158,12 @@ struct QuotaCallTests {
         #expect(client.cached(.balance)?.available == 90)
         #expect(client.predictedCost(of: Draw.self).expected == 5)
         #expect(try await client.quote(Draw(6)).hold == 5)
-        // The tokens are not expected of a call that a unit pays.
+        // A call paid with a unit is not expected to cost tokens.
         let paidByUnits = SpendingState.Terms(expectedCost: 0, quota: nil)
         #expect(client.balance.prediction(of: "draw", paidByUnits).expected == 0)
     }
 
-    @Test func `a unit that a kill leaves behind is settled by the server's word`() async throws {
+    @Test func `a unit left by a kill is settled by the server's answer`() async throws {
         try await ClientFixture.withFolder { folder in
             let first = try await client(folder: folder)
             authority.stop(path, at: .answer)
@@ -181,7 +181,7 @@ struct QuotaCallTests {
         }
     }
 
-    @Test func `a new day begins afresh, whatever is still under way`() {
+    @Test func `a new day starts over despite calls in flight`() {
         var book = QuotaBook()
         let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
         let (midnight, next) = (now + .seconds(60), now + .hours(24))
@@ -197,7 +197,7 @@ struct QuotaCallTests {
         #expect(book.visible?.first?.used == 0)
     }
 
-    @Test func `what another device takes is shown on top of the call under way`() {
+    @Test func `another device's usage is shown in addition to the call in flight`() {
         var book = QuotaBook()
         let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
         func quota(_ used: Int64) -> Quota {
@@ -211,7 +211,7 @@ struct QuotaCallTests {
         }
         book.fetched([quota(0)], head: 1, at: now)
         book.began("a", .init("readings", units: 2), isWaiting: false, at: now)
-        // Two of ours and three of another's: whose they are is not known yet.
+        // Two of ours and three of another device: the owner is not known yet.
         let isKnown = book.received(quota(5), head: 5, at: now)
         #expect(isKnown)
         #expect(book.visible?.first?.used == 2)

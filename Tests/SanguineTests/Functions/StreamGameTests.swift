@@ -6,12 +6,12 @@ import Testing
 
 @testable import Sanguine
 
-/// Streams over a network that breaks at any byte, in an app that is killed at any moment.
+/// Streams over a network that breaks at any byte, in an app that is killed at any time.
 @Suite("Streams, simulated", .bounded(.seconds(300)))
 struct StreamGameTests {
     private static let calls = Fuzz.events(60)
 
-    /// A call of the game, and what was read of it.
+    /// A call of the game, and the text read from it.
     private struct Played {
         let call: Tell
         let key: String
@@ -20,7 +20,7 @@ struct StreamGameTests {
     }
 
     @Test(arguments: Fuzz.seeds(1...5))
-    func `every text is whole, and every key is charged once`(seed: UInt64) async throws {
+    func `every text is complete, and every key is charged once`(seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         let stage = StreamStage(seed: seed)
         stage.authority.setBalance(100_000)
@@ -44,7 +44,8 @@ struct StreamGameTests {
                 do {
                     try await Self.play(call, &played, &keys, on: client, upTo: patience)
                 } catch let error as SanguineError {
-                    // Given up, for now: the key finds it again, unless it has never arrived.
+                    // The call is given up for now: its key finds it again unless the call never
+                    // arrived.
                     if error.code == ProblemCode.notFound.rawValue { played = nil }
                     lastError = error
                 }
@@ -65,7 +66,7 @@ struct StreamGameTests {
         stage.network.faults = .none
         let cuts = stage.network.count(of: .streamBroken)
         #expect(cuts > 4 * Self.calls && kills > Self.calls / 10, "\(cuts) cuts, \(kills) kills")
-        // One that seemed never to have arrived may have come late: the server knows.
+        // A call that seemed lost may have arrived late, which the server knows.
         var arrived = 0
         for key in keys {
             let result = try? await client.result(of: Tell.self, key: key)
@@ -81,7 +82,7 @@ struct StreamGameTests {
         #expect(try await stage.isSettled(client, available: 100_000 - charged), replay)
     }
 
-    /// Reads some parts of a call, of a new one or of one that is found again.
+    /// Reads some parts of a new call, or of a call that is found again.
     private static func play(
         _ call: Tell,
         _ played: inout Played?,
@@ -96,7 +97,7 @@ struct StreamGameTests {
             stream = try client.stream(call)
         }
         keys.insert(stream.key)
-        // From its first part on, whoever finds it again.
+        // From the first part on, the call can be found again.
         played = Played(call: call, key: stream.key)
         var iterator = stream.makeAsyncIterator()
         for _ in 0..<parts {

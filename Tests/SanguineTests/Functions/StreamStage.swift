@@ -5,7 +5,7 @@ import Synchronization
 
 @testable import Sanguine
 
-/// A function whose answer comes in parts; it costs 3 tokens.
+/// A function with a streamed answer; it costs 3 tokens.
 struct Tell: FunctionCall {
     struct Input: Codable, Sendable {
         var seed: UInt64
@@ -23,7 +23,7 @@ struct Tell: FunctionCall {
         input = Input(seed: seed, parts: parts, isWaiting: isWaiting)
     }
 
-    /// What the server writes: line ends, quotes, marks of events, characters of many bytes.
+    /// The parts that the server writes: line ends, quotes, event markers, multi-byte characters.
     var texts: [String] {
         var random = SplitMix64(seed: input.seed)
         let words = [
@@ -35,7 +35,7 @@ struct Tell: FunctionCall {
     var text: String { texts.joined() }
 }
 
-/// The same function where it may wait for a network.
+/// The same function, queued while there is no network.
 struct TellLater: FunctionCall {
     typealias Output = String
 
@@ -50,7 +50,7 @@ struct TellLater: FunctionCall {
     var text: String { Tell(seed: input.seed, parts: input.parts).text }
 }
 
-/// A network that brings all that there is, whether its reader takes it or not.
+/// A network that delivers everything at once, whether or not its reader keeps up.
 final class HastyTransport: StreamingTransport {
     private let base: InMemoryAuthority
     private let limitBytes: Int
@@ -60,7 +60,7 @@ final class HastyTransport: StreamingTransport {
         (self.base, self.limitBytes) = (base, limitBytes)
     }
 
-    /// How many connections were given up.
+    /// The number of connections that were closed early.
     var cuts: Int { counted.withLock { $0 } }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
@@ -84,14 +84,14 @@ final class HastyTransport: StreamingTransport {
     }
 }
 
-/// A device before an authority that tells, with a network between them that can break.
+/// A device and an authority that serves `tell`, with a network between them that can break.
 struct StreamStage {
     static let path = "/v1/functions/tell"
 
     let authority: InMemoryAuthority
     let network: FaultyNetwork
     let device: TestDevice
-    /// How far `tell` may go; it waits before each part, where it was asked to.
+    /// The number of parts that `tell` may write; it waits before each part if it was asked to.
     let allowed = WatchedState(0)
 
     init(seed: UInt64 = 1, settings: (InMemoryAuthority) -> Void = { _ in }) {
@@ -118,17 +118,17 @@ struct StreamStage {
         settings(authority)
     }
 
-    /// Lets `tell` make that many parts.
+    /// Lets `tell` write that many parts.
     func allow(_ parts: Int) { allowed.withLock { $0 = parts } }
 
-    /// A client that knows its 100 tokens.
+    /// Returns a client that has fetched its 100 tokens.
     func launch() async throws -> SanguineClient {
         let client = try device.launch()
         _ = try await client.value(of: .balance)
         return client
     }
 
-    /// What the server has, once no hold is left, is what the client shows.
+    /// Returns whether the client shows the server's balance once no hold is left.
     func isSettled(_ client: SanguineClient, available: Int64) async throws -> Bool {
         let server = authority.balance()
         let shown = try await client.refresh(.balance)
@@ -136,12 +136,12 @@ struct StreamStage {
             && shown.held == 0 && client.balance.pendingCalls.isEmpty
     }
 
-    /// How many requests of a method and a path have gone through.
+    /// Returns the number of requests with a method and path that were carried.
     func count(_ request: String) -> Int { network.events.count { $0.request == request } }
 }
 
 extension FunctionStream {
-    /// All the parts that are left.
+    /// Returns all remaining parts.
     func parts() async throws(SanguineError) -> [String] {
         var parts: [String] = []
         var iterator = makeAsyncIterator()
@@ -149,12 +149,12 @@ extension FunctionStream {
         return parts
     }
 
-    /// All the parts that are left, as one text.
+    /// Returns all remaining parts as one text.
     func rest() async throws(SanguineError) -> String {
         try await parts().joined()
     }
 
-    /// All of the answer.
+    /// Returns the complete answer.
     func whole() async throws(SanguineError) -> FunctionResult<Output> {
         try await result
     }

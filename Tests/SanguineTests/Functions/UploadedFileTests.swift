@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Files that calls bring along.
+/// Files that are attached to calls.
 @Suite("Uploaded files", .bounded)
 struct UploadedFileTests {
     struct Describe: FunctionCall {
@@ -25,7 +25,7 @@ struct UploadedFileTests {
 
     init() { authority.server.serve(Describe.self) { _ in "A house." } }
 
-    @Test func `the same file has the same id, whether it comes from memory or a file`()
+    @Test func `equal files have the same id, from memory or from disk`()
         async throws
     {
         try await ClientFixture.withFolder { folder in
@@ -39,7 +39,7 @@ struct UploadedFileTests {
         }
     }
 
-    @Test func `a call brings its files, and those that are too many are refused`() async throws {
+    @Test func `a call attaches its files, and too many are refused`() async throws {
         let client = try await fixture.clientWithBalance()
         let id = try await client.upload(photo).id
         #expect(try await client.call(Describe(attachments: [id])) == "A house.")
@@ -51,7 +51,7 @@ struct UploadedFileTests {
         #expect(client.cached(.balance)?.available == 99 && client.cached(.balance)?.held == 0)
     }
 
-    @Test func `a quote counts the files`() async throws {
+    @Test func `a quote includes the files`() async throws {
         let client = try await fixture.clientWithBalance()
         let id = try await client.upload(photo).id
         #expect(try await client.quote(Describe(attachments: [id])).hold == 1)
@@ -61,7 +61,7 @@ struct UploadedFileTests {
         #expect(error?.asProblem?.code == .invalidContent)
     }
 
-    @Test func `a call without files says nothing of them`() async throws {
+    @Test func `a call without files does not mention them`() async throws {
         let client = try await fixture.clientWithBalance()
         _ = try await client.call(Describe(attachments: []))
         let body = try #require(authority.requests("/v1/functions/describe").first?.body)
@@ -70,7 +70,7 @@ struct UploadedFileTests {
 
     // MARK: - Refused before the upload
 
-    /// Needs a file, and a unit of a quota.
+    /// Needs a file and a unit of a quota.
     struct Interpret: FunctionCall {
         static let name = "interpret"
         static let rules = FunctionRules(
@@ -96,7 +96,7 @@ struct UploadedFileTests {
         return error?.asProblem
     }
 
-    @Test func `a file that its call could not bring is refused before it is sent`() async throws {
+    @Test func `a file that its call could not attach is refused before it is sent`() async throws {
         let client = try await fixture.clientWithBalance()
         let png = RequestBody.data(Data(SampleFile.png.bytes()), type: "image/png")
         #expect(try await refusal(client, png)?.code == .invalidContent)
@@ -106,7 +106,9 @@ struct UploadedFileTests {
         #expect(try await refusal(client, photo, besides: others)?.code == .invalidContent)
     }
 
-    @Test func `a file for a call that cannot be paid is refused before it is sent`() async throws {
+    @Test func `a file for a call that cannot be paid for is refused before it is sent`()
+        async throws
+    {
         let client = try await fixture.clientWithBalance()
         authority.server.serve(Interpret.self) { _ in "A sign." }
         let id = try await client.upload(photo, for: Interpret.self).id
@@ -131,7 +133,7 @@ struct UploadedFileTests {
         #expect(error?.asProblem?.code == .invalidContent)
     }
 
-    @Test func `a sending that fails is repeated, and the file is told of from the beginning`()
+    @Test func `a failed upload is retried, and its progress starts over`()
         async throws
     {
         let client = try await fixture.clientWithBalance()
@@ -144,7 +146,7 @@ struct UploadedFileTests {
         #expect(told.withLock { $0 }.last == 1)
     }
 
-    @Test func `what is no file of a known type is refused at once`() async throws {
+    @Test func `an unknown file type is refused at once`() async throws {
         let client = try await fixture.clientWithBalance()
         let error = await #expect(throws: SanguineError.self) {
             try await client.upload(.data(Data("text".utf8), type: "image/jpeg"))
@@ -161,7 +163,7 @@ struct UploadedFileTests {
         #expect(authority.count(path) == 0)
     }
 
-    @Test func `an upload that is cancelled while it waits to be repeated ends`() async throws {
+    @Test func `an upload that is cancelled before its retry ends`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.stop(path, at: .request)
         let upload = Task { try await client.upload(photo) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Counting, timing and bounding, without a client around.
+/// Counters, durations and limits, without a client.
 @Suite("Client metrics", .bounded)
 struct ClientMetricsTests {
     private let clock = ManualClock()
@@ -16,7 +16,7 @@ struct ClientMetricsTests {
         ClientMetrics(clock: clock, observer: observer, logger: log.logger)
     }
 
-    /// A flight that takes so long.
+    /// A fetch of that duration.
     private func fly(
         _ named: NamedMetrics,
         for duration: Duration,
@@ -27,7 +27,7 @@ struct ClientMetricsTests {
         named.flightEnded(ticket, outcome: outcome)
     }
 
-    @Test func `reads are counted by what they got`() throws {
+    @Test func `reads are counted by result`() throws {
         let metrics = make()
         let named = metrics.named("profile")
         for _ in 0..<6 { named.hit() }
@@ -55,7 +55,7 @@ struct ClientMetricsTests {
         #expect(row.hitRate == 0.5 && row.flights == 2)
     }
 
-    @Test func `flights are counted by how they end`() throws {
+    @Test func `fetches are counted by outcome`() throws {
         let metrics = make()
         let named = metrics.named("profile")
         fly(named, for: .milliseconds(1))
@@ -71,7 +71,7 @@ struct ClientMetricsTests {
         #expect(metrics.summary()[query: "profile"]?.inFlight == 0)
     }
 
-    @Test func `percentiles are right to a hundredth, and the longest is exact`() throws {
+    @Test func `percentiles are accurate to one percent, and the maximum is exact`() throws {
         let metrics = make()
         let named = metrics.named("profile")
         for milliseconds in 1...1_000 { fly(named, for: .milliseconds(milliseconds)) }
@@ -88,7 +88,7 @@ struct ClientMetricsTests {
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func `percentiles of any durations are those of the sorted list, to a hundredth`(
+    func `percentiles match those of the sorted list, to one percent`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
@@ -108,7 +108,7 @@ struct ClientMetricsTests {
         #expect(found.max == .microseconds(sorted[1_999]))
     }
 
-    @Test func `a flight that nobody waited for does not count among the durations`() {
+    @Test func `a cancelled fetch is not part of the durations`() {
         let metrics = make()
         fly(metrics.named("profile"), for: .seconds(5), .cancelled)
 
@@ -116,7 +116,8 @@ struct ClientMetricsTests {
         #expect(metrics.summary()[query: "profile"]?.slow == 0)
     }
 
-    @Test func `a duration past the longest is kept, and percentiles stay in bounds`() throws {
+    @Test func `a duration beyond the largest bucket is kept, and percentiles stay bounded`() throws
+    {
         let metrics = make()
         fly(metrics.named("profile"), for: .seconds(3_600))
         let durations = try #require(metrics.summary()[query: "profile"]?.durations)
@@ -134,7 +135,7 @@ struct ClientMetricsTests {
         #expect(named.footprint < 20_000)
     }
 
-    @Test func `names past the limit are counted together`() throws {
+    @Test func `names beyond the limit are counted together`() throws {
         let metrics = make()
         for number in 0..<MetricsLimits.names + 100 { metrics.named("query \(number)").hit() }
         let summary = metrics.summary()
@@ -144,14 +145,14 @@ struct ClientMetricsTests {
         #expect(metrics.named("query 3") === metrics.named("query 3"))
     }
 
-    @Test func `a long name is cut`() {
+    @Test func `a long name is truncated`() {
         let metrics = make()
         metrics.named(String(repeating: "a", count: 5_000)).hit()
 
         #expect(metrics.summary().queries.map(\.name.count) == [MetricsLimits.nameCharacters])
     }
 
-    @Test func `a reset starts again, and keeps what is in flight`() throws {
+    @Test func `a reset starts over and keeps fetches in flight`() throws {
         let metrics = make()
         let named = metrics.named("profile")
         named.hit()
@@ -166,7 +167,7 @@ struct ClientMetricsTests {
         #expect(metrics.summary()[query: "profile"]?.inFlight == 0)
     }
 
-    @Test func `what takes over a second is logged once, by name`() {
+    @Test func `an operation that takes over a second is logged once, by name`() {
         let metrics = make()
         fly(metrics.named("quick"), for: .seconds(1))
         fly(metrics.named("slow"), for: .milliseconds(1_001))
@@ -176,7 +177,7 @@ struct ClientMetricsTests {
         #expect(metrics.summary()[query: "quick"]?.slow == 0)
     }
 
-    @Test func `the summary is a table in which the slow stands out`() {
+    @Test func `the summary is a table that marks slow operations`() {
         let metrics = make()
         let balance = metrics.named("balance")
         for _ in 0..<1_234 { balance.hit() }
@@ -197,7 +198,7 @@ struct ClientMetricsTests {
         #expect(make().summary().description == "Nothing was measured yet.")
     }
 
-    @Test func `a summary survives its encoding`() throws {
+    @Test func `a summary survives encoding`() throws {
         let metrics = make()
         fly(metrics.named("profile"), for: .microseconds(1_234_567))
         let summary = metrics.summary()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What an app's telemetry hears, and what it never hears.
+/// The events that an app's telemetry receives, and the data that it never receives.
 @Suite("Client observer", .bounded)
 struct ClientObserverTests {
     private let clock = ManualClock()
@@ -16,7 +16,7 @@ struct ClientObserverTests {
         ClientMetrics(clock: clock, observer: observer, logger: .silent)
     }
 
-    @Test func `an observer is told of a flight with its duration, outcome and attempts`() {
+    @Test func `an observer receives a fetch with its duration, outcome and attempts`() {
         let metrics = make()
         let named = metrics.named("profile")
         let ticket = named.flightBegan()
@@ -40,10 +40,10 @@ struct ClientObserverTests {
         )
     }
 
-    @Test func `a slow observer delays nobody, and what it misses is counted`() {
+    @Test func `a slow observer delays no caller, and dropped events are counted`() {
         let metrics = make()
         let surplus = 10
-        // The thread that posts is not held up, or this would never end.
+        // The posting thread is not blocked; otherwise this would never end.
         observer.whileStuck {
             for _ in 0..<MetricsLimits.waitingEvents * 2 + surplus { metrics.note(.storeDegraded) }
         }
@@ -57,7 +57,7 @@ struct ClientObserverTests {
         #expect(told + missed == MetricsLimits.waitingEvents * 2 + surplus)
     }
 
-    @Test func `an observer is told when the user changes`() throws {
+    @Test func `an observer is notified when the user changes`() throws {
         let account = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
         let test = try TestClient { $0.observer = observer }
         test.client.users.change(to: nil)
@@ -71,7 +71,7 @@ struct ClientObserverTests {
     }
 
     @Test(arguments: ["Ada Lovelace", "ada@example.org", String(repeating: "a", count: 65)])
-    func `a backend's code that is no code is not told`(code: String) {
+    func `an invalid code of a backend is not reported`(code: String) {
         let metrics = make()
         let named = metrics.named("profile")
         let problem = Problem(ProblemCode(rawValue: code), "Ada")
@@ -84,7 +84,7 @@ struct ClientObserverTests {
         )
     }
 
-    @Test func `a measured operation returns its result and is told`() async throws {
+    @Test func `a measured operation returns its result and is reported`() async throws {
         let test = try TestClient { $0.observer = observer }
         let sum = test.client.measure("sum") {
             test.delay.advance(by: .milliseconds(3))
@@ -108,7 +108,7 @@ struct ClientObserverTests {
         #expect(test.client.metrics.summary().queries == [])
     }
 
-    @Test func `a measured operation throws what it throws, and counts as failed`() async throws {
+    @Test func `a measured operation rethrows its error and counts as failed`() async throws {
         let test = try TestClient()
         let problem = SanguineError.closed
         #expect(throws: problem) {
@@ -124,7 +124,7 @@ struct ClientObserverTests {
     }
 
     @MainActor
-    @Test func `an operation is measured where it is called`() async throws {
+    @Test func `an operation is measured on its caller's actor`() async throws {
         let test = try TestClient()
         var shown = 0
         await test.client.measure("show") {

@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Sanguine
 
-/// Keeps what it is told; at the first event it can be made to wait.
+/// Records the events that it receives, and can be blocked at the first one.
 final class RecordingObserver: ClientObserver {
     private let recorded = Mutex<[ClientEvent]>([])
     private let gate: Mutex<Void>
@@ -16,6 +16,6 @@ final class RecordingObserver: ClientObserver {
         recorded.withLock { $0.append(event) }
     }
 
-    /// Runs the body while the observer cannot go on.
+    /// Runs the body while the observer is blocked.
     func whileStuck(_ body: () -> Void) { gate.withLock { _ in body() } }
 }

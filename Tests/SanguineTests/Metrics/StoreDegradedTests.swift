@@ -7,9 +7,9 @@ import Testing
 
 @Suite("A store that cannot be used", .bounded)
 struct StoreDegradedTests {
-    @Test func `the observer hears of a disk that cannot be used, and reads go on`() async throws {
+    @Test func `the observer is notified of an unusable disk, and reads continue`() async throws {
         let folder = TemporaryFolder()
-        // A file where the folder should be.
+        // A file at the path of the folder.
         try Data().write(to: folder.url)
         let observer = RecordingObserver()
         let test = try TestClient(network: .profiles(), folder: folder) {

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 extension RangeQuery where Index == Int, Value == Int {
-    /// Ten times the index; multiples of five have none.
+    /// The index times ten; multiples of five have no value.
     static let tens = RangeQuery("tens", policy: .fresh(for: .minutes(5)).stored(.onDisk)) {
         request,
         range in
@@ -34,7 +34,7 @@ extension RangeQuery where Index == CalendarDay, Value == String {
 }
 
 extension ScriptedTransport {
-    /// Answers stretches of numbers and days.
+    /// Answers requests for ranges of numbers and days.
     static func stretches() -> ScriptedTransport {
         ScriptedTransport { request in
             let parts = request.url.path.split(separator: "/").map(String.init)
@@ -53,12 +53,13 @@ extension ScriptedTransport {
     var paths: [String] { requests.map(\.url.path) }
 }
 
-/// Stretches of days and numbers, through a client.
+/// Ranges of days and numbers, through a client.
 @Suite("Range cache", .bounded)
 struct RangeCacheTests {
     private func day(_ text: String) throws -> CalendarDay { try #require(CalendarDay(text)) }
 
-    @Test func `a month and its shift are two requests, and moving within them none`() async throws
+    @Test func `a month and a shift of it are two requests, and moving within them is none`()
+        async throws
     {
         let test = try TestClient(network: .stretches())
         let first = try day("2026-11-01")
@@ -81,7 +82,7 @@ struct RangeCacheTests {
         #expect(days[try day("2026-12-01")] == "on 2026-12-01")
     }
 
-    @Test func `an index that the answer lacks is known to have no value`() async throws {
+    @Test func `an index missing from the answer is known to have no value`() async throws {
         let test = try TestClient(network: .stretches())
         let values = try await test.client.value(of: .tens, in: 4...6)
         let known = test.client.cached(.tens, in: 5...5)
@@ -92,7 +93,7 @@ struct RangeCacheTests {
         #expect(test.network.paths.count == 1)
     }
 
-    @Test func `what is cached says what is missing and what is stale`() async throws {
+    @Test func `a cached range reports its missing and stale parts`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         test.wall.advance(by: .minutes(6))
@@ -105,7 +106,7 @@ struct RangeCacheTests {
         #expect(!known.isComplete)
     }
 
-    @Test func `each index grows stale by its own age`() async throws {
+    @Test func `each index becomes stale by its own age`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         test.wall.advance(by: .minutes(3))
@@ -131,7 +132,7 @@ struct RangeCacheTests {
     }
 
     @Test(arguments: [(1, 13), (14, 1)])
-    func `days are stale after a midnight where they were fetched, or here`(
+    func `days are stale after a midnight here or where they were fetched`(
         hour: Int,
         later: Int
     ) async throws {
@@ -146,7 +147,9 @@ struct RangeCacheTests {
         #expect(test.network.paths.count == 2)
     }
 
-    @Test func `overlapping readers share, and the second asks only for the rest`() async throws {
+    @Test func `overlapping readers share a fetch, and the second one fetches only the rest`()
+        async throws
+    {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let first = test.client.value(of: .tens, in: 1...10)
@@ -162,7 +165,9 @@ struct RangeCacheTests {
         #expect(test.network.paths == ["/numbers/1/10", "/numbers/11/14"])
     }
 
-    @Test func `a reader who gives up disturbs no other, and the last one cancels`() async throws {
+    @Test func `a cancelled reader affects no other, and the last one cancels the fetch`()
+        async throws
+    {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         let first = Task { try await test.client.value(of: .tens, in: 1...10) }
@@ -180,7 +185,7 @@ struct RangeCacheTests {
         #expect(!test.client.cached(.tens, in: 1...10).isFetching)
     }
 
-    @Test func `the failure of one gap fails only those who need it`() async throws {
+    @Test func `a gap that fails affects only the readers that need it`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         test.network.script(.status(404))
@@ -197,7 +202,7 @@ struct RangeCacheTests {
         #expect(test.client.cached(.tens, in: 1...3).missing == [1...3])
     }
 
-    @Test func `an invalid stretch alone is asked for again`() async throws {
+    @Test func `only an invalid range is fetched again`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...40)
         test.client.invalidate(.tens, in: 11...12)
@@ -207,7 +212,7 @@ struct RangeCacheTests {
         #expect(test.network.paths == ["/numbers/1/40", "/numbers/11/12"])
     }
 
-    @Test func `what was on its way before an invalidation does not count as fresh`() async throws {
+    @Test func `an answer in flight before an invalidation is not fresh`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let values = test.client.value(of: .tens, in: 1...4)
@@ -219,7 +224,7 @@ struct RangeCacheTests {
         #expect(test.client.cached(.tens, in: 1...4).stale == [2...3])
     }
 
-    @Test func `an invalidation by name covers every stretch`() async throws {
+    @Test func `an invalidation by name covers every range`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         test.client.invalidate(all: "tens")
@@ -245,7 +250,7 @@ struct RangeCacheTests {
         #expect(test.client.cached(.tens, in: 1...4).missing == [1...4])
     }
 
-    @Test func `a sign-out leaves nothing of a stretch behind`() async throws {
+    @Test func `a sign-out removes all ranges`() async throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: .stretches(), authorizer: authorizer)
         _ = try await test.client.value(of: .tens, in: 1...4)
@@ -254,7 +259,7 @@ struct RangeCacheTests {
         #expect(test.client.cached(.tens, in: 1...4).missing == [1...4])
     }
 
-    @Test func `values are there after a restart, with their age`() async throws {
+    @Test func `values survive a restart with their age`() async throws {
         let folder = TemporaryFolder()
         let before = try TestClient(network: .stretches(), folder: folder)
         _ = try await before.client.value(of: .tens, in: 1...6)
@@ -267,7 +272,9 @@ struct RangeCacheTests {
         #expect(after.network.paths == ["/numbers/7/9"])
     }
 
-    @Test func `a long stretch is several requests, and one too long is refused`() async throws {
+    @Test func `a long range is several requests, and one that is too long is refused`()
+        async throws
+    {
         let test = try TestClient(network: .stretches())
         let values = try await test.client.value(of: .tens, in: 1...1_000)
         await #expect(throws: SanguineError.rangeTooLong(limit: 4_000)) {
@@ -281,7 +288,7 @@ struct RangeCacheTests {
         )
     }
 
-    @Test func `what was not read for longest goes first`() async throws {
+    @Test func `the least recently read values are evicted first`() async throws {
         let test = try TestClient(network: .stretches())
         for start in stride(from: 1, to: 4_001, by: 400) {
             _ = try await test.client.value(of: .tens, in: start...start + 399)

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 extension RangeQuery where Index == Int, Value == Int {
-    /// One at each index, without a network.
+    /// The value 1 at each index, without a network.
     fileprivate static func ones(_ name: String, _ policy: Policy) -> RangeQuery {
         RangeQuery(name, policy: policy) { _, range in
             Dictionary(uniqueKeysWithValues: range.map { ($0, 1) })
@@ -16,10 +16,10 @@ extension RangeQuery where Index == Int, Value == Int {
     }
 }
 
-/// What comes while a stretch is on its way, and stretches at the ends of all numbers.
+/// Events during a fetch, and ranges at both ends of the integers.
 @Suite("Range edges", .bounded)
 struct RangeEdgeTests {
-    @Test func `an invalidation by name during the first fetch is kept in mind`() async throws {
+    @Test func `an invalidation by name during the first fetch takes effect`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         async let values = test.client.value(of: .tens, in: 1...4)
@@ -31,7 +31,7 @@ struct RangeEdgeTests {
         #expect(test.client.cached(.tens, in: 1...4).stale == [1...4])
     }
 
-    @Test func `what lands after its entry has left the memory counts as stale`() async throws {
+    @Test func `a value that arrives after its entry was evicted is stale`() async throws {
         let test = try TestClient(network: .stretches())
         let query = RangeQuery<Int, Int>("kept", policy: .fresh(for: .minutes(5))) {
             try await RangeQuery.tens.fetch($0, $1)
@@ -47,7 +47,7 @@ struct RangeEdgeTests {
         #expect(test.client.cached(query, in: 1...4).stale == [1...4])
     }
 
-    @Test func `an answer that was under way at midnight counts as the old day's`() async throws {
+    @Test func `an answer in flight at midnight belongs to the old day`() async throws {
         let test = try TestClient(network: .stretches())
         var policy = Policy.fresh(for: .hours(1))
         policy.freshness = .untilMidnight
@@ -64,7 +64,7 @@ struct RangeEdgeTests {
         #expect(test.client.cached(query, in: 1...4).stale == [1...4])
     }
 
-    @Test func `polling asks for what is watched although it is fresh`() async throws {
+    @Test func `polling fetches observed ranges even if they are fresh`() async throws {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
@@ -75,7 +75,7 @@ struct RangeEdgeTests {
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/1/4"])
     }
 
-    @Test func `how often values change makes no stretch stale`() async throws {
+    @Test func `a policy's adaptive freshness makes no range stale`() async throws {
         let test = try TestClient()
         let policy = Policy.fresh(for: .hours(1)).adaptive(within: .seconds(1)...(.seconds(2)))
         let query = RangeQuery.ones("adaptive", policy)
@@ -85,7 +85,7 @@ struct RangeEdgeTests {
         #expect(test.client.cached(query, in: 1...4).isComplete)
     }
 
-    @Test func `stretches at the ends of all numbers are read or refused`() async throws {
+    @Test func `ranges at both ends of the integers are read or refused`() async throws {
         let test = try TestClient()
         let query = RangeQuery.ones("ends", .fresh(for: .hours(1)))
         let last = try await test.client.value(of: query, in: (.max - 10)...(.max - 2))
@@ -107,7 +107,7 @@ struct RangeEdgeTests {
         )
     }
 
-    @Test func `the next user does not see why the last one's fetch failed`() async throws {
+    @Test func `the next user does not see the error of the previous user's fetch`() async throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: .stretches(), authorizer: authorizer)
         test.network.script(.status(404), .status(404))
@@ -120,7 +120,7 @@ struct RangeEdgeTests {
         #expect(state.missing == [1...4])
     }
 
-    @Test func `a key that another query has is a conflict, and its updates end`() async throws {
+    @Test func `a key used by another query is a conflict, and its updates end`() async throws {
         let test = try TestClient()
         let other = ValueQuery<String>("shared", policy: .fresh(for: .hours(1))) { _ in "one" }
         _ = try await test.client.value(of: other)
@@ -134,7 +134,7 @@ struct RangeEdgeTests {
         #expect(test.client.cached(other) == "one")
     }
 
-    @Test func `each index may be shown for its own time, and a watched one for longer`()
+    @Test func `each index has its own retention time, extended while it is observed`()
         async throws
     {
         let test = try TestClient(network: .stretches())
@@ -157,7 +157,7 @@ struct RangeEdgeTests {
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/7/8", "/numbers/1/2"])
     }
 
-    @Test func `a refresh after an invalidation is one flight in the metrics`() async throws {
+    @Test func `a refresh after an invalidation is one fetch in the metrics`() async throws {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
@@ -173,7 +173,7 @@ struct RangeEdgeTests {
         #expect(row.flights == 2 && row.inFlight == 0 && row.failures == 0)
     }
 
-    @Test func `each request is a flight in the metrics, of the policy's priority`() async throws {
+    @Test func `each request is a fetch in the metrics, with the policy's priority`() async throws {
         let test = try TestClient()
         let policy = Policy.fresh(for: .hours(1)).priority(.visible)
         let query = RangeQuery<Int, Int>("counted", policy: policy) { request, range in

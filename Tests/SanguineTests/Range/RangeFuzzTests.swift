@@ -5,13 +5,13 @@ import Testing
 
 @testable import Sanguine
 
-/// Ranges under every interleaving that a seed can think of.
+/// Plays random interleavings of events against ranges, from seeds.
 ///
-/// A failure says which seed replays it, and how.
+/// A failure names the seed that replays it, and the command.
 @Suite("Ranges, simulated", .bounded(.seconds(300)))
 struct RangeFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
-    func `what counts as fresh is the truth, and every reader gets what it asked for`(
+    func `fresh values are true, and every reader gets the range it requested`(
         seed: UInt64
     ) {
         var game = RangeGame(seed: seed)
@@ -32,7 +32,9 @@ struct RangeFuzzTests {
     }
 
     @Test(arguments: Fuzz.seeds(101...110))
-    func `what is known never exceeds its limit, and what was read last stays`(seed: UInt64) {
+    func `the coverage never exceeds its limit, and the most recently read part is kept`(
+        seed: UInt64
+    ) {
         var random = SplitMix64(seed: seed)
         var coverage = RangeCoverage()
         for round in 1...200 {

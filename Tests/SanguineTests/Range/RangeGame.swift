@@ -4,17 +4,17 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// Readers, flights, a server that changes, and what is known, played by chance from a seed.
+/// Readers, fetches, a changing server and the client's coverage, played at random from a seed.
 ///
-/// The server tells of each change by an invalidation. So what counts as fresh must be the server's
-/// present truth, whatever order things happened in. There are few positions, so that every one of
-/// them is looked at after every event.
+/// The server reports each change as an invalidation. So each fresh value must match the server's
+/// current state, regardless of the order of events. There are few positions, so that all of them
+/// are checked after every event.
 struct RangeGame {
     private struct Reader {
         var wanted: RangeSet<Int>
-        /// The server's versions when the reader asked.
+        /// The server's versions at the time of the request.
         var versions: [Int]
-        /// Whether something was forgotten since, which it may then miss.
+        /// Whether a value was evicted since, so that the reader may miss it.
         var isExcused = false
     }
 
@@ -38,7 +38,7 @@ struct RangeGame {
 
     init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
-    /// A version as a value: some have none.
+    /// Returns a version as a value; some have none.
     private func value(_ version: Int) -> Int? { version.isMultiple(of: 4) ? nil : version }
 
     private mutating func stretch() -> Range<Int> {
@@ -46,7 +46,7 @@ struct RangeGame {
         return from..<min(Self.positions, from + 1 + chance(12))
     }
 
-    // A generator's own `random(in:using:)` is not specialised without optimisation.
+    // A generator's own `random(in:using:)` is not specialized without optimization.
     private mutating func chance(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
 
     mutating func step() {
@@ -66,7 +66,7 @@ struct RangeGame {
         check()
     }
 
-    /// Lets everything come to its end.
+    /// Finishes all fetches.
     mutating func rest() {
         while let flight = state.flights.first, fault == nil {
             sample(flight)
@@ -94,7 +94,7 @@ struct RangeGame {
         play(actions, isSuccess: true)
     }
 
-    /// Somebody who waits wants more, as whoever watches does after an invalidation.
+    /// Lets a waiting reader join again, as an observer does after an invalidation.
     private mutating func joinAgain() {
         guard let reader = readers.keys.min() else { return }
         let range = stretch()
@@ -126,7 +126,7 @@ struct RangeGame {
         samples[flight.number] = brought
     }
 
-    /// A flight arrives; what it brought is written at once or a little later.
+    /// Completes a fetch; its values are written at once or a little later.
     private mutating func arrive() {
         guard !samples.isEmpty else { return }
         let number = samples.keys.sorted()[chance(samples.count)]
@@ -214,7 +214,7 @@ struct RangeGame {
         }
     }
 
-    /// Whoever is answered finds all it wanted, nothing of it from before it asked.
+    /// Checks that an answered reader finds its whole range, and no value older than its request.
     private mutating func check(_ reader: Reader) {
         guard !reader.isExcused else { return }
         for range in reader.wanted.ranges {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Stretches as views see them.
+/// Ranges as views observe them.
 @Suite("Range model", .bounded)
 @MainActor
 struct RangeModelTests {
@@ -15,7 +15,7 @@ struct RangeModelTests {
         client.queries.source(of: RangeQuery.tens).watcherCount
     }
 
-    @Test func `models of one stretch follow it together`() async throws {
+    @Test func `models of one range follow it together`() async throws {
         let test = try TestClient(network: .stretches())
         let first = test.client.model(.tens, in: 1...4)
         let second = test.client.model(.tens, in: 1...4)
@@ -25,7 +25,7 @@ struct RangeModelTests {
         #expect(watchers(test.client) == 1)
     }
 
-    @Test func `a model that shows another stretch leaves the others where they are`() throws {
+    @Test func `a model that shows another range does not affect the others`() throws {
         let test = try TestClient(network: .stretches())
         let first = test.client.model(.tens, in: 1...4)
         let second = test.client.model(.tens, in: 1...4)
@@ -36,7 +36,7 @@ struct RangeModelTests {
     }
 
     @Test(arguments: [false, true])
-    func `a stretch is followed until the last model that shows it is gone`(
+    func `a range is followed until the last model that shows it is released`(
         isThereAtOnce: Bool
     ) async throws {
         let test = try TestClient(network: .stretches())
@@ -53,7 +53,7 @@ struct RangeModelTests {
         #expect(second == nil && first == nil)
     }
 
-    @Test func `all changes of one moment come in one turn`() async throws {
+    @Test func `simultaneous changes arrive in one turn`() async throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...8)
         try await eventually("the stretch is there") {
@@ -68,7 +68,7 @@ struct RangeModelTests {
         #expect(model.state.stale == [1...1, 3...3])
     }
 
-    @Test func `what a caller on the main actor has waited for is in the model`() async throws {
+    @Test func `a model has the values once a read returns on the main actor`() async throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...4)
         try await eventually("the stretch is there") { model.state.isComplete }
@@ -79,7 +79,7 @@ struct RangeModelTests {
         }
     }
 
-    @Test func `a view is told when its model shows another stretch`() throws {
+    @Test func `a view is notified when its model shows another range`() throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...4)
         let isTold = Mutex(false)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Values of stretches that the app brings by itself.
+/// Values of ranges that the app sets itself.
 @Suite("Ranges that are set and updated", .bounded)
 struct RangeSetTests {
-    @Test func `a stretch that is set is known, with and without values`() async throws {
+    @Test func `a range that is set is known, with and without values`() async throws {
         let test = try TestClient(network: .stretches())
 
         #expect(test.client.set([1: 7, 3: 9], for: .tens, in: 1...3))
@@ -19,7 +19,7 @@ struct RangeSetTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `only what was not set is fetched`() async throws {
+    @Test func `only values that were not set are fetched`() async throws {
         let test = try TestClient(network: .stretches())
         test.client.set([1: 7], for: .tens, in: 1...2)
 
@@ -29,7 +29,8 @@ struct RangeSetTests {
         #expect(test.network.paths == ["/numbers/3/4"])
     }
 
-    @Test func `what is on its way does not overwrite what is set or updated`() async throws {
+    @Test func `a fetch in flight does not overwrite values that are set or updated`() async throws
+    {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...1)
         test.client.invalidate(.tens, in: 1...1)
@@ -45,20 +46,20 @@ struct RangeSetTests {
         #expect(values == [1: 8, 2: 7, 3: 30, 4: 40])
     }
 
-    @Test func `an update changes, makes and removes a value where it is known`() async throws {
+    @Test func `an update changes, inserts and removes a value at known indices`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...5)
 
         #expect(test.client.update(.tens, at: 1) { $0 = ($0 ?? 0) + 1 })
         #expect(test.client.update(.tens, at: 2) { $0 = nil })
-        #expect(test.client.update(.tens, at: 5) { $0 = 50 })  // Known to have none.
+        #expect(test.client.update(.tens, at: 5) { $0 = 50 })  // Known to have no value.
         #expect(!test.client.update(.tens, at: 6) { $0 = 60 })
 
         #expect(test.client.cached(.tens, in: 1...6).values == [1: 11, 3: 30, 4: 40, 5: 50])
     }
 
     @MainActor
-    @Test func `a model shows what is set`() async throws {
+    @Test func `a model shows values that are set`() async throws {
         let test = try TestClient(network: .stretches())
         test.client.set([1: 7], for: .tens, in: 1...2)
         let model = test.client.model(.tens, in: 1...2)
@@ -69,7 +70,7 @@ struct RangeSetTests {
         #expect(model.state.values == [1: 7, 2: 8])
     }
 
-    @Test func `more than can be kept is not taken`() throws {
+    @Test func `setting a range beyond the limit is refused`() throws {
         let test = try TestClient(network: .stretches())
 
         #expect(!test.client.set([:], for: .tens, in: 1...(RangeLimits.readSpan + 1)))

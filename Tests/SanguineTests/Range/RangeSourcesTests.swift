@@ -13,7 +13,7 @@ extension RangeQuery where Index == Int, Value == Int {
     }
 }
 
-/// One source for each range query, however many there are.
+/// There is one source for each range query, however many there are.
 @Suite("Range sources", .bounded)
 struct RangeSourcesTests {
     private func crowd(_ queries: QueryCache) {
@@ -22,7 +22,7 @@ struct RangeSourcesTests {
         }
     }
 
-    @Test func `whoever was handed a source shares it with all who come later`() throws {
+    @Test func `a source is shared with all later callers`() throws {
         let test = try TestClient()
         let first = test.client.queries.source(of: RangeQuery.numbered(0))
         crowd(test.client.queries)
@@ -30,7 +30,7 @@ struct RangeSourcesTests {
         #expect(test.client.queries.source(of: RangeQuery.numbered(0)) === first)
     }
 
-    @Test func `a watched stretch hears of changes although its source was pushed out`()
+    @Test func `an observed range receives changes even if its source was evicted`()
         async throws
     {
         let test = try TestClient(network: .stretches())
@@ -57,14 +57,14 @@ struct RangeSourcesTests {
         #expect(test.network.paths.count == count)
     }
 
-    @Test func `sources that nobody uses are let go`() throws {
+    @Test func `unused sources are released`() throws {
         let test = try TestClient()
         crowd(test.client.queries)
 
         #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
     }
 
-    @Test func `a source is let go with its last watcher`() async throws {
+    @Test func `a source is released with its last observer`() async throws {
         let test = try TestClient(network: .stretches())
         weak var watched: RangeSource<Int, Int>?
         do {

@@ -4,17 +4,17 @@ import Testing
 
 @testable import Sanguine
 
-/// What is fetched for whom, decided without anything around it.
+/// Decides which ranges to fetch, without a client.
 @Suite("Range state", .bounded)
 struct RangeStateTests {
     private func set(_ ranges: Range<Int>...) -> RangeSet<Int> { RangeSet(ranges) }
 
-    /// Who is answered; `nil` if nothing has happened.
+    /// The waiters that are answered; `nil` if nothing happened.
     private func answered(_ actions: RangeState.Actions?) -> Set<UInt64>? {
         actions.map { Set($0.answer.map(\.waiter)) }
     }
 
-    @Test func `gaps that lie close together are one flight, distant ones two`() {
+    @Test func `nearby gaps share a fetch, and distant ones do not`() {
         var state = RangeState()
         let close = state.join(waiter: 1, missing: set(0..<3, 3 + RangeLimits.bridge..<20))
         let distant = state.join(waiter: 2, missing: set(100..<103, 104 + RangeLimits.bridge..<120))
@@ -23,14 +23,14 @@ struct RangeStateTests {
         #expect(distant.start.map(\.range) == [100..<103, 104 + RangeLimits.bridge..<120])
     }
 
-    @Test func `a long gap is several flights`() {
+    @Test func `a long gap is several fetches`() {
         var state = RangeState()
         let actions = state.join(waiter: 1, missing: set(0..<800))
 
         #expect(actions.start.map(\.range) == [0..<366, 366..<732, 732..<800])
     }
 
-    @Test func `what is on its way is not asked for again, nor bridged over`() {
+    @Test func `a range in flight is neither requested again nor bridged`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(10..<13))
         let actions = state.join(waiter: 2, missing: set(5..<20))
@@ -38,7 +38,7 @@ struct RangeStateTests {
         #expect(actions.start.map(\.range) == [5..<10, 13..<20])
     }
 
-    @Test func `a reader is answered with the last of its flights, and no other waits for it`() {
+    @Test func `a reader is answered with its last fetch, and no other waits for that`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         let second = state.join(waiter: 2, missing: set(5..<15))
@@ -49,7 +49,7 @@ struct RangeStateTests {
         #expect(state.isIdle)
     }
 
-    @Test func `the last reader of a flight takes it along, and leaves others alone`() {
+    @Test func `the last reader of a fetch cancels it and no other`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         _ = state.join(waiter: 2, missing: set(5..<15))
@@ -59,7 +59,7 @@ struct RangeStateTests {
         #expect(state.leave(waiter: 1).cancel == [1])
     }
 
-    @Test func `a failure reaches only those who need that flight`() {
+    @Test func `a failure reaches only the readers that need that fetch`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         _ = state.join(waiter: 2, missing: set(5..<15))
@@ -70,7 +70,7 @@ struct RangeStateTests {
         #expect(answered(state.land(2)) == [3])
     }
 
-    @Test func `a flight from before an invalidation serves nobody who asks after it`() {
+    @Test func `a fetch older than an invalidation serves no later reader`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         state.invalidate(set(3..<5))
@@ -81,7 +81,7 @@ struct RangeStateTests {
         #expect(answered(state.land(1)) == [1, 2])
     }
 
-    @Test func `who waits for an overtaken flight waits for the one that overtook it`() {
+    @Test func `a reader of a superseded fetch waits for the newer one`() {
         var state = RangeState()
         _ = state.join(waiter: 1, missing: set(0..<10))
         state.invalidate(set(3..<5))
@@ -92,7 +92,7 @@ struct RangeStateTests {
         #expect(answered(state.land(2)) == [1, 2])
     }
 
-    @Test func `an earlier flight does not write over what a later one brought`() {
+    @Test func `an earlier fetch does not overwrite a later one's values`() {
         var state = RangeState()
         var contents = RangeContents<String>()
         let now = Timestamp(millisecondsSince1970: 0)

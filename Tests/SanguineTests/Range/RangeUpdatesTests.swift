@@ -7,10 +7,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Watching a stretch, with and without a model.
+/// Observing a range, with and without a model.
 @Suite("Range updates", .bounded)
 struct RangeUpdatesTests {
-    @Test func `a watcher sees what is known, then what was missing`() async throws {
+    @Test func `an observer receives the known values, then the missing ones`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         test.network.hold()
@@ -27,7 +27,7 @@ struct RangeUpdatesTests {
         #expect(test.network.paths == ["/numbers/1/4", "/numbers/5/7"])
     }
 
-    @Test func `the first state with fetched values is fetching no more`() async throws {
+    @Test func `the first state with fetched values is no longer fetching`() async throws {
         let test = try TestClient(network: .stretches())
         let seen = Mutex<[RangeValues<Int, Int>]>([])
         let watch = test.client.queries.source(of: RangeQuery.tens).watch(1...4) { state in
@@ -48,7 +48,7 @@ struct RangeUpdatesTests {
         #expect(!states.contains { $0.isComplete && $0.isFetching })
     }
 
-    @Test func `a watched stretch is fetched again when it is invalidated`() async throws {
+    @Test func `an observed range is fetched again when it is invalidated`() async throws {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
@@ -62,7 +62,7 @@ struct RangeUpdatesTests {
         #expect(test.network.paths.prefix(2) == ["/numbers/1/4", "/numbers/2/2"])
     }
 
-    @Test func `a watcher is told of a failure beside what is known`() async throws {
+    @Test func `an observer receives an error together with the known values`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         test.network.script(.status(404), .status(404))
@@ -74,7 +74,7 @@ struct RangeUpdatesTests {
         #expect(state.values == [3: 30, 4: 40])
     }
 
-    @Test func `a watcher who leaves takes its requests along`() async throws {
+    @Test func `an observer that leaves cancels its requests`() async throws {
         let test = try TestClient(network: .stretches())
         test.network.hold()
         let watching = Task {
@@ -87,7 +87,7 @@ struct RangeUpdatesTests {
         #expect(!test.client.cached(.tens, in: 1...4).isFetching)
     }
 
-    @Test func `a closed client ends what is watched`() async throws {
+    @Test func `closing the client ends updates`() async throws {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .tens, in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())
@@ -102,7 +102,7 @@ struct RangeUpdatesTests {
     }
 
     @MainActor
-    @Test func `a model shows another stretch at once as far as it is known`() async throws {
+    @Test func `a model shows the known part of another range at once`() async throws {
         let test = try TestClient(network: .stretches())
         _ = try await test.client.value(of: .tens, in: 1...4)
         let model = test.client.model(.tens, in: 1...2)

@@ -105,7 +105,7 @@ struct BatchTests {
     }
 
     @Test(arguments: ["caf\u{E9}", "cafe\u{301}"])
-    func `canonically equivalent ids are one look-up`(answered: String) async throws {
+    func `canonically equivalent ids share one look-up`(answered: String) async throws {
         let network = ScriptedTransport { _ in .json([Item(id: answered)]) }
         let test = try TestClient(network: network)
         let callers = ["caf\u{E9}", "cafe\u{301}"].map { Self.ask(Self.item($0), test) }

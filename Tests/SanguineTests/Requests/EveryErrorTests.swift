@@ -41,14 +41,14 @@ struct EveryErrorTests {
         #expect(Set(declared) == Set(rows))
     }
 
-    @Test func `the guide has exactly one row for each class`() throws {
+    @Test func `each class has a row, and no other`() throws {
         let rows = try #require(EveryError.guide)
             .matches(of: #/\n\| ``ErrorClass/([A-Za-z]+)`` \|/#).map { String($0.1) }
 
         #expect(rows.sorted() == ErrorClass.allCases.map(\.rawValue).sorted())
     }
 
-    @Test func `the guide has exactly one row with its class for each problem code`() throws {
+    @Test func `each code of a problem has a row with its class, and no other`() throws {
         let known = ErrorTable.codes.map { ($0.key.rawValue, $0.value) }
 
         #expect(
@@ -57,7 +57,7 @@ struct EveryErrorTests {
         )
     }
 
-    @Test func `each client code in the guide is provoked here`() throws {
+    @Test func `each code of the client has a row that is provoked here`() throws {
         let rows = try Self.codes(after: "The codes of these errors")
 
         #expect(Set(rows.keys) == Set(EveryError.all.keys))
@@ -66,7 +66,7 @@ struct EveryErrorTests {
     // MARK: - And true
 
     @Test(arguments: EveryError.all.keys.sorted())
-    func `an error of the client occurs as the guide says`(code: String) async throws {
+    func `an error of the client comes as the guide says`(code: String) async throws {
         let server = try LoopbackServer { EveryError.answer($0, $1) }
         defer { server.stop() }
         let provoke = try #require(EveryError.all[code])
@@ -77,7 +77,7 @@ struct EveryErrorTests {
         #expect(!error.description.isEmpty)
     }
 
-    @Test func `a body that could not be decoded is in the error`() async throws {
+    @Test func `what could not be decoded is in the error`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let provoke = try #require(EveryError.all["decoding"])
@@ -90,7 +90,7 @@ struct EveryErrorTests {
     }
 
     @Test(arguments: ErrorTable.codes.keys.sorted { $0.rawValue < $1.rawValue })
-    func `a problem is reported as the guide says`(code: ProblemCode) async throws {
+    func `a problem comes as the guide says`(code: ProblemCode) async throws {
         let body = try JSONEncoder().encode(Problem(code, "Why."))
         let server = try LoopbackServer { _, _ in
             LoopbackServer.Reply(
@@ -111,7 +111,7 @@ struct EveryErrorTests {
     }
 
     @Test(arguments: ErrorTable.statuses.keys.sorted())
-    func `a status without a body has its class`(status: Int) async throws {
+    func `a bare status is one of its class`(status: Int) async throws {
         let server = try LoopbackServer { _, _ in LoopbackServer.Reply(status: status) }
         defer { server.stop() }
         let client = try EveryError.client(server)
