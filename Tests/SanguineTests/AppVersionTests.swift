@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What an update of the app means for values on disk.
+/// The effect of an app update on stored values.
 @Suite("Values on disk after an update of the app", .bounded)
 struct AppVersionTests {
     private struct OldProfile: Codable, Sendable, Equatable {
@@ -33,7 +33,7 @@ struct AppVersionTests {
         try TestClient(network: network, folder: folder) { $0.appVersion = version }.client
     }
 
-    /// What the first version keeps.
+    /// Stores a value with the first version.
     private func begin(_ policy: Policy, _ version: String? = "1") async throws {
         let client = try client(version)
         let old: ValueQuery<OldProfile> = Self.query(policy)
@@ -60,7 +60,7 @@ struct AppVersionTests {
     }
 
     @Test(arguments: ["1", nil])
-    func `a stored value stays fresh in the same version, and where that is not known`(
+    func `a stored value stays fresh in the same or an unknown version`(
         version: String?
     ) async throws {
         try await begin(.forever, version)
@@ -71,7 +71,7 @@ struct AppVersionTests {
         #expect(network.requests.count == 1)
     }
 
-    @Test func `a value of a version that is not known is fetched once`() async throws {
+    @Test func `a value stored by an unknown version is fetched once`() async throws {
         try await begin(.forever, nil)
         for _ in 1...2 {
             let client = try client("1")
@@ -82,9 +82,9 @@ struct AppVersionTests {
         #expect(network.requests.count == 2)
     }
 
-    @Test func `an update that was not written counts at the next start`() async throws {
+    @Test func `an update that was not recorded takes effect at the next start`() async throws {
         try await begin(.forever)
-        // It reads nothing, and its process ends before anything is written.
+        // Nothing is read, and the process ends before anything is written.
         try client("2").users.present.partition.writer.end()
         let client = try client("2")
         defer { client.close() }

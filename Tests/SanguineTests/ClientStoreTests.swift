@@ -46,7 +46,7 @@ struct ClientStoreTests {
         #expect(second.log.report == StoreReport(place: .disk))
     }
 
-    @Test func `nothing is made before the first write`() throws {
+    @Test func `nothing is created before the first write`() throws {
         let store = try makeStore()
         #expect(try store.state("session") == nil && store.entry("e") == nil)
         try store.setState("session", nil)
@@ -57,14 +57,14 @@ struct ClientStoreTests {
         #expect(try store.state("session") == Data("a".utf8))
     }
 
-    @Test func `what another process has made meanwhile is read`() throws {
+    @Test func `a state written by another process meanwhile is read`() throws {
         let (first, second) = (try makeStore(), try makeStore())
         #expect(try first.state("session") == nil)
         try second.setState("session", Data("a".utf8))
         #expect(try first.state("session") == Data("a".utf8))
     }
 
-    @Test func `a store that is closed before it was used stays closed`() throws {
+    @Test func `a store that is closed before its first use stays closed`() throws {
         let store = try makeStore()
         store.close()
         #expect(throws: StoreError.closed) { try store.setState("session", Data("a".utf8)) }
@@ -72,7 +72,7 @@ struct ClientStoreTests {
         #expect(!FileManager.default.fileExists(atPath: folder.url.path))
     }
 
-    @Test func `an entry's day survives with its end`() throws {
+    @Test func `an entry's day is stored with its end`() throws {
         var daily = entry("daily")
         let tokyo = try #require(TimeZone(identifier: "Asia/Tokyo"))
         daily.day = LocalDay(containing: daily.asOf, in: tokyo)
@@ -83,7 +83,7 @@ struct ClientStoreTests {
         #expect(try makeStore().entry("daily") == daily)
     }
 
-    @Test func `file and folder are the user's alone`() throws {
+    @Test func `the file and folder are accessible only to the user`() throws {
         let store = try makeStore()
         try store.setState("session", Data("a".utf8))
         let manager = FileManager.default
@@ -94,7 +94,7 @@ struct ClientStoreTests {
         }
     }
 
-    @Test func `a damaged row is dropped and counted, the others stay`() throws {
+    @Test func `a damaged row is dropped and counted, and the others are kept`() throws {
         let first = try makeStore()
         try first.setState("session", Data("a".utf8))
         try first.setState("balance", Data("b".utf8))
@@ -117,7 +117,7 @@ struct ClientStoreTests {
         #expect(second.log.report.droppedRows == 2)
     }
 
-    @Test func `a file that is no database is put aside and said so`() throws {
+    @Test func `a file that is no database is set aside and reported`() throws {
         try FileManager.default.createDirectory(
             at: folder.url,
             withIntermediateDirectories: true
@@ -134,14 +134,14 @@ struct ClientStoreTests {
         #expect(try Data(contentsOf: aside) == rubbish)
     }
 
-    @Test func `a database that is damaged while in use is replaced`() throws {
+    @Test func `a database that is damaged during use is replaced`() throws {
         let store = try makeStore()
         for number in 1...200 {
             try store.applyEntries([.put(entry("e\(number)", bytes: 2_000))])
         }
         let handle = try FileHandle(forUpdating: file)
         let size = try handle.seekToEnd()
-        // The file's change counter, without which SQLite would trust the pages it remembers.
+        // The file's change counter, without which SQLite would trust its cached pages.
         try handle.seek(toOffset: 24)
         try handle.write(contentsOf: Data([0, 0, 0xFF, 0xFF]))
         try handle.seek(toOffset: 100)
@@ -154,7 +154,7 @@ struct ClientStoreTests {
         #expect(store.log.report.movedAside.count == 1)
     }
 
-    @Test func `a file of a newer version is kept for it`() throws {
+    @Test func `a file of a newer version is kept for that version`() throws {
         let first = try makeStore()
         try first.setState("session", Data("a".utf8))
         first.close()
@@ -168,7 +168,7 @@ struct ClientStoreTests {
         #expect(second.log.report.failure?.contains("newer version") == true)
     }
 
-    @Test func `without a usable folder the store works in memory and says so`() throws {
+    @Test func `without a usable folder the store works in memory and reports it`() throws {
         try FileManager.default.createDirectory(
             at: folder.url,
             withIntermediateDirectories: true
@@ -183,7 +183,7 @@ struct ClientStoreTests {
         #expect(store.log.report.failure != nil)
     }
 
-    @Test func `when the disk's share is used up the oldest entries go first`() throws {
+    @Test func `the oldest entries are removed first when the disk limit is reached`() throws {
         let store = try makeStore(entryLimitBytes: 10_000)
         for number in 1...30 {
             let row = entry("e\(number)", bytes: 1_000, at: Int64(number))
@@ -197,7 +197,7 @@ struct ClientStoreTests {
         #expect(kept == Array((31 - kept.count)...30))
     }
 
-    @Test func `a row that could not be read goes, and one that took its place stays`() throws {
+    @Test func `an unreadable row is removed, but not the row that replaced it`() throws {
         let store = try makeStore()
         let (old, new) = (entry("e"), entry("e", at: 1))
         try store.applyEntries([.put(old)])
@@ -210,7 +210,7 @@ struct ClientStoreTests {
         #expect(store.log.report.droppedRows == 2)
     }
 
-    @Test func `a removed entry is gone, and others stay`() throws {
+    @Test func `a removed entry is gone, and others are kept`() throws {
         let store = try makeStore()
         try store.applyEntries([.put(entry("e")), .put(entry("f"))])
         try store.applyEntries([.remove(key: "e")])
@@ -219,7 +219,7 @@ struct ClientStoreTests {
         #expect(try store.entry("f") == entry("f"))
     }
 
-    @Test func `a closed store refuses with a reason`() throws {
+    @Test func `a closed store throws an error`() throws {
         let store = try makeStore()
         store.close()
         #expect(throws: StoreError.closed) { try store.state("session") }
@@ -231,7 +231,7 @@ struct ClientStoreTests {
 struct DiskTierTests {
     private let folder = TemporaryFolder()
 
-    @Test func `a value is there right after the next launch, with its age`() async throws {
+    @Test func `a value is available at once after the next launch, with its age`() async throws {
         let first = try TestClient(network: .profiles(), folder: folder)
         let fetched = first.wall.now()
         _ = try await first.client.value(of: .profile("ada"))
@@ -248,7 +248,7 @@ struct DiskTierTests {
         #expect(second.network.requests.count == 1)
     }
 
-    @Test func `a value for memory alone is gone with the process`() async throws {
+    @Test func `a value kept only in memory is lost with the process`() async throws {
         let first = try TestClient(network: .profiles(), folder: folder)
         _ = try await first.client.value(of: .fleeting("ada"))
         first.client.close()
@@ -257,7 +257,7 @@ struct DiskTierTests {
         #expect(second.client.cached(.fleeting("ada")) == nil)
     }
 
-    @Test func `what was invalidated is still stale after the next launch`() async throws {
+    @Test func `an invalidated value is still stale after the next launch`() async throws {
         let first = try TestClient(network: .profiles(), folder: folder)
         _ = try await first.client.value(of: .profile("ada"))
         first.client.invalidate(.profile("ada"))
@@ -269,7 +269,7 @@ struct DiskTierTests {
         #expect(second.network.requests.count == 1)
     }
 
-    @Test func `a value that memory had no room for comes back from disk`() async throws {
+    @Test func `a value evicted from memory is read from disk`() async throws {
         let test = try TestClient(network: .profiles(), folder: folder) { $0.memoryBytes = 1_500 }
         for number in 1...20 { _ = try await test.client.value(of: .profile("p\(number)")) }
 
@@ -278,7 +278,7 @@ struct DiskTierTests {
         #expect(test.client.queries.entries.memoryCost <= 1_500)
     }
 
-    @Test func `a row of a type that has changed since is dropped and fetched anew`()
+    @Test func `a row of a type that has changed is dropped and fetched again`()
         async throws
     {
         let first = try TestClient(folder: folder)

@@ -12,7 +12,7 @@ struct EntryStateTests {
     private let now = Timestamp(millisecondsSince1970: 1_000_000)
     private let offline = SanguineError.transport(.offline("no network"))
 
-    @Test func `the first waiter starts a flight and the next ones join it`() {
+    @Test func `the first waiter starts a fetch and the next ones join it`() {
         var state = EntryState()
 
         #expect(state.join(waiter: 1, nextFlight: 7).start == 7)
@@ -21,7 +21,7 @@ struct EntryStateTests {
         #expect(state.network == .idle)
     }
 
-    @Test func `a waiter who leaves is answered and the flight goes on for the others`() {
+    @Test func `a waiter that leaves is answered, and the fetch continues for the others`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.join(waiter: 2, nextFlight: 8)
@@ -31,7 +31,7 @@ struct EntryStateTests {
         #expect(state.land(7, at: now, nextFlight: 9)?.answer == [2])
     }
 
-    @Test func `the last waiter who leaves cancels the flight, which cannot land any more`() {
+    @Test func `the last waiter to leave cancels the fetch, which can no longer complete`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
 
@@ -40,7 +40,7 @@ struct EntryStateTests {
         #expect(state.held == nil)
     }
 
-    @Test func `an observer keeps the flight when the last waiter leaves`() {
+    @Test func `an observer keeps the fetch alive when the last waiter leaves`() {
         var state = EntryState()
         #expect(state.observe(1, isFresh: false, nextFlight: 7).start == 7)
         _ = state.join(waiter: 2, nextFlight: 8)
@@ -49,7 +49,7 @@ struct EntryStateTests {
         #expect(state.unobserve(1).cancel == 7)
     }
 
-    @Test func `an error answers every waiter and the next one starts anew`() {
+    @Test func `an error answers every waiter, and the next one starts again`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.join(waiter: 2, nextFlight: 8)
@@ -60,7 +60,7 @@ struct EntryStateTests {
         #expect(state.join(waiter: 3, nextFlight: 10).start == 10)
     }
 
-    @Test func `who joins after an invalidation is served by a flight from after it`() {
+    @Test func `a waiter that joins after an invalidation gets a later fetch`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.invalidate(generation: 1, nextFlight: 8)
@@ -73,14 +73,14 @@ struct EntryStateTests {
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
-    @Test func `an invalidation makes observers ask again and leaves others alone`() {
+    @Test func `only observed values are fetched again after an invalidation`() {
         var state = EntryState()
         #expect(state.invalidate(generation: 1, nextFlight: 7) == .nothing)
         _ = state.observe(1, isFresh: true, nextFlight: 8)
         #expect(state.invalidate(generation: 2, nextFlight: 9).start == 9)
     }
 
-    @Test func `another user's entry forgets the data and refuses the late answer`() {
+    @Test func `another user's entry drops the data and rejects the late answer`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.land(7, at: now, nextFlight: 8)
@@ -93,7 +93,7 @@ struct EntryStateTests {
         #expect(state.held == nil)
     }
 
-    @Test func `a row from disk never replaces what was fetched`() {
+    @Test func `a row from disk never replaces a fetched value`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         _ = state.land(7, at: now, nextFlight: 8)
@@ -143,7 +143,7 @@ struct EntryStateTests {
         FreshnessCase(freshness: .forever, age: .seconds(-1), fromDisk: true, isFresh: false),
         FreshnessCase(freshness: .session, age: .seconds(-1), fromDisk: false, isFresh: false),
     ])
-    func `freshness goes by policy, age and origin`(given: FreshnessCase) {
+    func `freshness depends on policy, age and origin`(given: FreshnessCase) {
         var state = EntryState()
         if given.fromDisk {
             let isRestored = state.restore(asOf: now - given.age, staleSince: nil)
@@ -156,14 +156,14 @@ struct EntryStateTests {
         #expect(state.isFresh(given.freshness, at: now, in: .gmt) == given.isFresh)
     }
 
-    @Test func `a row that was invalidated before it was written is stale for good`() {
+    @Test func `a row that was invalidated before it was written stays stale`() {
         var state = EntryState()
         let isRestored = state.restore(asOf: now, staleSince: 0)
         #expect(isRestored)
         #expect(!state.isFresh(.forever, at: now, in: .gmt))
     }
 
-    @Test func `a value that was set is not overwritten by a flight from before it`() {
+    @Test func `a value that was set is not overwritten by an earlier fetch`() {
         var state = EntryState()
         _ = state.join(waiter: 1, nextFlight: 7)
         #expect(state.set(at: now, generation: 1) == .nothing)
@@ -174,7 +174,7 @@ struct EntryStateTests {
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
-    @Test func `an observer is not sent for a second flight after a value was set`() {
+    @Test func `an observer starts no second fetch after a value was set`() {
         var state = EntryState()
         _ = state.observe(1, isFresh: false, nextFlight: 7)
         _ = state.set(at: now, generation: 1)
@@ -196,10 +196,10 @@ struct EntryStateTests {
         #expect(!state.isFresh(.untilMidnight, at: late, in: tokyo))
     }
 
-    /// Plays random events against what a reader may demand; the state's own invariants object
-    /// besides.
+    /// Plays random events against the guarantees to readers; the state checks its own invariants
+    /// too.
     @Test(arguments: Fuzz.seeds(1...20))
-    func `every waiter is answered once, and by nothing older than it asked for`(seed: UInt64) {
+    func `every waiter is answered once, with nothing older than its request`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var world = EntryWorld()
         for _ in 1...Fuzz.events(60_000) {
@@ -211,18 +211,18 @@ struct EntryStateTests {
     }
 }
 
-/// The world around one entry: plays events, and notes whatever no reader should see.
+/// Plays events around one entry and records every violation.
 private struct EntryWorld {
     var state = EntryState()
     var faults: [String] = []
     private var number: UInt64 = 0
     private var moment: Int64 = 0
     private var invalidations = 0
-    // Waiters and flights, each with the count of invalidations at its beginning.
+    // The waiters and fetches, each with the number of invalidations when it began.
     private var waiting: [UInt64: Int] = [:]
     private var flying: [UInt64: (since: Int, isCancelled: Bool)] = [:]
     private var observers: [UInt64] = []
-    /// The count of invalidations of the value that is held.
+    /// The number of invalidations before the held value was fetched.
     private var newest: Int?
 
     private mutating func next() -> UInt64 {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// What happens to marks that a failing disk does not take.
+/// Invalidation marks that a failing disk rejects.
 @Suite("Entry writer", .bounded)
 struct EntryWriterTests {
     private let folder = TemporaryFolder()
@@ -18,7 +18,7 @@ struct EntryWriterTests {
         try database.close()
     }
 
-    /// A client whose value is on disk, and whose disk takes no marks.
+    /// Returns a client with a stored value and a disk that rejects marks.
     private func failing() async throws -> (TestClient, RecordingObserver) {
         let observer = RecordingObserver()
         let test = try TestClient(network: .profiles(), folder: folder) { $0.observer = observer }
@@ -38,7 +38,7 @@ struct EntryWriterTests {
         return try test.client.users.present.store.entry(key)?.isStale == true
     }
 
-    @Test func `marks that failed are written without another write`() async throws {
+    @Test func `marks that failed are retried without another write`() async throws {
         let (test, _) = try await failing()
         #expect(try !isMarked(test))
         try execute("DROP TRIGGER t")
@@ -48,7 +48,7 @@ struct EntryWriterTests {
         #expect(test.delay.sleeperCount == 0)
     }
 
-    @Test func `waits double up to a minute, and end after ten tries`() async throws {
+    @Test func `retry delays double up to a minute and end after ten attempts`() async throws {
         let (test, observer) = try await failing()
         var waits: [Duration] = []
         for _ in 1...ClientLimits.storeRetries {
@@ -66,7 +66,7 @@ struct EntryWriterTests {
         #expect(test.delay.sleeperCount == 0)
     }
 
-    @Test func `a flush tries again what failed`() async throws {
+    @Test func `a flush retries failed writes`() async throws {
         let (test, _) = try await failing()
         try execute("DROP TRIGGER t")
         test.client.queries.entries.flush()
@@ -75,7 +75,7 @@ struct EntryWriterTests {
         try await test.delay.waitForNoSleepers()
     }
 
-    @Test func `closing tries once more and leaves no timer`() async throws {
+    @Test func `closing retries once and leaves no timer`() async throws {
         let (test, _) = try await failing()
         try execute("DROP TRIGGER t")
         test.client.close()

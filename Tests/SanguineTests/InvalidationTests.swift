@@ -31,7 +31,7 @@ struct InvalidationTests {
         for query in queries { _ = try await client.value(of: query) }
     }
 
-    @Test func `a prefix covers what begins with its whole components, and nothing else`()
+    @Test func `a prefix covers the queries with the same leading components and no others`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -60,7 +60,7 @@ struct InvalidationTests {
         #expect(!test.client.queries.isFresh(one))
     }
 
-    @Test func `invalidating one query leaves those below it alone`() async throws {
+    @Test func `invalidating one query does not affect those below it`() async throws {
         let test = try TestClient(network: .profiles())
         let bare = Self.named("post", [], Self.lasting)
         let one = Self.named("post", ["1"], Self.lasting)
@@ -82,7 +82,7 @@ struct InvalidationTests {
         #expect(test.client.queries.isFresh(untagged))
     }
 
-    @Test func `a value for ever ends when what it was made of changes`() async throws {
+    @Test func `a permanent value becomes stale when its dependency changes`() async throws {
         let test = try TestClient(network: .profiles())
         let chart = Self.named("chart", [], .untilChanged("birthData").stored(.onDisk))
         _ = try await test.client.value(of: chart)
@@ -93,7 +93,9 @@ struct InvalidationTests {
         #expect(try await test.client.value(of: chart).name == "chart 2")
     }
 
-    @Test func `what is observed is fetched again at once, what is not when it is asked for`()
+    @Test
+    func
+        `an observed value is fetched at once after an invalidation, and others when they are read`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -111,7 +113,7 @@ struct InvalidationTests {
     }
 
     @Test(arguments: ["prefix", "tag", "dependency", "everything"])
-    func `what was invalidated is stale after a restart too`(kind: String) async throws {
+    func `an invalidated value is stale after a restart too`(kind: String) async throws {
         let folder = TemporaryFolder()
         let policy = Self.lasting.tagged("social").depends(on: "birthData")
         let meant = Self.named("post", ["1"], policy)
@@ -132,7 +134,7 @@ struct InvalidationTests {
         #expect(second.client.queries.isFresh(spared) == (kind != "everything"))
     }
 
-    @Test func `a row that was only on disk is stale in the process that invalidated it`()
+    @Test func `a row that is only on disk becomes stale in the process that invalidates it`()
         async throws
     {
         let folder = TemporaryFolder()
@@ -147,7 +149,7 @@ struct InvalidationTests {
         #expect(second.client.cached(query)?.name == "1 1")
     }
 
-    @Test func `what was fetched after a stale start can be invalidated again`() async throws {
+    @Test func `a value fetched after a stale start can be invalidated again`() async throws {
         let folder = TemporaryFolder()
         let query = Self.named("post", ["1"], Self.lasting)
         let first = try TestClient(network: .profiles(), folder: folder)
@@ -162,7 +164,7 @@ struct InvalidationTests {
         #expect(!second.client.queries.isFresh(query))
     }
 
-    @Test func `more prefixes than are remembered lose nothing`() async throws {
+    @Test func `more prefixes than the limit lose no invalidation`() async throws {
         let test = try TestClient(network: .profiles())
         let query = Self.named("post", ["1"], Self.lasting)
         _ = try await test.client.value(of: query)
@@ -176,7 +178,7 @@ struct InvalidationTests {
         #expect(test.client.queries.isFresh(query))
     }
 
-    @Test func `an invalidation that comes while a fetch is under way outlives its answer`()
+    @Test func `an invalidation during a fetch remains after its answer`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -191,7 +193,7 @@ struct InvalidationTests {
         #expect(!test.client.queries.isFresh(query))
     }
 
-    @Test func `an event makes stale what names it and fetches what is observed`() async throws {
+    @Test func `an event makes its values stale and fetches the observed ones`() async throws {
         let test = try TestClient(network: .profiles())
         let named = Self.named("a", [], Self.lasting.refetched(on: [.foreground]))
         let other = Self.named("b", [], Self.lasting.refetched(on: [.networkBack]))

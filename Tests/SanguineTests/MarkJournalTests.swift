@@ -29,41 +29,41 @@ struct MarkJournalTests {
         #expect(next == scopes)
     }
 
-    @Test func `it is emptied of what is in the store`() throws {
+    @Test func `marks that the store contains are removed`() throws {
         try journal.append(.key("a"), number: 1)
         journal.clear(upTo: 1)
         #expect(next.isEmpty)
     }
 
-    @Test func `it keeps a mark that is newer than what is in the store`() throws {
+    @Test func `marks newer than the store's are kept`() throws {
         try journal.append(.key("a"), number: 1)
         try journal.append(.key("b"), number: 2)
         journal.clear(upTo: 1)
         #expect(next == [.key("a"), .key("b")])
     }
 
-    @Test func `a line that was cut off stands for everything`() throws {
+    @Test func `a truncated line counts as everything`() throws {
         try journal.append(.key("a"), number: 1)
         let data = try Data(contentsOf: file)
         try data.dropLast(4).write(to: file)
         #expect(next == [.everything])
     }
 
-    @Test func `past its limit one mark stands for everything`() throws {
+    @Test func `beyond the limit one mark stands for everything`() throws {
         for number in 1...UInt64(ClientLimits.invalidationMarks + 1) {
             try journal.append(.key("\(number)"), number: number)
         }
         #expect(next == [.everything])
     }
 
-    @Test func `after a sign-out it names nothing`() throws {
+    @Test func `after a sign-out it contains no names`() throws {
         try journal.append(.key("profile/ada"), number: 1)
         journal.anonymize()
         #expect(next == [.everything])
     }
 
     @Test(arguments: [false, true])
-    func `what was never stored is not marked`(isStored: Bool) throws {
+    func `values that were never stored are not marked`(isStored: Bool) throws {
         let wall = ManualWallClock()
         let ada = ValueQuery<Profile>.profile("ada")
         let first = try TestClient(network: .profiles(), wall: wall, folder: folder)
@@ -71,14 +71,14 @@ struct MarkJournalTests {
         if isStored { first.client.set(Profile(name: "Ada"), for: ada) }
         #expect((marked.writer.markStale(.key(ada.key.text)) != nil) == isStored)
         first.client.close()
-        // What an earlier process has stored is.
+        // Values stored by an earlier process are marked.
         let second = try TestClient(network: .profiles(), wall: wall, folder: folder)
         let left = second.client.queries.entries.user
         #expect((left.writer.markStale(.everything) != nil) == isStored)
         second.client.close()
     }
 
-    @Test func `it is nobody else's`() throws {
+    @Test func `it is readable only by its owner`() throws {
         try journal.append(.key("a"), number: 1)
         let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions]
         #expect(mode as? Int == 0o600)

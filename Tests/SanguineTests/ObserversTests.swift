@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Observers", .bounded)
 struct ObserversTests {
-    @Test func `who leaves while the others are told hears no more`() {
+    @Test func `an observer that leaves during a notification receives no more`() {
         var observers = Observers<Int>()
         let heard = Mutex<[Int]>([])
         let number = observers.add(
@@ -20,7 +20,7 @@ struct ObserversTests {
         #expect(observers.isEmpty)
     }
 
-    @Test func `who comes is told from the next message on`() {
+    @Test func `a new observer receives messages from the next one on`() {
         var observers = Observers<Int>()
         let heard = Mutex<[Int]>([])
         let first = observers.crowd()
@@ -30,7 +30,7 @@ struct ObserversTests {
         #expect(heard.withLock { $0 } == [2])
     }
 
-    @Test func `all are told of the end once`() {
+    @Test func `all observers are notified of the end once`() {
         var observers = Observers<Int>()
         let ends = Mutex(0)
         for _ in 0..<3 {

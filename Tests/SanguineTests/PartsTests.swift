@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// The shell around what comes in parts, with a core that counts.
+/// The shell around data that is loaded in parts, with a core that counts.
 @Suite("Parts", .bounded)
 struct PartsTests {
     private let query = ValueQuery<Int>("counted", policy: .forever) { _ in 0 }
@@ -18,7 +18,7 @@ struct PartsTests {
         parts = Parts(Counting(), of: query.key, query.policy, in: test.client.queries)
     }
 
-    /// Somebody who waits for the count to rise.
+    /// Starts a task that waits for the count to increase.
     private func waiting(
         _ body: @escaping @Sendable () -> Int = { 0 }
     ) async throws -> Task<Int, any Error> {
@@ -30,7 +30,7 @@ struct PartsTests {
         return caller
     }
 
-    @Test func `what was prepared of a base that has changed meanwhile is prepared again`() {
+    @Test func `a plan for a base that has changed meanwhile is prepared again`() {
         var seen: [Int] = []
         let isDone = parts.transact { state -> Int in
             seen.append(state.count)
@@ -46,7 +46,7 @@ struct PartsTests {
         #expect(parts.look { $0.count } == 11)
     }
 
-    @Test func `a caller is answered after the observers of the entry are told`() async throws {
+    @Test func `a caller is answered after the entry's observers are notified`() async throws {
         let told = Mutex(0)
         let observer = TypedEntry<Int>.Observer(
             tell: { [parts] _ in
@@ -64,7 +64,7 @@ struct PartsTests {
         test.client.queries.unobserve(query, number)
     }
 
-    @Test func `a caller who gives up is answered, and another is not`() async throws {
+    @Test func `a caller that cancels is answered, and others keep waiting`() async throws {
         let first = try await waiting()
         let second = try await waiting()
         first.cancel()
@@ -75,7 +75,7 @@ struct PartsTests {
         _ = try await second.finished()
     }
 
-    @Test func `a change of user empties at once, and answers when that may be done`()
+    @Test func `a change of user empties the state at once and answers callers afterwards`()
         async throws
     {
         let caller = try await waiting()
@@ -97,7 +97,7 @@ struct PartsTests {
         await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
     }
 
-    @Test func `nobody waits once the client is closed`() async throws {
+    @Test func `closing the client ends all waits`() async throws {
         let caller = try await waiting()
         parts.close()
 
@@ -113,7 +113,7 @@ private func join(_ state: inout Counting, _ plan: Void, _ waiter: UInt64) -> Co
     state.join(waiter)
 }
 
-/// A count; whoever waits is answered when it rises.
+/// A count; waiting callers are answered when it increases.
 private struct Counting: PartsState {
     struct Request: PartRequest {
         var number: UInt64

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Sanguine
 
-/// Nobody waits for a prefetch, so it keeps nothing alive.
+/// No caller waits for a prefetch, so it keeps nothing alive.
 @Suite("Prefetches", .bounded)
 struct PrefetchTests {
-    /// A network that says when it was asked, and answers nothing before it is cancelled.
+    /// A network that reports requests and answers only when they are cancelled.
     private struct Silence: HTTPTransport {
         let asked = AsyncStream.makeStream(of: Void.self)
         let given = AsyncStream.makeStream(of: Void.self)
@@ -51,7 +51,7 @@ struct PrefetchTests {
         try await Self.expectRelease(afterPrefetching: .balance)
     }
 
-    @Test func `what was prefetched is there for who asks later`() async throws {
+    @Test func `a prefetched value is available to later readers`() async throws {
         let test = try TestClient(network: .profiles())
         defer { test.client.close() }
         let states = test.client.updates(of: .fleeting("1"))

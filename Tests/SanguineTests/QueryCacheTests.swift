@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Reading through the cache", .bounded)
 struct QueryCacheTests {
-    @Test func `what was never fetched is nil`() throws {
+    @Test func `a value that was never fetched is nil`() throws {
         let test = try TestClient()
 
         #expect(test.client.cached(.profile("ada")) == nil)
@@ -16,7 +16,7 @@ struct QueryCacheTests {
         #expect(test.client.cached(.balance) == nil)
     }
 
-    @Test func `a fetched value is there at once, with its age`() async throws {
+    @Test func `a fetched value is available at once, with its age`() async throws {
         let test = try TestClient(network: .profiles())
         let fetched = test.wall.now()
         _ = try await test.client.value(of: .profile("ada"))
@@ -28,7 +28,7 @@ struct QueryCacheTests {
         #expect(state.age(at: test.wall.now()) == .seconds(90))
     }
 
-    @Test func `a fresh value is not fetched again, a stale one is`() async throws {
+    @Test func `only a stale value is fetched again`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         test.wall.advance(by: .seconds(299))
@@ -37,7 +37,7 @@ struct QueryCacheTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `a value from the future counts as stale and has no negative age`() async throws {
+    @Test func `a value from the future is stale and has no negative age`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         test.wall.advance(by: .seconds(-60))
@@ -47,7 +47,7 @@ struct QueryCacheTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `a failed fetch leaves the value that was there`() async throws {
+    @Test func `a failed fetch keeps the existing value`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         test.network.script(.status(404))
@@ -61,7 +61,7 @@ struct QueryCacheTests {
         #expect(state.error?.code == "http_404")
     }
 
-    @Test func `updates give the cached value first and then every change`() async throws {
+    @Test func `updates deliver the cached value first and then every change`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         test.wall.advance(by: .minutes(10))
@@ -79,21 +79,20 @@ struct QueryCacheTests {
         #expect(second.asOf == test.wall.now())
     }
 
-    @Test func `a slow reader of updates gets the newest state and never misses it`() async throws {
+    @Test func `a slow reader of updates always gets the newest state`() async throws {
         let test = try TestClient(network: .profiles())
         var updates = test.client.updates(of: .profile("ada")).makeAsyncIterator()
         for _ in 1...20 { _ = try await test.client.refresh(.profile("ada")) }
 
         let newest = test.client.snapshot(of: .profile("ada"))
-        // A caller's answer and the readers' news come by ways of their own.
+        // Callers' answers and readers' updates are delivered independently.
         var seen: [ValueSnapshot<Profile>] = []
         while seen.last != newest { seen.append(try #require(await updates.next())) }
         #expect(seen.count < 20)
         #expect(!newest.isFetching)
     }
 
-    @Test func `an observer keeps a fetch alive and the last one who leaves ends it`() async throws
-    {
+    @Test func `an observer keeps a fetch alive, and the last one to leave ends it`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let observer = Task {
@@ -120,7 +119,7 @@ struct QueryCacheTests {
         #expect(try await reader.finished())
     }
 
-    @Test func `an invalidated value stays to be shown and is fetched by the next reader`()
+    @Test func `an invalidated value is still shown and is fetched by the next reader`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -131,7 +130,7 @@ struct QueryCacheTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `who asks after an invalidation is not served by an older fetch`() async throws {
+    @Test func `a reader after an invalidation is not served by an earlier fetch`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let before = test.client.value(of: .profile("ada"))
@@ -145,7 +144,7 @@ struct QueryCacheTests {
         #expect(try await after.name == "ada 2")
     }
 
-    @Test func `the least recently used values leave when memory is full`() async throws {
+    @Test func `the least recently used values are evicted when memory is full`() async throws {
         let test = try TestClient(network: .profiles()) { $0.memoryBytes = 3_000 }
         for number in 1...5 { _ = try await test.client.value(of: .fleeting("p\(number)")) }
         _ = test.client.cached(.fleeting("p1"))
@@ -160,7 +159,7 @@ struct QueryCacheTests {
         #expect(test.client.cached(.fleeting("p2")) == nil)
     }
 
-    @Test func `two queries of one name and different types are told apart`() async throws {
+    @Test func `queries with one name and different types are distinguished`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .fleeting("ada"))
         let other = ValueQuery<Int>("fleeting", "ada") { _ in 1 }
@@ -171,7 +170,7 @@ struct QueryCacheTests {
         }
     }
 
-    @Test func `no two lists of parameters give one key`() {
+    @Test func `different lists of parameters have different keys`() {
         let keys = [
             QueryKey(name: "a", parameters: []),
             QueryKey(name: "a", parameters: ["b", "c"]),
@@ -188,7 +187,7 @@ struct QueryCacheTests {
         )
     }
 
-    @Test func `a plain backend needs no server and gets its own headers alone`() async throws {
+    @Test func `a plain backend needs no server and receives only its own headers`() async throws {
         let test = try TestClient(network: .profiles()) {
             $0.server = nil
             $0.baseURL = URL(string: "https://api.test/v2/")
@@ -207,7 +206,7 @@ struct QueryCacheTests {
         #expect(requests[1].headers["Authorization"] == nil)
     }
 
-    @Test func `the built-in queries ask the server in the user's name`() async throws {
+    @Test func `the built-in queries send the user's token to the server`() async throws {
         let test = try TestClient()
         let quota = Quota(
             name: "readings",

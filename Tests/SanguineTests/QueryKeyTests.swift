@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// `é` as one scalar and as two: equal in Swift, other bytes in SQLite.
+/// `é` as one scalar and as two: equal in Swift, different bytes in SQLite.
 private let (composed, decomposed) = ("\u{E9}", "e\u{301}")
 
 @Suite("Query keys", .bounded)
@@ -15,7 +15,7 @@ struct QueryKeyTests {
         var text: String
     }
 
-    @Test func `equal parameters make one key, of the same bytes`() {
+    @Test func `equal parameters produce one key with the same bytes`() {
         func bytes(_ key: QueryKey) -> [UInt8] { Array(key.text.utf8) }
         let pairs = [
             (
@@ -42,7 +42,7 @@ struct QueryKeyTests {
         }
     }
 
-    @Test func `a value that was cached under one form is found under the other, on disk too`()
+    @Test func `a value cached under one form is found under the other, also on disk`()
         throws
     {
         let folder = TemporaryFolder()
@@ -69,7 +69,7 @@ struct QueryKeyTests {
         #expect(client.metrics.summary().queries.count == 1)
     }
 
-    @Test func `tags and dependencies have one label`() {
+    @Test func `both forms of tags and dependencies have the same label`() {
         #expect(
             StoredEntry.label(tag: composed).utf8.elementsEqual(
                 StoredEntry.label(tag: decomposed).utf8

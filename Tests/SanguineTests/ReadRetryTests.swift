@@ -8,12 +8,12 @@ import Testing
 
 @Suite("Reads that are tried again", .bounded)
 struct ReadRetryTests {
-    @Test func `a read that fails twice succeeds at the third attempt`() async throws {
+    @Test func `a read that fails twice succeeds on the third attempt`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.fail(.offline("no network")), .status(503))
         async let profile = test.client.value(of: .profile("ada"))
 
-        // Two sleepers: the deadline of the whole read, and the wait.
+        // Two sleepers: the deadline of the whole read and the retry delay.
         try await test.network.waitForRequests(1)
         try await test.delay.waitForSleepers(2)
         let first = try #require(test.delay.timeToNextWake)
@@ -30,7 +30,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 3)
     }
 
-    @Test func `the third failure is the caller's`() async throws {
+    @Test func `the third failure is thrown to the caller`() async throws {
         let test = try TestClient()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
         for attempt in 1...2 {
@@ -44,7 +44,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 3)
     }
 
-    @Test func `without retries the first failure is the caller's, of a query and of the balance`()
+    @Test func `without retries the first failure of a query or the balance is thrown`()
         async throws
     {
         let test = try TestClient { $0.retries = false }
@@ -58,7 +58,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `without retries a session is asked for once`() async throws {
+    @Test func `without retries a session is requested once`() async throws {
         let network = ScriptedTransport()
         var configuration = SanguineClient.Configuration.inMemory(
             server: URL(string: TestClient.server)
@@ -76,7 +76,7 @@ struct ReadRetryTests {
         #expect(network.requests.map(\.url.path) == ["/v1/accounts/guest"])
     }
 
-    @Test func `a refusal is the caller's at once`() async throws {
+    @Test func `a refusal is thrown at once`() async throws {
         let test = try TestClient()
         test.network.script(.json(Problem(.notFound, "Look elsewhere."), status: 404))
 
@@ -87,7 +87,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `the server's wait is kept, and chance makes it longer only`() async throws {
+    @Test func `the server's retry time is honored, and jitter only lengthens it`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "12"]))
         async let profile = test.client.value(of: .profile("ada"))
@@ -100,7 +100,7 @@ struct ReadRetryTests {
         #expect(try await profile == Profile(name: "ada 1"))
     }
 
-    @Test func `who gives up while a wait lasts ends the read`() async throws {
+    @Test func `cancelling during a retry delay ends the read`() async throws {
         let test = try TestClient()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
         try await test.delay.waitForSleepers(2)
@@ -111,7 +111,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a read ends after sixty seconds, whatever it is doing`() async throws {
+    @Test func `a read ends after sixty seconds in any state`() async throws {
         let test = try TestClient()
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
@@ -123,7 +123,7 @@ struct ReadRetryTests {
         try await test.network.waitForCancelled(1)
     }
 
-    @Test func `a read whose time runs out says what its last attempt failed with`() async throws {
+    @Test func `a read that times out reports its last error`() async throws {
         let test = try TestClient()
         test.network.script(.status(503))
         let caller = Task { try await test.client.value(of: .profile("ada")) }
@@ -144,7 +144,7 @@ struct ReadRetryTests {
         #expect(error?.description.contains(last.description) == true)
     }
 
-    @Test func `the balance's retries are taken out of the budget of all reads`() async throws {
+    @Test func `retries of the balance use the budget of all reads`() async throws {
         let test = try TestClient()
         _ = test.retriesLeft()
 
@@ -155,7 +155,7 @@ struct ReadRetryTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `each retry of the balance is one less for other reads`() async throws {
+    @Test func `each retry of the balance leaves one less for other reads`() async throws {
         let test = try TestClient()
         let caller = Task { try await test.client.refresh(.balance) }
         for attempt in 1...2 {
@@ -170,13 +170,13 @@ struct ReadRetryTests {
         #expect(test.retriesLeft() == ClientLimits.retryReserve - 2)
     }
 
-    @Test func `a closure that ignores its cancellation keeps nobody waiting past the deadline`()
+    @Test func `a closure that ignores cancellation delays no caller beyond the deadline`()
         async throws
     {
         let test = try TestClient()
         let gate = OneShot<Profile>()
         let stubborn = ValueQuery<Profile>("stubborn") { _ in
-            // A task of its own knows nothing of the read's cancellation.
+            // A separate task does not receive the read's cancellation.
             try await Task { try await gate.value() }.value
         }
         let caller = Task { try await test.client.value(of: stubborn) }
@@ -188,7 +188,7 @@ struct ReadRetryTests {
         #expect(test.client.cached(stubborn) == nil)
     }
 
-    @Test func `an answer of another type names the place and is not tried again`() async throws {
+    @Test func `an answer of another type names the missing key and is not retried`() async throws {
         let test = try TestClient()
         test.network.script(.json(["title": "x"]))
 

@@ -10,7 +10,7 @@ private struct Plant: SyncedRecord {
     var height = 0
 }
 
-/// Another type for the same collection.
+/// A different type for the same collection.
 private struct Tree: SyncedRecord {
     static let collection = RecordCollection("plants")
     let id: RecordID
@@ -27,7 +27,7 @@ private struct Water: RecordMutation {
     }
 }
 
-/// A write to a backend under the name of a change of records.
+/// A remote mutation with the name of a record mutation.
 private struct Sprinkle: RequestMutation {
     static let name = "plant.water"
 
@@ -55,7 +55,7 @@ struct RegistrationTests {
         return try SanguineClient(configuration)
     }
 
-    @Test func `one call makes records and every kind of mutation known`() throws {
+    @Test func `one call registers records and every kind of mutation`() throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.register(Plant.self, Water.self, Rinse.self)
         let client = try SanguineClient(configuration)
@@ -68,7 +68,7 @@ struct RegistrationTests {
         #expect(client.outbox.pending.map(\.name) == ["plant.water", "plant.rinse"])
     }
 
-    @Test func `a type that is registered twice is registered`() throws {
+    @Test func `a type can be registered twice`() throws {
         let client = try client(Plant.self, Water.self, Rinse.self, Water.self, Rinse.self)
 
         try client.perform(Rinse())
@@ -83,7 +83,7 @@ struct RegistrationTests {
             ([Prune.self, Trim.self], "plant.prune"), ([Plant.self, Tree.self], "plants"),
         ] as [([any Registrable.Type], String)]
     )
-    func `a name of two types is an error that names both`(
+    func `a name used by two types is an error that names both`(
         types: [any Registrable.Type],
         name: String
     ) throws {
@@ -99,7 +99,7 @@ struct RegistrationTests {
         for type in types { #expect(error.description.contains("'\(type)'")) }
     }
 
-    @Test func `a name that a mutation without code has is an error`() throws {
+    @Test func `the name of a built-in mutation is an error`() throws {
         struct Own: RecordMutation {
             static let name = "record.set"
             func apply(to records: inout Records) throws {}
@@ -109,7 +109,7 @@ struct RegistrationTests {
         #expect(refusal?.code == "invalid_declaration")
     }
 
-    @Test func `a collection with a name that the server refuses is an error`() throws {
+    @Test func `a collection name that the server rejects is an error`() throws {
         struct Odd: SyncedRecord {
             static let collection = RecordCollection("Odd names")
             let id: RecordID
@@ -120,7 +120,7 @@ struct RegistrationTests {
         #expect(error.description.contains("'Odd names'"))
     }
 
-    @Test func `what is not registered is not performed, and the error says how to register it`()
+    @Test func `performing an unregistered mutation throws an error with instructions`()
         throws
     {
         let (client, plant) = (try client(), RecordID.new())
@@ -137,7 +137,7 @@ struct RegistrationTests {
         #expect(client.outbox.pending.isEmpty)
     }
 
-    @Test func `what an earlier version has performed stays in the tray, and the errors name it`()
+    @Test func `operations of an earlier version stay in the tray, and errors name them`()
         async throws
     {
         let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())")
@@ -154,7 +154,7 @@ struct RegistrationTests {
         try first.perform(Rinse())
         first.close()
 
-        // One other mutation, so that the outbox is used.
+        // Any other mutation, so that the outbox is used.
         let second = try launch(Sprinkle.self)
         try second.perform(Sprinkle())
         let refused = try #require(second.outbox.refused.first)
@@ -174,7 +174,7 @@ struct RegistrationTests {
         third.close()
     }
 
-    @Test func `a schema says which types are not for it`() {
+    @Test func `a schema reports types that do not belong to it`() {
         let schema = RecordSchema(Plant.self, Water.self, Rinse.self)
 
         #expect(schema.faults.count == 1)
@@ -184,7 +184,7 @@ struct RegistrationTests {
     }
 
     @Test(arguments: ["", "plant water", "plant.gießen", String(repeating: "a", count: 65)])
-    func `a mutation whose name cannot be sent is a fault of the schema`(name: String) {
+    func `a mutation name that cannot be sent is a fault of the schema`(name: String) {
         let faults = Unsendable.$name.withValue(name) { RecordSchema(Unsendable.self).faults }
 
         #expect(faults.count == 1)
@@ -192,14 +192,14 @@ struct RegistrationTests {
     }
 }
 
-/// A mutation whose name each test chooses.
+/// A mutation whose name is set by each test.
 private struct Unsendable: RecordMutation {
     @TaskLocal static var name = "plant.name"
 
     func apply(to records: inout Records) {}
 }
 
-/// A write to a backend that is away.
+/// A write to a backend that cannot be reached.
 private struct Rinse: RequestMutation {
     static let name = "plant.rinse"
 

@@ -15,7 +15,7 @@ struct RetryScheduleTests {
         return .problem(problem)
     }
 
-    @Test func `without chance the waits double up to the cap and end with the attempts`() {
+    @Test func `without jitter the delays double up to the cap and end with the attempts`() {
         let schedule = RetrySchedule(attempts: 8, jitter: 0)
         var random = SplitMix64(seed: 1)
         let waits = (1...8).map {
@@ -26,7 +26,7 @@ struct RetryScheduleTests {
     }
 
     @Test(arguments: UInt64(1)...50)
-    func `chance moves a wait by a quarter at most`(seed: UInt64) throws {
+    func `jitter changes a delay by at most a quarter`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for failures in 1...2 {
             let wait = try #require(
@@ -37,7 +37,7 @@ struct RetryScheduleTests {
         }
     }
 
-    @Test func `chance does move the waits of clients apart`() {
+    @Test func `jitter spreads the delays of clients`() {
         let waits = (UInt64(1)...20).map { seed in
             var random = SplitMix64(seed: seed)
             return RetrySchedule.standard.delay(afterFailures: 1, of: offline, using: &random)
@@ -57,7 +57,7 @@ struct RetryScheduleTests {
         (.userChanged, false),
         (.decoding("x"), false),
     ])
-    func `errors without a status are worth another read by the table`(
+    func `errors without a status are retried as the table says`(
         error: SanguineError,
         isWorth: Bool
     ) {
@@ -65,16 +65,16 @@ struct RetryScheduleTests {
     }
 
     @Test(arguments: [400, 401, 402, 403, 404, 405, 409, 413, 422, 501])
-    func `a refusal is not asked for again`(status: Int) {
+    func `a refusal is not retried`(status: Int) {
         #expect(!Self.refused(status).isWorthAnotherRead)
     }
 
     @Test(arguments: [408, 429, 500, 502, 503, 504])
-    func `a fault that may pass is asked for again`(status: Int) {
+    func `a temporary fault is retried`(status: Int) {
         #expect(Self.refused(status).isWorthAnotherRead)
     }
 
-    @Test func `no try comes sooner than the server asked, and not all at the same time`() throws {
+    @Test func `retries are not sent before the server's time, and not all at once`() throws {
         let waits = try (UInt64(1)...50).map { seed in
             var random = SplitMix64(seed: seed)
             let wait = RetrySchedule.standard
@@ -85,7 +85,7 @@ struct RetryScheduleTests {
         #expect(Set(waits).count == 50)
     }
 
-    @Test func `a server that asks for more than the cap gets no further try`() {
+    @Test func `a server's retry time beyond the cap ends the retries`() {
         var random = SplitMix64(seed: 1)
         let wait = RetrySchedule.standard
             .delay(afterFailures: 1, of: Self.refused(429, retryAfter: 31), using: &random)
@@ -96,7 +96,7 @@ struct RetryScheduleTests {
         ("120", 120), ("0", 0), ("-5", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 37),
         ("Sun, 06 Nov 1994 08:48:00 GMT", 0), ("soon", nil),
     ])
-    func `the header is read as seconds or as a date`(header: String, seconds: Int?) throws {
+    func `the header is parsed as seconds or as a date`(header: String, seconds: Int?) throws {
         let now = try #require(Timestamp("1994-11-06T08:49:00Z"))
         #expect(RetryAfter.seconds(header, now: now) == seconds)
     }

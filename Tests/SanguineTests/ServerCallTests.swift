@@ -24,7 +24,7 @@ struct ServerCallTests {
         status: 401
     )
 
-    @Test func `an expired token is replaced and the call made again, once`() async throws {
+    @Test func `an expired token is refreshed and the call resent once`() async throws {
         let network = ScriptedTransport()
         let user = TestUser()
         network.script(expired, .json([1], headers: ["Sanguine-Head": "412"]))
@@ -38,7 +38,7 @@ struct ServerCallTests {
         )
     }
 
-    @Test func `a second refusal of a token is the caller's`() async throws {
+    @Test func `a second rejection of a token is thrown to the caller`() async throws {
         let network = ScriptedTransport()
         let user = TestUser()
         network.script(expired, expired, .json([1]))
@@ -50,7 +50,7 @@ struct ServerCallTests {
         #expect(user.rejectedCount == 1)
     }
 
-    @Test func `a call of one user never goes out with the token of another`() async throws {
+    @Test func `a user's call is never sent with another user's token`() async throws {
         let network = ScriptedTransport()
         let user = TestUser()
         _ = user.end(.userChanged)
@@ -61,7 +61,7 @@ struct ServerCallTests {
         #expect(network.requests.isEmpty)
     }
 
-    @Test func `a token goes to its own server alone`() async throws {
+    @Test func `a token is sent only to its own server`() async throws {
         let network = ScriptedTransport()
         let refusal = await #expect(throws: SanguineError.self) {
             try await call(network, TestUser()).get("http://other.test/x", as: [Int].self)
@@ -70,7 +70,7 @@ struct ServerCallTests {
         #expect(network.requests.isEmpty)
     }
 
-    @Test func `a problem keeps its members and learns when to come back`() async throws {
+    @Test func `a problem keeps its members and gets the retry time`() async throws {
         let network = ScriptedTransport()
         var problem = Problem(.insufficientTokens, "Buy some.")
         problem.available = 2
@@ -84,7 +84,7 @@ struct ServerCallTests {
         #expect(error?.retryAfter == .seconds(7))
     }
 
-    @Test func `a body goes out as JSON`() async throws {
+    @Test func `a body is sent as JSON`() async throws {
         let network = ScriptedTransport()
         network.script(.json([1]))
         let body = Data("{}".utf8)

@@ -11,7 +11,7 @@ import Testing
 struct SettingValuesTests {
     private let ada = ValueQuery<Profile>.profile("ada")
 
-    @Test func `a value that was set is there at once, fresh, and on disk`() async throws {
+    @Test func `a value that was set is available at once, fresh, and on disk`() async throws {
         let folder = TemporaryFolder()
         let first = try TestClient(network: .profiles(), folder: folder)
         #expect(first.client.set(Profile(name: "set"), for: ada))
@@ -24,7 +24,7 @@ struct SettingValuesTests {
         #expect(second.client.cached(ada)?.name == "set")
     }
 
-    @Test func `observers hear of it, and of an equal one they do not`() async throws {
+    @Test func `observers receive a new value but not an equal one`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "one"), for: ada)
         var updates = test.client.updates(of: ada).makeAsyncIterator()
@@ -35,7 +35,7 @@ struct SettingValuesTests {
         #expect(await updates.next()?.value?.name == "two")
     }
 
-    @Test func `an observer is called in order, also for what it changes itself`() throws {
+    @Test func `an observer is called in order, even for its own changes`() throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: ada)
         let seen = Mutex<[String]>([])
@@ -49,9 +49,9 @@ struct SettingValuesTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `who lets go of an observation is not called any more`() throws {
+    @Test func `an observer is not called after it is released`() throws {
         let test = try TestClient(network: .profiles())
-        test.network.hold()  // Or what is fetched comes in between.
+        test.network.hold()  // Otherwise a fetched value could arrive in between.
         let calls = Mutex(0)
         var following: ObservationToken? = test.client.observe(ada) { _ in
             calls.withLock { $0 += 1 }
@@ -64,7 +64,7 @@ struct SettingValuesTests {
         #expect(calls.withLock { $0 } == before)
     }
 
-    @Test func `one that lands while a reader looks at the clock counts as fresh`() async throws {
+    @Test func `a value that is set while a reader reads the clock is fresh`() async throws {
         let clock = InterruptedClock()
         let test = try TestClient(network: .profiles()) { $0.clock = clock }
         test.client.set(Profile(name: "first"), for: ada)
@@ -74,7 +74,7 @@ struct SettingValuesTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `a fetch that is under way does not overwrite it`() async throws {
+    @Test func `a fetch in flight does not overwrite it`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let fetched = test.client.value(of: ada)
@@ -86,7 +86,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada)?.name == "set")
     }
 
-    @Test func `a changed value is as old and as stale as it was, and a stale one is fetched`()
+    @Test func `an updated value keeps its age and staleness, and a stale one is fetched`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -103,7 +103,7 @@ struct SettingValuesTests {
         #expect(try await test.client.value(of: ada).name == "ada 2")
     }
 
-    @Test func `a change outlives the fetch that was under way, and another one follows`()
+    @Test func `an update survives a fetch in flight, and another fetch follows`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -121,7 +121,7 @@ struct SettingValuesTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a fetch that fails after a value was set leaves no error beside it`() async throws {
+    @Test func `a fetch that fails after a value was set leaves no error`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(404))
         test.network.hold()
@@ -134,7 +134,7 @@ struct SettingValuesTests {
         #expect(test.client.snapshot(of: ada).error == nil)
     }
 
-    @Test func `a value of an earlier user is not found among what waits for the disk`() throws {
+    @Test func `an earlier user's value is not read from the pending writes`() throws {
         let authorizer = TestAuthorizer(account: nil)
         let test = try TestClient(folder: TemporaryFolder(), authorizer: authorizer)
         test.client.set(Profile(name: "old"), for: ada)
@@ -143,7 +143,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada) == nil)
     }
 
-    @Test func `a time to keep of any length is taken`() throws {
+    @Test func `a retention time of any length is accepted`() throws {
         let query = ValueQuery<Profile>("p", policy: .forever.kept(for: .seconds(Int64.max))) { _ in
             Profile(name: "x")
         }
@@ -155,7 +155,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(query)?.name == "old")
     }
 
-    @Test func `of many simultaneous changes none is lost`() async throws {
+    @Test func `simultaneous updates are all applied`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: ""), for: ada)
         await withTaskGroup(of: Void.self) { group in
@@ -167,13 +167,13 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada)?.name.count == 200)
     }
 
-    @Test func `there is nothing to change where there is no value`() throws {
+    @Test func `updating does nothing without a value`() throws {
         let test = try TestClient(network: .profiles())
         #expect(test.client.update(ada) { $0.name = "x" } == nil)
         #expect(test.client.cached(ada) == nil)
     }
 
-    @Test func `a value for a user who is gone is refused`() throws {
+    @Test func `setting a value for a user who has left is refused`() throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(authorizer: authorizer)
         let before = test.client.queries.entries.user
@@ -192,7 +192,7 @@ struct SettingValuesTests {
             head: 1,
             asOf: Timestamp(millisecondsSince1970: 0)
         )
-        // Said so by the compiler where the type is in sight, and by the result where it is not.
+        // Rejected by the compiler if the type is known, and by the result otherwise.
         func set<Value>(_ value: Value, for query: ValueQuery<Value>) -> Bool {
             test.client.set(value, for: query)
         }
@@ -200,7 +200,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(.balance) == nil)
     }
 
-    @Test func `a value that compares equal replaces the one that is cached`() throws {
+    @Test func `a value that compares equal replaces the cached one`() throws {
         struct Draft: Codable, Sendable, Equatable {
             let id: Int
             var text: String
@@ -216,7 +216,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(query)?.text == "second, third")
     }
 
-    @Test func `a stored value of another version is dropped and counted`() throws {
+    @Test func `a stored value of a different version is dropped and counted`() throws {
         let folder = TemporaryFolder()
         let old = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk)) { _ in
             Profile(name: "x")
@@ -233,7 +233,7 @@ struct SettingValuesTests {
         #expect(second.client.storeReport.droppedRows == 1)
     }
 
-    @Test func `a value is not shown any more once its time to keep is over`() throws {
+    @Test func `a value is no longer shown after its retention time`() throws {
         let folder = TemporaryFolder()
         let query = ValueQuery<Profile>("p", policy: .forever.stored(.onDisk).kept(for: .hours(1)))
         {
@@ -249,7 +249,7 @@ struct SettingValuesTests {
         #expect(second.client.cached(query) == nil)
     }
 
-    @Test func `a sweep forgets what may no longer be shown and leaves what is observed`()
+    @Test func `a sweep removes expired values and keeps observed ones`()
         async throws
     {
         let test = try TestClient()
@@ -268,7 +268,7 @@ struct SettingValuesTests {
     }
 }
 
-/// A clock during one of whose readings something happens, a second later.
+/// A clock that runs an event during one of its readings and advances by a second.
 private final class InterruptedClock: WallClock {
     private struct State {
         var now = Timestamp(millisecondsSince1970: 1_000_000)

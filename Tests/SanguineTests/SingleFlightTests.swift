@@ -9,7 +9,7 @@ import Testing
 /// Guarantee 2, One flight, and trap 27, with real tasks and a scripted network.
 @Suite("Single flight", .bounded)
 struct SingleFlightTests {
-    @Test func `ten thousand callers cause one call and get one answer`() async throws {
+    @Test func `ten thousand callers cause one call and receive one answer`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
 
@@ -27,7 +27,7 @@ struct SingleFlightTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `different keys fly at the same time`() async throws {
+    @Test func `different keys are fetched concurrently`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let ada = test.client.value(of: .profile("ada"))
@@ -39,7 +39,7 @@ struct SingleFlightTests {
         #expect(test.network.mostInFlight == 2)
     }
 
-    @Test func `a leader that is cancelled leaves the call to the others`() async throws {
+    @Test func `a cancelled leader leaves the call to the others`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let leader = Task { try await test.client.value(of: .profile("ada")) }
@@ -55,7 +55,7 @@ struct SingleFlightTests {
         #expect(test.network.cancelled == 0)
     }
 
-    @Test func `when the last caller gives up the call is cancelled`() async throws {
+    @Test func `the call is cancelled when the last caller cancels`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let callers = (1...3).map { _ in
@@ -72,7 +72,7 @@ struct SingleFlightTests {
         #expect(test.client.snapshot(of: .profile("ada")) == ValueSnapshot())
     }
 
-    @Test func `after a cancelled call the next caller causes a new one`() async throws {
+    @Test func `after a cancelled call the next caller starts a new one`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
@@ -84,7 +84,7 @@ struct SingleFlightTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 2")
     }
 
-    @Test func `an error reaches all who wait and is not kept`() async throws {
+    @Test func `an error reaches all waiting callers and is not cached`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(404))
         test.network.hold()
@@ -103,7 +103,7 @@ struct SingleFlightTests {
         #expect(try await test.client.value(of: .profile("ada")).name == "ada 1")
     }
 
-    @Test func `a caller who is cancelled before asking asks nothing`() async throws {
+    @Test func `a caller that is cancelled beforehand sends nothing`() async throws {
         let test = try TestClient(network: .profiles())
         let caller = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -114,7 +114,7 @@ struct SingleFlightTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `closing the client answers all who wait`() async throws {
+    @Test func `closing the client answers all waiting callers`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         let caller = Task { try await test.client.value(of: .profile("ada")) }
@@ -127,9 +127,9 @@ struct SingleFlightTests {
         }
     }
 
-    /// Callers who come and go at random; those who stay get one answer, of one call.
+    /// Callers start and cancel at random; those that stay receive one answer, from one call.
     @Test(arguments: UInt64(1)...10)
-    func `whoever stays is answered, whoever else leaves`(seed: UInt64) async throws {
+    func `every caller that stays is answered, whichever others leave`(seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         let test = try TestClient(network: .profiles(), seed: seed)
         for _ in 1...20 {
@@ -157,7 +157,7 @@ struct SingleFlightTests {
 }
 
 extension QueryCache {
-    /// Returns when so many callers wait for the query.
+    /// Returns when that many callers wait for the query.
     func waitForWaiters<Value>(
         _ count: Int,
         of query: ValueQuery<Value>,

@@ -36,7 +36,7 @@ struct StorageMatrixTests {
         #expect(Set(columns.map(\.first)).count == 1)
     }
 
-    @Test func `a query that was used undeclared is marked`() {
+    @Test func `an undeclared query in use is marked`() {
         let matrix = StorageMatrix(declared: [profile], seen: [page])
 
         #expect(matrix.rows.map(\.standing) == [.undeclared, .declared])
@@ -51,14 +51,14 @@ struct StorageMatrixTests {
         #expect(matrix.description.contains("conflict"))
     }
 
-    @Test func `the matrix comes back from its JSON`() throws {
+    @Test func `the matrix survives encoding as JSON`() throws {
         let matrix = StorageMatrix(declared: [profile, page])
         let data = try JSONEncoder().encode(matrix)
 
         #expect(try JSONDecoder().decode(StorageMatrix.self, from: data) == matrix)
     }
 
-    @Test func `a client shows what was declared, its own, and what it has seen`() async throws {
+    @Test func `a client shows declared, built-in and used queries`() async throws {
         let test = try TestClient(network: .profiles()) { $0.queries = [page] }
         _ = try await test.client.value(of: .fleeting("ada"))
         _ = try await test.client.value(of: .fleeting("bob"))
@@ -68,7 +68,7 @@ struct StorageMatrixTests {
         #expect(rows.map { $0.standing == .undeclared } == [false, false, false, true, false])
     }
 
-    @Test func `what a client remembers of what it has seen is bounded`() {
+    @Test func `the number of queries that a client records is limited`() {
         let registry = QueryRegistry(declared: [])
         for number in 0..<1_500 { registry.saw("query \(number)", .session) }
         for number in 1...10 { registry.saw("query 0", .fresh(for: .seconds(number))) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Values on disk that are arrays stay arrays.
+/// Stored arrays remain arrays.
 @Suite("Stored arrays", .bounded)
 struct StoredArrayTests {
     private let folder = TemporaryFolder()
@@ -16,7 +16,7 @@ struct StoredArrayTests {
         var marks: [[Int?]]
     }
 
-    /// The same, of a later version of the app.
+    /// The same type in a later version of the app.
     private struct RatedSong: Codable, Sendable, Equatable, Defaulted {
         static let defaults = RatedSong(title: "", marks: [], stars: [3], notes: [[]])
         var title: String
@@ -34,7 +34,7 @@ struct StoredArrayTests {
         }
     }
 
-    /// What the next process finds of a value, as another type or the same.
+    /// Stores a value and returns what the next process reads, as the same type or another.
     private func stored<Value: Codable & Sendable & Equatable, Other>(
         _ value: Value,
         as other: Other.Type
@@ -48,7 +48,7 @@ struct StoredArrayTests {
         return second.client.cached(Self.query("value", Other.self))
     }
 
-    @Test func `an array is the same after a restart, however it nests`() throws {
+    @Test func `an array is unchanged after a restart, however it is nested`() throws {
         let values: [[[[Int?]]]] = [
             [], [[]], [[], [[]]], [[[1, nil]], [], [[nil], [nil, nil]]],
         ]
@@ -62,7 +62,7 @@ struct StoredArrayTests {
         #expect(try stored(songs, as: [Song].self) == songs)
     }
 
-    @Test func `an array is read as that of a later version's type`() throws {
+    @Test func `an array is decoded as a later version of its element type`() throws {
         let songs = [Song(title: "a", marks: []), Song(title: "b", marks: [[], [nil, 1]])]
         let later = songs.map {
             RatedSong(title: $0.title, marks: $0.marks, stars: [3], notes: nil)
@@ -71,7 +71,7 @@ struct StoredArrayTests {
         #expect(try stored([Song](), as: [RatedSong].self) == [])
     }
 
-    @Test func `an array is no value of a type of another shape`() throws {
+    @Test func `an array is not decoded as a type with a different shape`() throws {
         #expect(try stored([[1]], as: [String: Int].self) == nil)
         #expect(try stored([[1]], as: [Int].self) == nil)
         #expect(try stored(["a", nil], as: [String].self) == nil)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// A moment is the same after a restart, to the last bit.
+/// A date is the same after a restart, to the last bit.
 @Suite("Dates on disk", .bounded)
 struct StoredDateTests {
     private struct Stamp: Codable, Sendable, Equatable {
@@ -49,7 +49,7 @@ struct StoredDateTests {
         policy: .fresh(for: .minutes(5)).stored(.onDisk)
     ) { _ in throw CancellationError() }
 
-    /// Moments that milliseconds hold, and moments that they do not.
+    /// Dates that milliseconds can represent, and dates that they cannot.
     static let dates: [Date] = [
         Date(timeIntervalSinceReferenceDate: 0), Date(timeIntervalSinceReferenceDate: 0.1),
         Date(timeIntervalSince1970: 1_763_752_719.25),
@@ -91,14 +91,14 @@ struct StoredDateTests {
         #expect(Self.bits(second.cached(Self.query)?.date) == Self.bits(date))
     }
 
-    @Test func `a row of an earlier version is read`() throws {
+    @Test func `a row of an earlier version is decoded`() throws {
         let json = Data(#"{"byDate":[],"date":"2026-11-21T19:18:39.250Z","dates":[]}"#.utf8)
         let stamp = try StoredCoding.decode(Stamp.self, from: json)
 
         #expect(stamp.date == Timestamp("2026-11-21T19:18:39.250Z")?.date)
     }
 
-    @Test func `what is not finite is kept, too`() throws {
+    @Test func `non-finite numbers are kept too`() throws {
         let values = [Double.infinity, -.infinity, 0.1, -0.0, .leastNonzeroMagnitude]
         let kept = try StoredCoding.decode(
             [Double].self,
@@ -135,14 +135,14 @@ struct StoredDateTests {
         #expect(Self.bits(second.cached(Self.query)?.date) == Self.bits(date))
     }
 
-    @Test func `what is sent has its times in RFC 3339, to the millisecond`() throws {
+    @Test func `dates are sent in RFC 3339 with milliseconds`() throws {
         let date = Date(timeIntervalSince1970: 1_763_752_719.250_5)
         let text = String(decoding: try WireCoding.encode([date]), as: UTF8.self)
 
         #expect(text == #"["2025-11-21T19:18:39.250Z"]"#)
     }
 
-    @Test func `two moments of one millisecond are two parameters of a query`() {
+    @Test func `two dates within one millisecond are different query parameters`() {
         let date = Date(timeIntervalSince1970: 1_763_752_719.25)
         let keys = [date, date + 0.000_1].map { QueryKey(name: "plays", parameters: [$0]) }
 

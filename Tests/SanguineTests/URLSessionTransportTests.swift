@@ -6,14 +6,14 @@ import Testing
 
 @testable import Sanguine
 
-/// The default transport against real sockets: what is tested here is what runs in an app.
+/// Tests the default transport, as apps use it, with real sockets.
 @Suite("URLSession transport", .bounded)
 struct URLSessionTransportTests {
     private let server: LoopbackServer
 
     init() throws { server = try LoopbackServer() }
 
-    @Test func `a response comes back whole`() async throws {
+    @Test func `a response is received complete`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let response = try await transport.send(TransportRequest(url: server.url("/hello")))
@@ -24,7 +24,7 @@ struct URLSessionTransportTests {
         #expect(response.headers["x-mood"] == "good")
     }
 
-    @Test func `method, headers and body go out as given`() async throws {
+    @Test func `the method, headers and body are sent as given`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let request = TransportRequest(
@@ -41,7 +41,7 @@ struct URLSessionTransportTests {
     }
 
     @Test(arguments: ["/large/2000", "/chunked/2000"])
-    func `a body over the limit is cut off`(path: String) async throws {
+    func `a body over the limit is rejected`(path: String) async throws {
         let transport = URLSessionTransport(bodyLimitBytes: 1_999)
         defer { transport.close() }
 
@@ -51,7 +51,7 @@ struct URLSessionTransportTests {
     }
 
     @Test(arguments: ["/large/2000", "/chunked/2000"])
-    func `a body at the limit is not`(path: String) async throws {
+    func `a body at the limit is accepted`(path: String) async throws {
         let transport = URLSessionTransport(bodyLimitBytes: 2_000)
         defer { transport.close() }
         let response = try await transport.send(TransportRequest(url: server.url(path)))
@@ -59,7 +59,7 @@ struct URLSessionTransportTests {
         #expect(response.body.count == 2_000)
     }
 
-    @Test func `a cancelled task ends the exchange`() async throws {
+    @Test func `cancelling a task ends the exchange`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let url = server.url("/silent")
@@ -70,7 +70,7 @@ struct URLSessionTransportTests {
         await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
-    @Test func `a task that is cancelled already sends nothing`() async throws {
+    @Test func `a task that was already cancelled sends nothing`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let url = server.url("/silent")
@@ -82,11 +82,11 @@ struct URLSessionTransportTests {
         await #expect(throws: TransportError.cancelled) { try await caller.finished() }
     }
 
-    @Test func `the time for the whole exchange is kept`() async throws {
+    @Test func `the timeout of the whole exchange is enforced`() async throws {
         let clock = ManualClock()
         let transport = URLSessionTransport(clock: clock)
         defer { transport.close() }
-        // Long, because the system has a timer of its own.
+        // Long, because the system has its own timer.
         let request = TransportRequest(url: server.url("/silent"), timeout: .seconds(3_600))
         let caller = Task { try await transport.send(request) }
         try await clock.waitForSleepers(1)
@@ -97,7 +97,7 @@ struct URLSessionTransportTests {
         await #expect(throws: TransportError.timedOut) { try await caller.finished() }
     }
 
-    @Test func `a refused connection is told apart from one that broke`() async throws {
+    @Test func `a refused connection is distinguished from an interrupted one`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let stopped = try LoopbackServer()
@@ -132,7 +132,7 @@ struct URLSessionTransportTests {
         #expect(server.received.count == 1)
     }
 
-    @Test func `cookies are not kept`() async throws {
+    @Test func `cookies are not stored`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         _ = try await transport.send(TransportRequest(url: server.url("/cookie")))
@@ -141,7 +141,7 @@ struct URLSessionTransportTests {
         #expect(!String(decoding: echo.body, as: UTF8.self).lowercased().contains("cookie: a"))
     }
 
-    @Test func `closing ends what is under way, and later requests`() async throws {
+    @Test func `closing ends requests in flight and rejects later ones`() async throws {
         let transport = URLSessionTransport()
         let url = server.url("/silent")
         let caller = Task { try await transport.send(TransportRequest(url: url)) }
@@ -155,7 +155,7 @@ struct URLSessionTransportTests {
         }
     }
 
-    @Test func `an address without a scheme is refused before it is sent`() async throws {
+    @Test func `an address without a scheme is rejected before it is sent`() async throws {
         let transport = URLSessionTransport()
         defer { transport.close() }
         let url = try #require(URL(string: "sanguine.test/x"))
@@ -165,7 +165,7 @@ struct URLSessionTransportTests {
         #expect(error == .invalid("the address has no http or https in front"))
     }
 
-    @Test func `a client reads through it`() async throws {
+    @Test func `a client reads through the transport`() async throws {
         var configuration = SanguineClient.Configuration.inMemory(server: server.url("/"))
         configuration.logger = .silent
         let client = try SanguineClient(configuration, authorizers: TestAuthorizer())

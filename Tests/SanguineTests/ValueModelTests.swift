@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Models as a view sees them, without a view.
+/// Models as a view observes them, without a view.
 @MainActor
 @Suite("Query model", .bounded)
 struct ValueModelTests {
@@ -26,7 +26,7 @@ struct ValueModelTests {
         #expect(model.asOf == test.wall.now())
     }
 
-    @Test func `what is cached is there when the model is made`() async throws {
+    @Test func `a new model has the cached value`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: .profile("ada"))
         let model = test.client.model(.profile("ada"))
@@ -35,7 +35,7 @@ struct ValueModelTests {
         #expect(model.phase == .ready)
     }
 
-    @Test func `a failure without a value is a phase, and refreshing cures it`() async throws {
+    @Test func `a failure without a value sets the phase, and a refresh recovers`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(404))
         let model = test.client.model(.profile("ada"))
@@ -49,7 +49,7 @@ struct ValueModelTests {
         #expect(model.value?.name == "ada 1")
     }
 
-    @Test func `an equal value wakes nobody who reads it`() async throws {
+    @Test func `an equal value notifies no reader`() async throws {
         let test = try TestClient { _ in }
         let answer = ScriptedTransport.Answer.json(Profile(name: "ada"))
         test.network.script(answer, answer)
@@ -67,7 +67,7 @@ struct ValueModelTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `views of one query share a model, and of another do not`() throws {
+    @Test func `views of one query share a model, and views of different queries do not`() throws {
         let test = try TestClient(network: .profiles())
         let one = test.client.model(.profile("ada"))
         let same = test.client.model(.profile("ada"))
@@ -77,7 +77,7 @@ struct ValueModelTests {
         #expect(one !== other)
     }
 
-    @Test func `all changes of one moment come in one turn`() async throws {
+    @Test func `simultaneous changes arrive in one turn`() async throws {
         let test = try TestClient(network: .profiles())
         test.client.set(Profile(name: "0"), for: .profile("ada"))
         let model = test.client.model(.profile("ada"))
@@ -96,7 +96,7 @@ struct ValueModelTests {
         #expect(changes == 1)
     }
 
-    @Test func `a model that is released stops following`() async throws {
+    @Test func `a released model stops following`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         var model: ValueModel<Profile>? = test.client.model(.profile("ada"))
