@@ -10,17 +10,18 @@ import Darwin
 
 /// Names the seed and the step of a game in which the process crashes.
 ///
-/// A trap ends the process at once: without this, the output would not say which seed to replay.
-/// The handler allocates nothing and calls `write`, `signal` and `_exit` only, because anything
-/// else may wait for what the crashed thread holds.
+/// A trap ends the process at once: without this, the output would not name the seed to replay. The
+/// handler allocates nothing and calls only `write`, `signal` and `_exit`, because anything else
+/// may wait for a lock that the crashed thread holds.
 ///
-/// Mutable state: what is noted, by the one thread that plays; and the text, by the handler.
+/// Mutable state: the recorded values, written by the one thread that plays; and the text, by the
+/// handler.
 package enum CrashReport {
     private enum Noted: Int { case seed, step, isFinding }
 
     private static let signals = [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV]
     private static let textSize = 256
-    // Unsafe: a handler must find them without a lock.
+    // Unsafe: a handler must read them without a lock.
     nonisolated(unsafe) private static let noted = {
         let noted = UnsafeMutablePointer<UInt64>.allocate(capacity: 3)
         noted.initialize(repeating: 0, count: 3)
@@ -30,9 +31,9 @@ package enum CrashReport {
         capacity: textSize
     )
 
-    /// Reports crashes of this process from now on.
+    /// Starts reporting crashes of this process.
     ///
-    /// - Parameter isFinding: Whether a crash is what is looked for, because a fault is planted:
+    /// - Parameter isFinding: Whether a crash is the expected result because a fault is planted:
     ///   then the process exits with 0. Otherwise the signal ends it, as without a report.
     package static func begin(isFinding: Bool) {
         noted[Noted.isFinding.rawValue] = isFinding ? 1 : 0
@@ -40,7 +41,7 @@ package enum CrashReport {
         for number in signals { _ = signal(number) { CrashReport.report($0) } }
     }
 
-    /// Notes what is played now.
+    /// Records the current seed and step.
     package static func note(seed: UInt64, step: Int) {
         noted[Noted.seed.rawValue] = seed
         noted[Noted.step.rawValue] = UInt64(step)
@@ -58,7 +59,7 @@ package enum CrashReport {
         append("\n", at: &end)
         _ = write(STDOUT_FILENO, text, end)
         if noted[Noted.isFinding.rawValue] == 1 { _exit(0) }
-        // The instruction is repeated, and ends the process.
+        // The instruction is repeated and ends the process.
         _ = signal(number, SIG_DFL)
     }
 

@@ -2,23 +2,23 @@ import OrderedCollections
 import Sanguine
 import SanguineModel
 
-/// A fault that is planted in a device, to show that the simulation finds it.
+/// A bug that is planted in a device, to show that the simulation finds it.
 package enum PlantedBug: String, CaseIterable, Sendable {
-    /// An operation leaves the replay when it is acknowledged, and not when the base has it.
+    /// An operation leaves the replay when it is acknowledged, not when the base contains it.
     case settlesOnAcknowledgement
-    /// A base is adopted although it is not known whether it contains what was sent.
+    /// A base is adopted even if it may or may not contain operations that were sent.
     case adoptsWhateverComes
-    /// What was sent is no longer on the disk.
+    /// Sent operations are missing from the disk.
     case forgetsWhatIsSent
-    /// What was not answered is sent again as something new.
+    /// Unanswered operations are resent under new ids.
     case sendsUnderAnotherId
-    /// A refusal takes what came after it along.
+    /// A refusal also removes later operations.
     case rollsBackWhatFollows
-    /// Operations are sent for whoever is signed in.
+    /// Operations are sent for any user who is signed in.
     case sendsForAnybody
-    /// The device takes numbers of a restored copy for those of the lost history.
+    /// The device mistakes the numbers of a restored copy for those of the lost history.
     case ignoresEpochs
-    /// An acknowledgement is kept without the epoch of its number.
+    /// An acknowledgement is stored without the epoch of its number.
     case forgetsEpochOfAcknowledgement
     /// The second version of the app declares no default for its new member.
     case lacksDefaults
@@ -30,7 +30,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case writesWholeRecords
 }
 
-/// What a device has on its disk: it outlives the process.
+/// The data on a device's disk, which outlives the process.
 struct Disk {
     struct Row {
         var owner: Identifier
@@ -38,18 +38,18 @@ struct Disk {
         var item: OutboxState.Item
         var name: String
         var arguments: JSONValue
-        /// The version of the app that runs it: another one may have made it.
+        /// The version of the app that runs it; a different version may have made it.
         var version: Int
     }
 
     struct Mirror: RecordSource {
         var position: Int64 = 0
-        /// Up to where the authority had forgotten deletions when the base was last read.
+        /// The authority's horizon of forgotten deletions when the base was last read.
         var horizon: Int64 = 0
-        /// The epoch of these numbers; `nil` before anything was read.
+        /// The epoch of these numbers, or `nil` before anything was read.
         var epoch: Epoch?
         var records: [RecordKey: RecordValue] = [:]
-        /// What a reset has not mentioned yet.
+        /// The records that a reset has not mentioned yet.
         var doomed: Set<RecordKey> = []
 
         func record(_ key: RecordKey) -> SourcedRecord? { records[key].map { SourcedRecord($0) } }
@@ -69,54 +69,54 @@ struct Disk {
 
     var lastSequence: Int64 = 0
     var outbox: [Int64: Row] = [:]
-    /// The sequence number of each operation that was ever taken in.
+    /// The sequence number of each operation ever accepted.
     var sequences: [Identifier: Int64] = [:]
-    /// Of the account that is signed in; removed when it signs out.
+    /// The data of the signed-in account; removed when it signs out.
     var mirror = Mirror()
     var account: Identifier?
 
-    /// Where an operation is; `nil` if it is not in the outbox any more.
+    /// Returns the phase of an operation, or `nil` if it is no longer in the outbox.
     func phase(of id: Identifier) -> OutboxState.Phase? {
         sequences[id].flatMap { outbox[$0]?.item.phase }
     }
 }
 
-/// The process died.
+/// Thrown when the process dies.
 struct Death: Error {}
 
-/// One device: the shell's order of steps around ``SyncState``, with a disk made of dictionaries.
+/// One device: the shell's sequence of steps around ``SyncState``, with dictionaries as its disk.
 struct Device {
-    /// What a pull asks.
+    /// The parameters of a pull.
     struct Question {
         let since: Int64
         let horizon: Int64
         let epoch: Epoch?
-        /// The operations of which nobody knows whether they are done.
+        /// The operations that may or may not have been applied.
         let asked: [Int64: Identifier]
     }
 
     let number: Int
     var disk = Disk()
-    /// What the process knows; `nil` while it is dead or nobody is signed in.
+    /// The state of the process, or `nil` while it is dead or no user is signed in.
     var state: SyncState?
-    /// Counts processes: an answer that was asked for by an earlier one is nobody's.
+    /// The number of the process: answers to an earlier process are dropped.
     var process = 0
     /// Whether it should pull.
     var wantsPull = false
     var isPulling = false
-    /// Where the live connection is; `nil` if there is none.
+    /// The position of the live connection, or `nil` if there is none.
     var live: Int64?
-    /// The ids that a planted bug gave to what it sent again.
+    /// The ids that a planted bug gave to resent operations.
     private var aliases: [Identifier: Identifier] = [:]
-    /// When the base was last thrown away, by a sign-out.
+    /// The step at which a sign-out last discarded the base.
     var emptied = 0
     let bug: PlantedBug?
     /// The version of the app that is installed.
     var version: SimulatedVersion
-    /// How many operations of another version its launches have found, and how many of these are
-    /// unknown to the version that was launched.
+    /// The number of operations of another version that launches have found, and how many of these
+    /// the launched version does not know.
     private(set) var found = (ofOther: 0, unknown: 0)
-    /// Dies at a random step when it says so.
+    /// Returns whether the device dies at this step.
     var dies: () -> Bool = { false }
 
     init(number: Int, version: Int, bug: PlantedBug?) {
@@ -125,10 +125,10 @@ struct Device {
         self.version = SimulatedVersion(number: version, bug: bug)
     }
 
-    /// The id under which the device pushes.
+    /// The device id in pushes.
     var id: String { "device-of-the-simulation-\(number)" }
 
-    /// Where it stands, for a failure.
+    /// A summary of its state, for failure messages.
     var summary: String {
         let items = state?.outbox.items.values.map { "\($0.sequence) \($0.phase)" } ?? []
         return """
@@ -164,7 +164,7 @@ struct Device {
         wantsPull = true
     }
 
-    /// Reads operations that another version has made as the present one has them.
+    /// Converts operations that another version has made to the current version.
     private mutating func readOperations() throws {
         let schema = version.schema
         for (sequence, row) in disk.outbox where row.version != version.number {
@@ -205,7 +205,7 @@ struct Device {
 
     // MARK: - Operations
 
-    /// Does what `perform` does: rehearse, make durable, show.
+    /// Performs an operation as `perform` does: rehearses it, stores it and shows it.
     ///
     /// - Returns: The id, or `nil` if the operation does not apply.
     mutating func perform(_ mutator: some RecordMutation, id: Identifier) throws -> Identifier? {
@@ -235,7 +235,7 @@ struct Device {
         return id
     }
 
-    /// The next push, if there is one.
+    /// Returns the next push, if there is one.
     mutating func push() throws -> (flight: UInt64, request: PushRequest)? {
         guard let (flight, records) = state?.outbox.takeOff() else { return nil }
         var operations: [PushedOperation] = []
@@ -309,7 +309,7 @@ struct Device {
 
     mutating func wake() { state?.outbox.wake() }
 
-    /// Takes a refused operation out of the tray.
+    /// Removes a refused operation from the tray.
     mutating func emptyTray() throws {
         guard let refused = state?.outbox.items.values.first(where: \.isRefused) else { return }
         if let actions = try state?.discard(refused.sequence, over: disk.mirror) {
@@ -317,10 +317,10 @@ struct Device {
         }
     }
 
-    /// The first operation that has surely reached nobody.
+    /// The first operation that was certainly not sent.
     var firstUnsent: Identifier? { state?.outbox.items.values.first(where: \.isUnsent)?.id }
 
-    /// Takes such an operation back.
+    /// Withdraws such an operation.
     mutating func withdraw(_ id: Identifier) throws {
         guard let item = state?.outbox.items.values.first(where: { $0.id == id }),
             state?.outbox.unsent(item.kind, in: item.lane).contains(item.sequence) == true,
@@ -331,7 +331,7 @@ struct Device {
 
     // MARK: - Feed
 
-    /// What the device would ask with.
+    /// Returns the parameters of the next pull.
     mutating func pull() -> Question? {
         guard let state, wantsPull, !isPulling else { return nil }
         wantsPull = false
@@ -379,7 +379,7 @@ struct Device {
 
     // MARK: - Steps
 
-    // In the order that SyncState asks for; death may come between any two.
+    // In the order that SyncState requires; the process may die between any two.
     private mutating func perform(_ actions: SyncState.Actions) throws {
         var actions = actions
         while true {
@@ -394,7 +394,7 @@ struct Device {
         }
     }
 
-    // One transaction of the mirror.
+    // One transaction on the mirror.
     private mutating func adopt(_ batch: SyncState.FeedBatch) {
         if batch.isReset { disk.mirror.doomed = Set(disk.mirror.records.keys) }
         for change in batch.changes {
@@ -432,7 +432,7 @@ struct Device {
             case .acknowledged(let sequence, let head, let epoch):
                 disk.outbox[sequence]?.item.phase = .acknowledged(head: head)
                 disk.outbox[sequence]?.item.epoch = epoch
-            case .deferred: break  // It stays one that may be done.
+            case .deferred: break  // It may still have been applied.
             case .refused(let sequence, let problem):
                 disk.outbox[sequence]?.item.phase = .refused(problem)
             case .removed(let sequences):

@@ -1,6 +1,6 @@
 package import SanguineModel
 
-/// The contract in a hundred lines, to hold the real authority to.
+/// The contract in a hundred lines, with which the real authority is compared.
 package struct ModelAuthority: SimulatedAuthority {
     fileprivate struct Row {
         var seq: Int64
@@ -33,7 +33,7 @@ package struct ModelAuthority: SimulatedAuthority {
         }
     }
 
-    /// All that the model has at one moment.
+    /// All data of the model at one moment.
     package struct Copy {
         fileprivate let ledgers: [Identifier: Ledger]
     }
@@ -41,7 +41,7 @@ package struct ModelAuthority: SimulatedAuthority {
     private let schema: RecordSchema
     private var ledgers: [Identifier: Ledger] = [:]
     private var unknown: Set<String> = []
-    /// How often a copy was restored.
+    /// The number of times that a copy was restored.
     private var restores = 0
 
     package init(schema: RecordSchema) { self.schema = schema }

@@ -1,11 +1,11 @@
 package import SanguineModel
 
-/// The records and mutators of the simulated app.
+/// The records and mutations of the simulated app.
 ///
-/// `counters` are never deleted: each operation leaves a mark of its own in one, so that it can be
-/// seen, in any view and at any time, whether an operation is in it: not, once, or twice. `notes`
-/// come and go. `sheets` are never deleted either, and their type is another one in the second
-/// version of the app, see ``SimulatedVersion``.
+/// `counters` are never deleted: each operation leaves its own mark in one, so that any view shows
+/// at any time whether it contains the operation: not at all, once, or twice. `notes` are created
+/// and deleted. `sheets` are never deleted either, and their type changes in the second version of
+/// the app, see ``SimulatedVersion``.
 package enum SimulatedApp {
     package static let counters = ["a", "b", "c"].map { RecordKey("counters", RecordID($0)!) }
     package static let notes = (0..<5).map { RecordKey("notes", RecordID("n\($0)")!) }
@@ -20,19 +20,19 @@ package enum SimulatedApp {
     /// The mutations that an authority does not know before its deployment.
     static let undeployed: Set<String> = [DeepenSheet<NewSheet>.name]
 
-    /// The place of the marks in a sheet's new member.
+    /// Returns the place of the marks in a sheet's new member.
     static func depth(of sheet: RecordKey) -> RecordKey {
         RecordKey("sheets more", sheet.id)
     }
 
-    /// The member of a sheet that a device writes.
+    /// Returns the member of a sheet that a device writes.
     static func member(of device: Int) -> String { ["left", "middle", "right"][device] }
 
-    /// Where operations leave their marks, with what is there.
+    /// Returns the places where operations leave their marks, with the marks there.
     ///
-    /// - Parameter fields: The members of a record; `nil` if there is none.
+    /// - Parameter fields: Returns the members of a record, or `nil` if there is none.
     /// - Returns: The marks of each place.
-    /// - Throws: What `fields` threw.
+    /// - Throws: An error thrown by `fields`.
     static func marks(
         _ fields: (RecordKey) throws -> RecordFields?
     ) rethrows -> [RecordKey: RecordFields] {
@@ -46,13 +46,13 @@ package enum SimulatedApp {
         return marks
     }
 
-    /// What devices of all versions know.
+    /// The schema of devices in all versions.
     package static let client = RecordSchema(
         collections: collections,
         mutations: [Mark.self, Move.self, Poison.self, Retag.self]
     )
 
-    /// What the authority knows: it refuses what devices believe in.
+    /// The schema of the authority, which refuses operations that devices accept.
     package static let server = RecordSchema(
         collections: collections,
         mutations: [
@@ -62,7 +62,7 @@ package enum SimulatedApp {
     )
 }
 
-/// Leaves the operation's mark in a counter, and counts.
+/// Leaves the operation's mark in a counter and counts.
 struct Mark: RecordMutation {
     static let name = "mark"
     let counter: RecordID
@@ -78,7 +78,7 @@ struct Mark: RecordMutation {
     }
 }
 
-/// Leaves its mark in two counters at once: nobody may ever see one without the other.
+/// Leaves its mark in two counters at once: no view may ever show only one of them.
 struct Move: RecordMutation {
     static let name = "move"
     let from: RecordID
@@ -91,7 +91,7 @@ struct Move: RecordMutation {
     }
 }
 
-/// As ``Mark``, and refused by the authority.
+/// A ``Mark`` that the authority refuses.
 struct Poison: RecordMutation {
     static let name = "poison"
     let counter: RecordID
@@ -101,7 +101,7 @@ struct Poison: RecordMutation {
     }
 }
 
-/// ``Poison`` as the authority knows it.
+/// The authority's version of ``Poison``.
 struct RefusedPoison: RecordMutation {
     static let name = "poison"
     let counter: RecordID
@@ -112,7 +112,7 @@ struct RefusedPoison: RecordMutation {
     }
 }
 
-/// Gives all notes of one tag another: it depends on what an index finds.
+/// Changes the tag of all notes with one tag: it depends on the result of an index.
 struct Retag: RecordMutation {
     static let name = "retag"
     let from: String

@@ -1,16 +1,16 @@
-/// Which authority the devices talk to.
+/// The authority that the devices use.
 package enum AuthorityKind: String, CaseIterable, Sendable {
     /// The contract in a hundred lines.
     case model
-    /// The authority's own decisions, over a storage in memory.
+    /// The real authority's decisions, over a storage in memory.
     case real
-    /// The real one, whose every answer is compared with the model's.
+    /// The real authority, with each answer compared with the model's.
     case both
 }
 
 /// Plays a seed.
 ///
-/// - Returns: The first guarantee that was broken, or `nil`.
+/// - Returns: The first broken guarantee, or `nil`.
 package func violation(
     seed: UInt64,
     events: Int = 200,
@@ -22,7 +22,7 @@ package func violation(
 
 /// Plays a seed.
 ///
-/// - Returns: The first guarantee that was broken, or `nil`; and what happened, if none was.
+/// - Returns: The first broken guarantee, or `nil`, together with the turns that happened.
 package func playWorld(
     seed: UInt64,
     events: Int = 200,

@@ -2,7 +2,7 @@ import SanguineAuthority
 package import SanguineModel
 package import SanguineTesting
 
-/// The decisions of the real authority, as the test kit has them.
+/// The decisions of the real authority, through the test kit.
 package struct RealAuthority: SimulatedAuthority {
     private let server: InMemoryAuthority
     private let clock: ManualWallClock
@@ -57,7 +57,7 @@ package struct RealAuthority: SimulatedAuthority {
     package func restore(_ copy: InMemoryAuthority.Copy) { server.restore(copy) }
 
     package func sweep() async {
-        // Past the time for which tombstones are kept.
+        // Beyond the time for which tombstones are kept.
         clock.advance(by: .seconds(40 * 86_400))
         await server.runJobs()
     }

@@ -3,11 +3,11 @@ import SanguineModel
 /// A record type of the simulated app in one of its versions.
 protocol SheetForm: SyncedRecord {
     var marks: [String: Int64] { get set }
-    /// Written by the device 0 only.
+    /// Written only by device 0.
     var left: Int64 { get set }
-    /// Written by the device 1 only.
+    /// Written only by device 1.
     var middle: Int64 { get set }
-    /// Written by the device 2 only.
+    /// Written only by device 2.
     var right: Int64 { get set }
 
     init(id: RecordID)
@@ -59,7 +59,7 @@ struct NewSheet: DeepSheetForm, Defaulted {
     init(id: RecordID) { self.id = id }
 }
 
-/// As ``NewSheet``, without a default for its new member: see ``PlantedBug/lacksDefaults``.
+/// A ``NewSheet`` without a default for its new member: see ``PlantedBug/lacksDefaults``.
 struct BareSheet: DeepSheetForm {
     let id: RecordID
     var marks: [String: Int64] = [:]
@@ -71,7 +71,7 @@ struct BareSheet: DeepSheetForm {
     init(id: RecordID) { self.id = id }
 }
 
-/// As ``OldSheet``, stored without the members that it does not know: see
+/// An ``OldSheet`` that is stored without the members that it does not know: see
 /// ``PlantedBug/dropsUnknownMembers``.
 struct DroppingSheet: SheetForm {
     let id: RecordID
@@ -87,7 +87,7 @@ struct DroppingSheet: SheetForm {
     }
 }
 
-/// Leaves its mark in a sheet: the first version.
+/// Leaves its mark in a sheet, in the first version of the app.
 struct MarkSheet<Sheet: SheetForm>: RecordMutation {
     static var name: String { "sheet.mark" }
     let sheet: RecordID
@@ -100,7 +100,7 @@ struct MarkSheet<Sheet: SheetForm>: RecordMutation {
     }
 }
 
-/// Leaves its mark in a sheet, and in its new member if it is deep: the second version.
+/// Leaves its mark in a sheet, and in its new member if it is deep, in the second version.
 struct MarkDeepSheet<Sheet: DeepSheetForm>: RecordMutation, Defaulted {
     static var name: String { "sheet.mark" }
     static var defaults: Self { Self(sheet: SimulatedApp.sheets[0].id, lane: "main") }
@@ -116,9 +116,9 @@ struct MarkDeepSheet<Sheet: DeepSheetForm>: RecordMutation, Defaulted {
     }
 }
 
-/// Leaves its mark in the new member only.
+/// Leaves its mark only in the new member.
 ///
-/// The first version does not know it, and neither does an authority that is not deployed yet.
+/// The first version does not know it, and neither does an authority before its deployment.
 struct DeepenSheet<Sheet: DeepSheetForm>: RecordMutation {
     static var name: String { "sheet.deepen" }
     let sheet: RecordID
@@ -131,7 +131,7 @@ struct DeepenSheet<Sheet: DeepSheetForm>: RecordMutation {
     }
 }
 
-/// Stands for an operation that this version of the app does not know: it is sent, and not shown.
+/// Represents an operation that this version of the app does not know: it is sent but not shown.
 struct UnknownSheetMutation: RecordMutation {
     static let name = "unknown"
     let lane: String
@@ -149,7 +149,7 @@ struct SimulatedVersion {
 
     var isNew: Bool { number > 1 }
 
-    /// The version before or after it.
+    /// The other version.
     var other: SimulatedVersion { SimulatedVersion(number: 3 - number, bug: bug) }
 
     private var deepForm: any DeepSheetForm.Type {
@@ -183,7 +183,7 @@ struct SimulatedVersion {
         return types(form)
     }
 
-    /// A mutation that leaves its mark in a sheet.
+    /// Returns a mutation that leaves its mark in a sheet.
     func mark(_ sheet: RecordID, lane: String, isDeep: Bool) -> any RecordMutation {
         func old<Form: SheetForm>(_: Form.Type) -> any RecordMutation {
             MarkSheet<Form>(sheet: sheet, lane: lane)
@@ -194,7 +194,7 @@ struct SimulatedVersion {
         return isNew ? new(deepForm) : old(form)
     }
 
-    /// A mutation that only the second version has.
+    /// Returns a mutation that only the second version has.
     func deepen(_ sheet: RecordID, lane: String) -> any RecordMutation {
         func new<Form: DeepSheetForm>(_: Form.Type) -> any RecordMutation {
             DeepenSheet<Form>(sheet: sheet, lane: lane)
@@ -202,9 +202,9 @@ struct SimulatedVersion {
         return new(deepForm)
     }
 
-    /// A mutation that changes the device's member of a sheet.
+    /// Returns a mutation that changes the device's member of a sheet.
     ///
-    /// - Throws: An error if the stored sheet is none of this version.
+    /// - Throws: An error if the stored sheet is not of this version.
     func set(
         _ number: Int64,
         by device: Int,
@@ -222,7 +222,7 @@ struct SimulatedVersion {
         return try change(form)
     }
 
-    /// Whether a stored sheet can be read.
+    /// Returns whether a stored sheet can be decoded.
     func reads(_ value: RecordValue, _ key: RecordKey) -> Bool {
         func isRead<Form: SheetForm>(_: Form.Type) -> Bool {
             (try? value.record(Form.self, id: key.id)) != nil

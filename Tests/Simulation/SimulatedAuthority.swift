@@ -1,20 +1,20 @@
 package import SanguineModel
 
-/// What the simulation asks of an authority.
+/// The requirements of the simulation on an authority.
 package protocol SimulatedAuthority {
-    /// All that the authority has at one moment.
+    /// All data of the authority at one moment.
     associatedtype Copy
 
     /// The epoch of its numbers.
     var epoch: Epoch? { get }
-    /// The account of that number.
+    /// Returns the account with that number.
     mutating func account(_ number: Int) async throws -> Identifier
-    /// Does or refuses operations, for good.
+    /// Applies or refuses operations permanently.
     mutating func push(
         _ request: PushRequest,
         account: Identifier
     ) async throws -> PushAnswer
-    /// A part of an account's feed, for a reader that was told of that horizon and that epoch.
+    /// Returns a part of an account's feed, for a reader with that horizon and epoch.
     mutating func pull(
         account: Identifier,
         since: Int64,
@@ -23,9 +23,9 @@ package protocol SimulatedAuthority {
         epoch: Epoch?,
         operations: [Identifier]
     ) async throws -> PullAnswer
-    /// Forgets the tombstones that are there now.
+    /// Forgets all current tombstones.
     mutating func sweep() async throws
-    /// All records of an account, as they are now.
+    /// Returns all current records of an account.
     func records(of account: Identifier) async throws -> [RecordKey: RecordValue]
     /// Sets the names of mutations that the authority does not know.
     mutating func setUnknown(_ names: Set<String>)

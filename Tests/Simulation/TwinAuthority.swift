@@ -1,19 +1,20 @@
 package import SanguineModel
 package import SanguineTesting
 
-/// The real authority and the model of its contract, which are asked the same.
+/// The real authority and the model of its contract, which receive the same requests.
 ///
-/// Devices get the real one's answers. Feed numbers may differ, because the real feed has more in
-/// it than records; what became of an operation, and the records' changes in their order, may not.
+/// Devices receive the real authority's answers. Feed numbers may differ, because the real feed
+/// contains more than records; the outcomes of operations and the changes of records, in order, may
+/// not.
 package struct TwinAuthority: SimulatedAuthority {
-    /// What the two answered differently.
+    /// A difference between the two answers.
     package struct Difference: Error, CustomStringConvertible {
-        /// How many requests came before.
+        /// The number of earlier requests.
         let requests: Int
         package let description: String
     }
 
-    /// What a device can tell of an operation.
+    /// The result of an operation, as a device can observe it.
     private struct Told: Equatable {
         let id: Identifier
         let status: PushResult.Status
@@ -24,7 +25,7 @@ package struct TwinAuthority: SimulatedAuthority {
         }
     }
 
-    /// What a device can tell of a change.
+    /// A change, as a device can observe it.
     private struct Change: Equatable {
         let key: RecordKey
         let value: JSONValue?
@@ -41,7 +42,7 @@ package struct TwinAuthority: SimulatedAuthority {
         model = ModelAuthority(schema: other ?? schema)
     }
 
-    /// The real one's: devices get its answers.
+    /// The real authority's epoch, since devices receive its answers.
     package var epoch: Epoch? { real.epoch }
 
     package mutating func account(_ number: Int) async throws -> Identifier {
@@ -122,8 +123,8 @@ package struct TwinAuthority: SimulatedAuthority {
         return records
     }
 
-    /// All changes of an account's records that the feed has, in their order, without deletions:
-    /// whether one is told to a new reader, who has nothing to delete, is up to the authority.
+    /// Returns all record changes in an account's feed, in order, without deletions: the authority
+    /// may omit those for a new reader, which has nothing to delete.
     private func changes(
         in authority: some SimulatedAuthority,
         of account: Identifier

@@ -3,7 +3,7 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// What the simulation found wrong, with the seed that shows it again.
+/// A violation that the simulation found, with the seed that reproduces it.
 package struct Violation: Error, CustomStringConvertible {
     package let seed: UInt64
     package let step: Int
@@ -18,7 +18,7 @@ package struct Violation: Error, CustomStringConvertible {
     }
 }
 
-/// What must happen in the games of a world: where one never happens, nothing is proven about it.
+/// The events that a world's games must contain: if one never happens, nothing is proven about it.
 package enum WorldTurn: String, CaseIterable, Sendable {
     case upgrade = "apps launched again in a newer version"
     case downgrade = "apps launched again in an older version"
@@ -31,17 +31,17 @@ package enum WorldTurn: String, CaseIterable, Sendable {
     case forgotten = "operations lost with a history, which their device had settled"
 }
 
-/// How often each happened.
+/// The number of times that each event happened.
 package typealias WorldTally = [WorldTurn: Int]
 
-/// Devices and an authority, with everything between them that can go wrong.
+/// Devices and an authority, with every failure that can occur between them.
 ///
-/// All that happens follows from the seed: who does what, which message is lost, doubled or late,
-/// who dies at which step, which version of the app is launched, and when the authority's data is
-/// restored from an older copy. After each event the guarantees are checked that hold at any time,
-/// and at rest, with the network healed, *convergence*.
+/// Everything follows from the seed: the operations on each device, which messages are lost,
+/// duplicated or delayed, which device dies at which step, which version of the app is launched,
+/// and when the authority's data is restored from an older copy. The permanent guarantees are
+/// checked after each event, and *convergence* at the end, with the network healed.
 package struct World<Authority: SimulatedAuthority> {
-    /// Something on its way.
+    /// A message on its way.
     private enum Message {
         case push(device: Int, process: Int, flight: UInt64, PushRequest, account: Identifier)
         case pushAnswer(device: Int, process: Int, flight: UInt64, PushAnswer?, Epoch?)
@@ -53,30 +53,32 @@ package struct World<Authority: SimulatedAuthority> {
     private struct Accepted {
         let account: Identifier
         let device: Int
-        /// The member that it leaves in its places.
+        /// The mark that it leaves in its places.
         let mark: String
         let traces: Traces
-        /// Whether nobody may do it: it is refused, or was taken back.
+        /// Whether it must not be applied, because it is refused or was withdrawn.
         var isPoison: Bool
         let step: Int
         var isRefused = false
-        /// Whether the authority has it: then it has it until an older copy is restored.
+        /// Whether the authority has applied it, which is permanent until an older copy is
+        /// restored.
         var isDone = false
-        /// The epochs of lost histories that had it.
+        /// The epochs of lost histories that contained it.
         var lostIn: Set<Epoch> = []
-        /// Whether only lost histories had it, and its device had settled it: it is not sent again.
+        /// Whether only lost histories contain it and its device had settled it: it is not sent
+        /// again.
         var isLost = false
 
         var places: [RecordKey] { traces.places }
-        /// Whether it can be seen whether it is done.
+        /// Whether it can be observed whether it was applied.
         var isTraced: Bool { !traces.places.isEmpty || traces.member != nil }
     }
 
-    /// What an operation leaves where it is done.
+    /// The traces that an applied operation leaves.
     private struct Traces {
-        /// Where it leaves its mark.
+        /// The places where it leaves its mark.
         var places: [RecordKey] = []
-        /// The sheet in which it changes its device's member, and to what.
+        /// The sheet in which it changes its device's member, and the new value.
         var member: (sheet: RecordKey, number: Int64)?
         var isPoison = false
     }
@@ -89,17 +91,17 @@ package struct World<Authority: SimulatedAuthority> {
     private var accepted: OrderedDictionary<Identifier, Accepted> = [:]
     private var accounts: [Identifier] = []
     private var step = 0
-    /// Whether nothing goes wrong any more.
+    /// Whether failures have ended.
     private var isHealed = false
     private var clock: Int64 = 1_790_000_000_000
     private let bug: PlantedBug?
     /// Whether the authority's data may be restored from an older copy.
     private let isRestored: Bool
     private var copy: Authority.Copy?
-    /// Whether the authority does not know all mutations yet.
+    /// Whether the authority lacks some mutations.
     private var isOld = false
     private var tally: WorldTally = [:]
-    /// The devices to which something has happened since the last look at them.
+    /// The devices that have changed since they were last checked.
     private var touched: Set<Int> = []
 
     package init(seed: UInt64, authority: Authority, bug: PlantedBug? = nil) {
@@ -114,9 +116,9 @@ package struct World<Authority: SimulatedAuthority> {
         self.random = random
     }
 
-    /// Plays events, then lets everything come to rest.
+    /// Plays events, then finishes all work.
     ///
-    /// - Returns: What happened.
+    /// - Returns: The turns that happened.
     /// - Throws: ``Violation``
     package mutating func run(events: Int) async throws -> WorldTally {
         for number in 0..<2 {
@@ -143,7 +145,7 @@ package struct World<Authority: SimulatedAuthority> {
         tally[turn, default: 0] += times
     }
 
-    /// Stores the account's sheets, as the first version of the app does.
+    /// Stores the account's sheets as the first version of the app does.
     private mutating func furnish(_ account: Identifier) async throws {
         let sheets = try SimulatedApp.sheets.enumerated().map { index, key in
             let fields = try RecordValue(OldSheet(id: key.id)).fields()
@@ -190,14 +192,14 @@ package struct World<Authority: SimulatedAuthority> {
         }
     }
 
-    /// Launches the app again in its other version.
+    /// Launches the app in its other version.
     private mutating func changeVersion(_ device: Int) throws {
         count(devices[device].version.isNew ? .downgrade : .upgrade)
         devices[device].version = devices[device].version.other
         try devices[device].start()
     }
 
-    /// Restores the authority's data from the copy: what came after it is lost.
+    /// Restores the authority's data from the copy; all later data is lost.
     private mutating func restore() async throws {
         guard isRestored, let copy else { return }
         count(.restore)
@@ -216,7 +218,7 @@ package struct World<Authority: SimulatedAuthority> {
         for index in devices.indices { devices[index].live = nil }
     }
 
-    /// The accepted operations that the authority has done.
+    /// Returns the accepted operations that the authority has applied.
     private mutating func done() async throws -> Set<Identifier> {
         var done: Set<Identifier> = []
         for account in accounts {
@@ -244,7 +246,7 @@ package struct World<Authority: SimulatedAuthority> {
         return (answer.operations ?? []).filter { $0.status == .applied }.map(\.id)
     }
 
-    // Runs a step of a device, which may die in it.
+    // Runs a step of a device, which may die during it.
     private mutating func act(
         _ device: Int,
         _ body: (inout Self) async throws -> Void
@@ -303,7 +305,7 @@ package struct World<Authority: SimulatedAuthority> {
                 return
             }
         } catch is Death {
-            // Durable or not: if it is, it counts.
+            // It counts if it was stored before the death.
             guard devices[device].disk.lastSequence > before else { throw Death() }
             accept(id, account, device, traces)
             throw Death()
@@ -311,7 +313,7 @@ package struct World<Authority: SimulatedAuthority> {
         accept(id, account, device, traces)
     }
 
-    /// A mutation of a sheet, as the device's version of the app makes it.
+    /// Returns a mutation of a sheet in the version of the device's app.
     ///
     /// - Returns: `nil` if the device does not show the sheet.
     private mutating func sheetMutation(
@@ -355,10 +357,10 @@ package struct World<Authority: SimulatedAuthority> {
         )
     }
 
-    /// Takes back what waits and has reached nobody: from then on it is nowhere.
+    /// Withdraws a queued operation that was not sent; it must never appear again.
     private mutating func withdraw(on device: Int) throws {
         guard let id = devices[device].firstUnsent else { return }
-        // It may die in between: the disk says which came first.
+        // The device may die meanwhile: the disk decides which came first.
         defer {
             if !isQueued(id, on: devices[device]) {
                 accepted[id]?.isPoison = true
@@ -381,10 +383,10 @@ package struct World<Authority: SimulatedAuthority> {
         }
     }
 
-    /// Delivers, loses, doubles or delays a message, whichever.
+    /// Delivers, loses, duplicates or delays a random message.
     private mutating func deliver() async throws {
         guard !network.isEmpty else { return }
-        // Any of them: messages overtake each other.
+        // Any of them, so that messages overtake each other.
         let place = isHealed ? 0 : Int.random(in: 0..<network.count, using: &random)
         let fate = isHealed ? 0 : Int.random(in: 0..<10, using: &random)
         let message = fate == 1 ? network[place] : network.remove(at: place)
@@ -443,7 +445,7 @@ package struct World<Authority: SimulatedAuthority> {
         }
     }
 
-    /// The live connection brings the next operation's changes, or breaks, or is made.
+    /// Delivers the next operation's changes on the live connection, or breaks or opens it.
     private mutating func live(_ device: Int) async throws {
         guard let account = devices[device].disk.account, let state = devices[device].state else {
             return
@@ -470,7 +472,7 @@ package struct World<Authority: SimulatedAuthority> {
         try devices[device].receive(SyncState.FeedBatch(answer, since: since))
     }
 
-    /// Drops tombstones.
+    /// Removes tombstones.
     private mutating func sweep() async throws {
         try await authority.sweep()
     }
@@ -490,14 +492,14 @@ package struct World<Authority: SimulatedAuthority> {
         isHealed = true
         authority.setUnknown([])
         while !network.isEmpty {
-            // Each answer by itself: it may be one of a lost history.
+            // Each answer separately, because it may come from a lost history.
             try await deliver()
             try await check()
         }
-        // Without a launch: a process that lives on must get there, too.
+        // Without a launch, because a running process must get there too.
         for index in devices.indices where devices[index].state != nil { try await settle(index) }
         for index in devices.indices {
-            // Whoever has made operations comes back to send them.
+            // Users with pending operations return to send them.
             for account in accounts {
                 if devices[index].disk.account != account {
                     devices[index].emptied = step
@@ -557,7 +559,7 @@ package struct World<Authority: SimulatedAuthority> {
         try await checkNothingLost()
     }
 
-    /// What is visible is what all pending operations make of the base, one after the other.
+    /// Checks that the visible state is the base with all pending operations applied in order.
     private func checkReplay(_ state: SyncState, on device: Device) throws {
         var naive = device.disk.mirror
         for sequence in state.outbox.visible {
@@ -586,7 +588,8 @@ package struct World<Authority: SimulatedAuthority> {
         of account: Identifier
     ) async throws {
         for (id, operation) in accepted {
-            // The first version does not show what it does not know before it is done.
+            // The first version does not show members that it does not know before they are
+            // applied.
             let isHalf = !device.version.isNew && isQueued(id, on: device)
             let places =
                 isHalf
@@ -612,7 +615,7 @@ package struct World<Authority: SimulatedAuthority> {
                 throw violation("Independent rollback", "\(id) was refused")
             }
             if isOwn, !isRefused, !operation.isLost, seen.contains(0) {
-                // Its maker signed out since: then what it sees is what the base has.
+                // Its user has signed out since, so the device shows only the base.
                 guard try await wasForgotten(id, on: device) else {
                     throw violation("No flicker", "device \(device.number) hides its own \(id)")
                 }
@@ -631,8 +634,8 @@ package struct World<Authority: SimulatedAuthority> {
         if case .refused = device.disk.phase(of: id) { true } else { false }
     }
 
-    /// Whether the operation was settled in a base that a sign-out threw away, and the new one is
-    /// not there yet.
+    /// Returns whether the operation was settled in a base that a sign-out discarded, and the new
+    /// base is not complete yet.
     private mutating func wasForgotten(_ id: Identifier, on device: Device) async throws -> Bool {
         guard !isQueued(id, on: device),
             let operation = accepted[id], device.emptied > operation.step
@@ -650,7 +653,7 @@ package struct World<Authority: SimulatedAuthority> {
         return device.disk.mirror.position < head || device.state?.isComplete != true
     }
 
-    /// The sheets can be read, and have what the device has changed last.
+    /// Checks that sheets can be decoded and contain the device's latest changes.
     private func checkSheets(
         of account: Identifier,
         on device: Device,
@@ -677,10 +680,9 @@ package struct World<Authority: SimulatedAuthority> {
         }
     }
 
-    /// Whether a device's member of a sheet is what it has set last.
+    /// Returns whether a device's member of a sheet has the latest value that the device set.
     ///
-    /// Where a history was lost, a late copy of a request may set it once more to what that
-    /// history had.
+    /// After a restore a late copy of a request may set it again to the value in the lost history.
     private func isExpected(
         _ number: Int64?,
         of device: Device,
@@ -721,7 +723,7 @@ package struct World<Authority: SimulatedAuthority> {
                 accepted[id]?.isDone = true
                 if !operation.lostIn.isEmpty { count(.sentAgain) }
             } else if let epoch = device.disk.mirror.epoch, operation.lostIn.contains(epoch) {
-                // It was settled by an answer of the lost history that came late.
+                // It was settled by a late answer from the lost history.
                 accepted[id]?.isLost = true
                 count(.forgotten)
             } else {
@@ -730,7 +732,7 @@ package struct World<Authority: SimulatedAuthority> {
         }
     }
 
-    /// The marks that the authority has of an account.
+    /// Returns the marks of an account in the authority.
     private func marks(of account: Identifier) async throws -> [RecordKey: RecordFields] {
         let records = try await authority.records(of: account)
         return try SimulatedApp.marks { try records[$0]?.fields() }
@@ -777,7 +779,7 @@ package struct World<Authority: SimulatedAuthority> {
     }
 }
 
-// Shared with the closure that decides when a device dies; one thread.
+// Shared with the closure that decides when a device dies; used by one thread.
 private final class StepCount {
     var value = -1
 }

@@ -3,20 +3,20 @@ import Simulation
 import TestSupport
 import Testing
 
-/// Real clients in an order of all their jobs that follows from a seed, see ``ClientGame``.
+/// Real clients with all their jobs in an order that follows from a seed, see ``ClientGame``.
 ///
-/// Each game has a process of its own: it takes all jobs of the process.
+/// Each game has its own process, since it takes over all jobs of the process.
 @Suite("Game of clients", .bounded(.seconds(240)))
 struct ClientGameTests {
     @Test(arguments: [1...20, 21...40] as [ClosedRange<UInt64>])
-    func `whatever fails, real clients keep the guarantees`(
+    func `real clients keep the guarantees whatever fails`(
         seeds: ClosedRange<UInt64>
     ) async throws {
         let played = try await Player.playClients(seeds)
         #expect(played.status == 0, "\(played.output)")
     }
 
-    // The rarest shows in about one seed of 26, which ones changes with every change of the code.
+    // The rarest is found in about one seed of 26; the seeds change with every change of the code.
     @Test(arguments: PlantedFault.allCases)
     func `a planted fault is found within 150 seeds`(fault: PlantedFault) async throws {
         let played = try await Player.playClients(1...150, "--fault", fault.rawValue)
@@ -30,8 +30,8 @@ struct ClientGameTests {
         #expect(played.output.contains(#/seed \d+, step \d+: the process crashed/#))
     }
 
-    @Test func `a seed comes to the same in each play`() async throws {
-        // One of them with a long feed.
+    @Test func `a seed plays the same each time`() async throws {
+        // One of them has a long feed.
         let first = try await Player.playClients(11...16, "--traces")
         let second = try await Player.playClients(11...16, "--traces")
         #expect(first.output.split(separator: "\n").count == 6)

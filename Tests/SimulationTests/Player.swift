@@ -13,7 +13,7 @@ struct Player {
     let status: Int32
     let output: String
 
-    /// Plays the seeds of the game of clients to their end, or as long as the test has time.
+    /// Plays the seeds of the game of clients to the end, or until the test's time is over.
     static func playClients(
         _ seeds: ClosedRange<UInt64>,
         _ arguments: String...
@@ -22,12 +22,12 @@ struct Player {
         return try await run(["--clients", "--seeds", seeds] + arguments)
     }
 
-    /// Runs the command to its end, or as long as the test has time.
+    /// Runs the command to the end, or until the test's time is over.
     static func run(_ arguments: [String]) async throws -> Player {
         let process = Process()
         process.executableURL = executable
         process.arguments = arguments
-        // It plays by itself then, and starts no other that could outlive it.
+        // The program then plays itself and starts no other process that could outlive it.
         process.environment = ProcessInfo.processInfo.environment
             .merging(["SWIFT_DETERMINISTIC_HASHING": "1"]) { $1 }
         let output = Pipe()

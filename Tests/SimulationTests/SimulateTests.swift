@@ -18,13 +18,16 @@ struct SimulateTests {
             ("--events 0", "1 or more"),
         ]
     )
-    func `what a game does not take is refused`(line: String, reason: String) async throws {
+    func `an option that a game does not support is refused`(
+        line: String,
+        reason: String
+    ) async throws {
         let played = try await Player.run(line.components(separatedBy: " "))
         #expect(played.status == 64)
         #expect(played.output.contains(reason), "\(played.output)")
     }
 
-    @Test func `a fault that no game of users has found is a failure`() async throws {
+    @Test func `a planted fault that no game of users finds is a failure`() async throws {
         let line = "--users --fault takesOverAnybodys --seeds 1 --events 1"
         let played = try await Player.run(line.components(separatedBy: " "))
         #expect(played.status == 1)

@@ -6,19 +6,20 @@ import Testing
 @Suite("Simulation", .bounded(.seconds(300)))
 struct SimulationTests {
     @Test(arguments: 1...60 as ClosedRange<UInt64>)
-    func `whatever fails, the guarantees hold and all devices end alike`(seed: UInt64) async {
+    func `the guarantees hold whatever fails, and all devices converge`(seed: UInt64) async {
         let found = await violation(seed: seed)
         #expect(found == nil, "\(String(describing: found))")
     }
 
     @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func `devices cannot tell the authority from the model of its contract`(seed: UInt64) async {
+    func `devices cannot distinguish the authority from the model of its contract`(
+        seed: UInt64
+    ) async {
         let found = await violation(seed: seed, authority: .both)
         #expect(found == nil, "\(String(describing: found))")
     }
 
-    @Test func `an authority that keeps another contract than its model is found out`() async throws
-    {
+    @Test func `an authority that differs from its model is detected`() async throws {
         var twins = TwinAuthority(schema: SimulatedApp.server, ofModel: .standard)
         let account = try await twins.account(0)
         let operation = PushedOperation(
@@ -34,7 +35,7 @@ struct SimulationTests {
         }
     }
 
-    @Test func `all turns happen within a hundred seeds`() async {
+    @Test func `a hundred seeds cover all turns`() async {
         var missing = Set(WorldTurn.allCases)
         var seed: UInt64 = 1
         while seed <= 100, !missing.isEmpty {

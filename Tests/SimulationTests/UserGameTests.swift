@@ -4,7 +4,7 @@ import Simulation
 import TestSupport
 import Testing
 
-/// People who hand a device on, see ``userLeak(seed:steps:fault:)``.
+/// Plays users who share a device, see ``userLeak(seed:steps:fault:)``.
 ///
 /// `SANGUINE_USER_SEEDS=1..10000` plays those seeds instead of a hundred.
 @Suite("Game of users", .serialized, .bounded(.seconds(120)))
@@ -17,7 +17,7 @@ struct UserGameTests {
     }()
 
     @Test(arguments: seeds)
-    func `nobody sees what is another's, and nothing of who has left stays`(seed: UInt64) async {
+    func `no user sees another user's data, and none is left after a sign-out`(seed: UInt64) async {
         let leak = await userLeak(seed: seed).leak
         #expect(leak == nil, "\(leak.map(\.description) ?? "")")
     }
@@ -32,7 +32,7 @@ struct UserGameTests {
         #expect(detail.contains(#/ is in | sees | still shows /#), "What was found: \(detail)")
     }
 
-    @Test func `all that can happen in the game does, within forty seeds`() async {
+    @Test func `forty seeds cover all turns`() async {
         var missing = Set(UserGameTurn.allCases)
         for seed in 1...40 as ClosedRange<UInt64> where !missing.isEmpty {
             let (leak, tally) = await userLeak(seed: seed)

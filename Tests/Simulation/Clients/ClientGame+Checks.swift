@@ -3,7 +3,7 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-// What has to be so after each step.
+// The invariants to check after each step.
 extension ClientGame {
     func check() throws {
         for index in devices.indices { try check(index) }
@@ -12,34 +12,34 @@ extension ClientGame {
         }
     }
 
-    /// All that the public API of a device shows.
+    /// Returns everything that the public API of a device shows.
     func view(_ index: Int) -> ClientGameView {
         ClientGameView(devices[index].process, network, size: size)
     }
 
-    /// Looks at all that the public API of a device shows.
+    /// Checks everything that the public API of a device shows.
     func check(_ index: Int, isLaunched: Bool = false) throws {
         let view = view(index)
         note(view.digest, isQuiet: true)
         if view.person != devices[index].stay.person {
             for place in devices[index].deeds
             where deeds[place].person == devices[index].stay.person && deeds[place].isOfRecords {
-                // What is acknowledged does not wait for the user's return, not even if the
-                // acknowledgement is one of a lost history.
+                // An acknowledged operation does not wait for the user's return, not even if a lost
+                // history acknowledged it.
                 let wasDone = !deeds[place].lostIn.isEmpty
                 deeds[place].isLeft = deeds[place].isLeft || wasDone || isDone(place)
             }
             devices[index].stay = .init(person: view.person)
         }
         if isLaunched {
-            // What had not come to the disk yet is fetched again, and then shown as it is.
-            // A row that came with the answer to a write in it, or not, has to be fetched for that.
+            // Values that had not reached the disk are fetched again and then shown as they are. A
+            // row whose answer may or may not contain a write has to be fetched first.
             devices[index].stay.seen = devices[index].stay.seen.filter { seen in
                 !seen.hasPrefix("row ") && view.marks.contains { seen.hasPrefix("\($0.place): ") }
             }
         }
         try checkSignOut(index)
-        // A row that is not shown may come back as it was.
+        // A row that is not shown may return unchanged.
         devices[index].stay.seen = devices[index].stay.seen.filter { seen in
             !seen.hasPrefix("row ") || view.marks.contains { seen.hasPrefix("\($0.place): ") }
         }
@@ -75,7 +75,7 @@ extension ClientGame {
         throw finding("No flicker: device \(index) shows a mark twice in \(place): \(marks)")
     }
 
-    /// What has become of a deed, as far as its own device knows.
+    /// Checks the state of a deed, as far as its own device knows it.
     private func check(
         _ place: Int,
         in view: ClientGameView,
@@ -104,7 +104,7 @@ extension ClientGame {
         if !isPending, !isDone(place) {
             let epoch = devices[index].process.client.recordsEpoch
             if deed.isLeft && !deed.lostIn.isEmpty || epoch.map(deed.lostIn.contains) ?? false {
-                // The user has left, or an answer of the lost history came late.
+                // The user has left, or a late answer came from the lost history.
                 return lose(place)
             }
             throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
@@ -130,7 +130,7 @@ extension ClientGame {
                 switch deed.kind {
                 case .tally: isSeen || stay.deeds.contains(place)
                 case .board: isSeen
-                // What is done may lie behind the rows that are held.
+                // An applied row may be beyond the rows that are held.
                 case .added: isSeen && isPending
                 case .marked, .dropped, .set: isSeen
                 }
@@ -139,15 +139,15 @@ extension ClientGame {
         }
     }
 
-    /// The device's member of a tally is what was set on it last.
+    /// Checks that the device's member of a tally is the one set last on the device.
     private func checkMember(of id: RecordID, in view: ClientGameView, _ index: Int) throws {
         let writes = devices[index].deeds.filter { place in
             guard case .set(id) = deeds[place].kind else { return false }
             return deeds[place].person == view.person && !deeds[place].isOver
         }
-        // After a restore a late copy of a request may set it once more.
-        // Before the server's tallies are there, one is made by operations, which may be unknown to
-        // this version, discarded or replaced.
+        // After a restore a late copy of a request may set it again. Until the server's tallies
+        // arrive, a tally is made by operations, which may be unknown to this version, discarded or
+        // replaced.
         guard devices[index].process.client.recordsEpoch != nil,
             let last = writes.last, devices[index].stay.deeds.contains(last),
             writes.allSatisfy({ !deeds[$0].isUncertain && deeds[$0].lostIn.isEmpty })
@@ -162,7 +162,7 @@ extension ClientGame {
         )
     }
 
-    /// Whether the other end has done it.
+    /// Whether the server has applied the deed.
     func isDone(_ place: Int) -> Bool {
         if deeds[place].isDone { return true }
         let deed = deeds[place]
@@ -183,7 +183,7 @@ extension ClientGame {
 
     // MARK: - Files
 
-    /// Looks at the files as soon as a sign-out has done what it does on the device.
+    /// Checks the files once a sign-out has finished its work on the device.
     private func checkSignOut(_ index: Int) throws {
         guard let leaving = devices[index].leaving else { return }
         if leaving.isOver { devices[index].leaving = nil }
@@ -193,8 +193,8 @@ extension ClientGame {
         try checkFiles(index)
     }
 
-    /// Looks at every byte of a device's folder: nothing of anybody but the present user is there,
-    /// but the operations that wait for their owner's return.
+    /// Checks every byte of a device's folder: it contains only the current user's data and the
+    /// operations that wait for their owner's return.
     func checkFiles(_ index: Int) throws {
         let device = devices[index]
         let present = device.process.client.accountId.flatMap { network.person($0) }

@@ -4,9 +4,9 @@ import SanguineModel
 import SanguineTesting
 import Synchronization
 
-/// How many calls a process has under way.
+/// The number of calls that a process has in flight.
 ///
-/// Mutable state: their number, by its mutex.
+/// Mutable state: their number, protected by a mutex.
 final class CallCount: Sendable {
     private let count = Mutex(0)
 
@@ -16,9 +16,9 @@ final class CallCount: Sendable {
     func end() { count.withLock { $0 -= 1 } }
 }
 
-/// The metered calls that came back with their answer.
+/// The metered calls that received their answer.
 ///
-/// Mutable state: the inputs, by their mutex.
+/// Mutable state: the inputs, protected by a mutex.
 final class WatchedCalls: Sendable {
     private let inputs = Mutex<Set<String>>([])
 
@@ -27,7 +27,7 @@ final class WatchedCalls: Sendable {
     var all: Set<String> { inputs.withLock { $0 } }
 }
 
-// What happens between two jobs.
+// Events between two jobs.
 extension ClientGame {
     func event() throws {
         let device = Int.random(in: 0..<devices.count, using: &random)
@@ -51,7 +51,7 @@ extension ClientGame {
         }
     }
 
-    /// The authority forgets a mutation, or learns it again.
+    /// Makes the authority forget a mutation or know it again.
     private func deploy() {
         network.isOld.toggle()
         note("the authority is \(network.isOld ? "an older" : "the present") version")
@@ -62,9 +62,9 @@ extension ClientGame {
         copy = (network.authority.copy(), network.known)
     }
 
-    /// Restores the authority's data from the copy: what came after it is lost.
+    /// Restores the authority's data from the copy; all later data is lost.
     private func restoreCopy() {
-        // A restore must not lose an account: its person would get another one.
+        // A restore must not lose an account: its person would get a different one.
         guard let copy, copy.people == network.known, !network.isSigningIn else { return }
         note("the copy is restored")
         count(.restore)
@@ -79,7 +79,7 @@ extension ClientGame {
         }
     }
 
-    /// Nobody sends the operation again: its device had settled it.
+    /// Marks an operation that is not sent again because its device had settled it.
     func lose(_ place: Int) {
         guard !deeds[place].isLost else { return }
         note("\(deeds[place].mark) is lost with its history")
@@ -87,7 +87,7 @@ extension ClientGame {
         count(.forgotten)
     }
 
-    /// A message goes on, or meets with something.
+    /// Delivers, loses, delays or duplicates a message.
     private func carry() {
         let messages = network.messages
         guard !messages.isEmpty else { return }
@@ -122,7 +122,7 @@ extension ClientGame {
         else { return }
         let poison = chance(8) ? Deed.poison : ""
         let mark = "\(person.mark)\(deeds.count)-\(poison)"
-        // Some wait for each other, and some do not.
+        // Some deeds wait for each other, and some do not.
         let lane = chance(3) ? mark : "lane \(Int.random(in: 0...1, using: &random))"
         let number = Int.random(in: GameBoard.numbers, using: &random)
         let client = device.process.client
@@ -165,7 +165,7 @@ extension ClientGame {
         took(Deed(id: receipt.id, mark: mark, kind: kind, person: person), index)
     }
 
-    /// Adds what a device has taken in to what is checked.
+    /// Adds a deed that a device has accepted to the checks.
     func took(_ deed: Deed, _ index: Int) {
         var deed = deed
         deed.isUncertain = devices[index].process.remains != nil
@@ -174,9 +174,9 @@ extension ClientGame {
         devices[index].stay.deeds.insert(deeds.count - 1)
     }
 
-    /// A mutation that changes the device's member of a tally.
+    /// Returns a mutation that changes the device's member of a tally.
     ///
-    /// - Returns: `nil` if the device does not show it.
+    /// - Returns: `nil` if the device does not show the tally.
     private func change(_ id: RecordID, to mark: String, _ index: Int) throws -> SetFields? {
         func change<Tally: GameTallyForm>(_: Tally.Type) throws -> SetFields? {
             guard var tally = devices[index].process.client.record(Tally.self, id) else {
@@ -188,13 +188,13 @@ extension ClientGame {
             tally[index] = mark
             return SetFields(Tally.self, id, try RecordValue(tally).fields())
         }
-        // Its order counts: it is in one lane, and nothing of it is refused.
+        // Their order matters: all are in one lane, and none is refused.
         guard !mark.contains(Deed.poison) else { return nil }
         return devices[index].process.isNew
             ? try change(GameTally.self) : try change(OldGameTally.self)
     }
 
-    /// Performs a mutation that leaves its mark in tallies, as the device's version has it.
+    /// Performs a mutation that leaves its mark in tallies, in the version of the device's app.
     private func mark(
         _ tallies: [RecordID],
         _ mark: String,
@@ -244,7 +244,7 @@ extension ClientGame {
         Task { try? await client.synchronize() }
     }
 
-    /// Another device of a person's, or support, changes something.
+    /// Changes data as another device of the person or support would.
     private func changeElsewhere() {
         let person: Person = chance(3) ? .bob : .ada
         guard let account = network.account(person) else { return }
@@ -301,7 +301,7 @@ extension ClientGame {
         delay.advance(by: time)
     }
 
-    /// Somebody looks after the outbox: discards what waits or was refused, or retries it.
+    /// Discards, withdraws, supersedes or retries an operation in the outbox.
     private func drop(_ index: Int) {
         let device = devices[index]
         let outbox = device.process.client.outbox
@@ -324,7 +324,7 @@ extension ClientGame {
             devices[index].stay.deeds.insert(place)
             return
         }
-        // What names the poison is refused as well.
+        // A deed that names the poison is refused as well.
         if chance(2), pending.contains(id), !deeds[place].isPoison {
             return supersede(place, index)
         }
@@ -345,12 +345,12 @@ extension ClientGame {
         }
     }
 
-    /// Undoes what has reached nobody, or does something else in its place.
+    /// Undoes a queued operation or replaces it with another.
     private func supersede(_ place: Int, _ index: Int) {
         let client = devices[index].process.client
         let deed = deeds[place]
         guard let old = client.outbox.pending.first(where: { $0.id == deed.id }) else { return }
-        // What was sent is not undone: it would have to be done, and that leaves no mark.
+        // A sent operation is not undone: its undoing would have to be applied, and leaves no mark.
         let isUndone = old.phase == .queued && chance(2)
         let mark = "\(deed.person.mark)\(deeds.count)-"
         let how = GameSupersession(mark: deed.mark, isUndone: isUndone)

@@ -3,9 +3,9 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-// What happens in a game that is all about the list.
+// Events of a game that is only about the list.
 extension ClientGame {
-    /// Something happens to the list, or to the app that shows it.
+    /// Plays an event on the list or on the app that shows it.
     func listEvent(_ index: Int) throws {
         let (client, list) = (devices[index].process.client, ListQuery.entries(size))
         let kind = Int.random(in: 0..<12, using: &random)
@@ -21,7 +21,7 @@ extension ClientGame {
         }
     }
 
-    /// Another device of a person's adds a row or removes one.
+    /// Inserts or removes a row as another device of the person would.
     private func changeListElsewhere() {
         let person: Person = chance(3) ? .bob : .ada
         let (mark, isLast) = ("\(person.mark)else-\(step)", chance(2))
@@ -36,9 +36,9 @@ extension ClientGame {
         }
     }
 
-    /// A row to leave a mark on, and the lane in which that waits for the row itself.
+    /// Returns a row to mark, and the lane in which the mark waits for the row itself.
     ///
-    /// - Returns: `nil` for a row that was there from the beginning, in any lane.
+    /// - Returns: `nil` if the game is not only about the list, or no row is shown.
     func anyEntry(of person: Person, _ index: Int) -> (id: String, lane: String)? {
         let view = view(index)
         let shown = view.marks.compactMap { mark -> String? in

@@ -3,11 +3,11 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-// All comes to rest, and then everybody has what the servers have.
+// Finishes all work, after which every device has the servers' data.
 extension ClientGame {
-    /// How much happens at most until something is through that has to come to an end.
+    /// The maximum number of rounds until a condition must hold.
     private static let rounds = 3_000
-    /// How often a reader scrolls to the end of a list at most.
+    /// The maximum number of times that a reader scrolls to the end of a list.
     private static let scrolls = 3
 
     func rest() throws {
@@ -32,7 +32,7 @@ extension ClientGame {
         for index in devices.indices { try leave(index) }
     }
 
-    /// Has everybody who left something on the device come back until it is sent.
+    /// Lets each user with operations on the device return until they are sent.
     private func empty(_ index: Int) throws {
         let client = devices[index].process.client
         let holder = network.holder(of: index)
@@ -63,9 +63,9 @@ extension ClientGame {
         )
     }
 
-    /// Has a device write to rows that it holds, when nothing else waits.
+    /// Lets a device write to held rows when nothing else is pending.
     ///
-    /// Once nothing else happens, once a refresh is under way, and once the app is closed while the
+    /// Once without other events, once during a refresh, and once with the app closed while the
     /// write settles.
     private func writeRows(_ index: Int) throws {
         for kind in [0, 1, 0, 2, 1, 2] {
@@ -95,7 +95,7 @@ extension ClientGame {
         }
     }
 
-    /// Drops a row, or marks it.
+    /// Drops or marks a row.
     private func writeRow(_ entry: String, _ index: Int, isDropped: Bool) {
         let client = devices[index].process.client
         guard let person = client.accountId.flatMap({ network.person($0) }) else { return }
@@ -110,7 +110,7 @@ extension ClientGame {
         took(Deed(id: receipt.id, mark: mark, kind: kind, person: person), index)
     }
 
-    /// Has a device fetch everything, and compares it with what there is.
+    /// Lets a device fetch everything, and compares it with the servers' data.
     private func converge(_ index: Int) throws {
         let client = devices[index].process.client
         guard let account = client.accountId, let person = network.person(account) else {
@@ -150,10 +150,10 @@ extension ClientGame {
         try expect(shown?.held, kept.held, "held tokens", index)
     }
 
-    /// Has a reader scroll to the end of the list and back: that asks for the other pages.
+    /// Lets a reader scroll to the end of the list and back, which loads the other pages.
     private func show(_ index: Int, _ kept: [GameEntry]) throws {
         let (client, list) = (devices[index].process.client, ListQuery.entries(size))
-        // A page that is fetched again may say that rows follow it.
+        // A page that is fetched again may report that rows follow it.
         for _ in 0..<Self.scrolls {
             while client.snapshot(of: list).hasMore {
                 try run("the next page") { try? await client.loadNext(list) }
@@ -179,7 +179,7 @@ extension ClientGame {
         throw finding("Convergence: the \(what) of device \(index): \(shown), and not \(kept)")
     }
 
-    /// What was done is done once, and what was refused or dropped never.
+    /// Checks that applied deeds were applied once, and refused or dropped ones never.
     private func checkDone() throws {
         var made: [String: Int] = [:]
         for person in Person.allCases {
@@ -197,7 +197,7 @@ extension ClientGame {
                         network.backend.count(deed.mark)
                     }
                 let wanted = deed.isOver || deed.isPoison ? 0 : 1
-                // A late copy of its request may have done it once more in the present history.
+                // A late copy of its request may have applied it again in the current history.
                 guard count != wanted, !(deed.isLost && count == 0) else { continue }
                 throw finding("Exactly once: '\(deed.mark)' was done \(count) times, not \(wanted)")
             }
@@ -210,12 +210,12 @@ extension ClientGame {
         if let input = lost.first { throw finding("'\(input)' was answered by nobody") }
     }
 
-    /// How often a call may be worked on again, because a restore lost that it had been.
+    /// The number of times that a call may be repeated because a restore lost the record of it.
     private func repeats(of input: String) -> Int {
         tally[.restore, default: 0] - (restores[input] ?? 0)
     }
 
-    /// Each device's member of a tally is what was set there last: no other device has undone it.
+    /// Checks that each device's member of a tally is the one set last: no other device undid it.
     private func checkMembers(of tally: GameTally, _ person: Person) throws {
         var writers = 0
         for (index, device) in devices.enumerated() {
@@ -224,14 +224,14 @@ extension ClientGame {
                 return deed.person == person && !deed.isOver
             }
             if tally[index] != nil { writers += 1 }
-            // After a restore a late copy of a request may have set it once more.
+            // After a restore a late copy of a request may have set it again.
             guard writes.allSatisfy({ !$0.isUncertain && $0.lostIn.isEmpty }) else { continue }
             try expect(tally[index], writes.last?.mark, "member of '\(tally.id)'", index)
         }
         if writers > 1 { count(.shared) }
     }
 
-    /// The last one leaves, and nothing of anybody stays but what was refused.
+    /// Signs the last user out, after which only refused operations remain.
     private func leave(_ index: Int) throws {
         let client = devices[index].process.client
         try run("the last sign-out") { await client.signOut() }
@@ -240,7 +240,7 @@ extension ClientGame {
 
     // MARK: - Until it is so
 
-    /// Runs something to its end.
+    /// Runs a task to its end.
     private func run(_ what: String, _ body: @escaping @Sendable () async -> Void) throws {
         let over = GameFlag()
         Task {
@@ -250,9 +250,9 @@ extension ClientGame {
         try until(what) { over.isSet }
     }
 
-    /// Runs something until it succeeds.
+    /// Runs a task until it succeeds.
     ///
-    /// A refresh joins a fetch that is under way, which may have begun long ago and be out of time.
+    /// A refresh joins a fetch in flight, which may have begun long ago and time out.
     private func succeed(
         _ what: String,
         _ body: @escaping @Sendable () async throws -> Void
@@ -268,13 +268,13 @@ extension ClientGame {
         )
     }
 
-    /// Lets everything go on until it is so.
+    /// Lets everything run until the condition holds.
     ///
     /// - Parameters:
-    ///   - what: What is waited for.
-    ///   - asking: What somebody does about it, again and again. Default: nothing.
-    ///   - condition: What is to be so.
-    /// - Throws: What was found meanwhile, or that it never was so.
+    ///   - what: A description of the condition.
+    ///   - asking: A task that is repeated meanwhile. Default: none.
+    ///   - condition: The condition.
+    /// - Throws: A violation found meanwhile, or an error if the condition never holds.
     private func until(
         _ what: String,
         asking: (@Sendable () async -> Void)? = nil,
@@ -296,7 +296,7 @@ extension ClientGame {
         throw finding("waited in vain for this: \(what)")
     }
 
-    /// Runs all jobs and delivers all messages that there are, and those that follow from them.
+    /// Runs all jobs and delivers all messages, including those that follow from them.
     private func letGo() throws {
         for _ in 0..<Self.rounds {
             guard try goOn() else { return }
@@ -306,9 +306,9 @@ extension ClientGame {
 
     /// Runs a job, or delivers a message if there is none.
     ///
-    /// - Parameter isInTurn: Whether that is the oldest message. Default: yes.
-    /// - Returns: Whether there was any.
-    /// - Throws: What was found meanwhile.
+    /// - Parameter isInTurn: Whether to deliver the oldest message. Default: yes.
+    /// - Returns: Whether there was a job or a message.
+    /// - Throws: A violation found meanwhile.
     private func goOn(isInTurn: Bool = true) throws -> Bool {
         let messages = network.messages
         if JobQueue.shared.count > 0 {

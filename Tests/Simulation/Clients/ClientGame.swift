@@ -3,7 +3,7 @@ package import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// What the game of clients found.
+/// A violation that the game of clients found.
 package struct ClientGameFinding: Error, CustomStringConvertible {
     package let seed: UInt64
     package let step: Int
@@ -19,7 +19,7 @@ package struct ClientGameFinding: Error, CustomStringConvertible {
     }
 }
 
-/// What makes a game of clients worth its name: where one never happens, nothing is proven.
+/// The events that make a game of clients meaningful: if one never happens, nothing is proven.
 package enum ClientGameTurn: String, CaseIterable, Sendable {
     case death = "deaths between two jobs"
     case deathWithin = "deaths within a job"
@@ -48,27 +48,27 @@ package enum ClientGameTurn: String, CaseIterable, Sendable {
     case forgotten = "operations lost with a history, which their device had settled"
 }
 
-/// How a game ended.
+/// The result of a game.
 package struct ClientGameResult: Sendable {
-    /// What was found; `nil` if all guarantees held.
+    /// The violation found, or `nil` if all guarantees held.
     package var finding: ClientGameFinding?
-    /// The same for the same seed, whatever the machine does.
+    /// A hash that is the same for the same seed on every machine.
     package var trace: UInt64
     package var jobs: Int
     package var tally: [ClientGameTurn: Int]
 }
 
-/// Real clients over real files, in an order of all their jobs that follows from a seed.
+/// Real clients over real files, with all their jobs in an order that follows from a seed.
 ///
-/// In one game of three the list is all that is written to and read.
+/// In one game out of three, only the list is written and read.
 ///
-/// One to three devices of two people: they read, write, call, discard, sign out and come back;
-/// processes die between two jobs, or within one; messages are lost, doubled and late; records,
-/// values, lists and balances change elsewhere; the app is launched again in another version, and
-/// the authority's data is restored from an older copy. After each job all that the public API
-/// shows is looked at, and after a sign-out and a launch every byte of the folder.
+/// One to three devices of two people read, write, call, discard, sign out and return; processes
+/// die between two jobs or within one; messages are lost, duplicated and delayed; records, values,
+/// lists and balances change elsewhere; the app is launched in another version; and the authority's
+/// data is restored from an older copy. The game checks everything that the public API shows after
+/// each job, and every byte of the folder after a sign-out and a launch.
 ///
-/// Played by one thread, which has to have taken over all jobs, see ``JobQueue/takeOver()``.
+/// Played by one thread, which must have taken over all jobs, see ``JobQueue/takeOver()``.
 package final class ClientGame {
     let seed: UInt64
     var random: SplitMix64
@@ -77,11 +77,11 @@ package final class ClientGame {
     let delay = ManualClock()
     let world: ClientGameProcess.World
     let root: URL
-    /// How many rows a page of the list has.
+    /// The number of rows in a page of the list.
     let size: Int
-    /// How many rows the list has from the beginning.
+    /// The number of rows that the list has initially.
     let rows: Int
-    /// Whether the list is all that is written to and read.
+    /// Whether only the list is written and read.
     let isOnList: Bool
     var devices: [ClientGameDevice] = []
     var deeds: [Deed] = []
@@ -89,29 +89,29 @@ package final class ClientGame {
     var jobs = 0
     var processes = 0
     var tally: [ClientGameTurn: Int] = [:]
-    /// The copy that was taken last of the authority's data, and who had an account then.
+    /// The latest copy of the authority's data, and the people who had an account then.
     var copy: (data: InMemoryAuthority.Copy, people: [Identifier: Person])?
-    /// How often a copy had been restored when each call was made.
+    /// The number of restores before each call was made.
     var restores: [String: Int] = [:]
-    /// Calls whose answer has come, by what was said.
+    /// The calls whose answer has arrived, by input.
     let answered = WatchedCalls()
     private var lines: [String] = []
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
     /// - Parameters:
-    ///   - seed: What all follows from.
-    ///   - fault: What is wrong with the client. Default: nothing.
-    ///   - folder: Where its files are kept, in a folder of the seed's.
-    /// - Throws: What a client or the system threw.
+    ///   - seed: The seed that determines the game.
+    ///   - fault: A fault to plant in the client. Default: none.
+    ///   - folder: The folder for its files, in a subfolder named after the seed.
+    /// - Throws: An error of a client or the system.
     package init(seed: UInt64, fault: PlantedFault? = nil, folder: URL) throws {
         self.seed = seed
         CrashReport.note(seed: seed, step: 0)
-        // The previous game's objects went after its end, and streams that end with them resume
-        // tasks: their jobs would change the order of this game's.
+        // The previous game's objects were released after its end, and streams that end with them
+        // resume tasks: their jobs would change the order of this game's jobs.
         JobQueue.shared.drain()
         GameCode.spare()
         random = SplitMix64(seed: seed)
-        // A long feed is restored in ranges: rarely, because it takes a while.
+        // A long feed is restored in ranges. This is rare, because it takes time.
         let isLong = seed.isMultiple(of: 16)
         isOnList = seed.isMultiple(of: 3)
         size = Int.random(in: 1...7, using: &random)
@@ -131,8 +131,8 @@ package final class ClientGame {
 
     /// Plays the seed.
     ///
-    /// - Parameter events: How many steps are played before all comes to rest.
-    /// - Returns: What was found, and what happened.
+    /// - Parameter events: The number of steps before all work is finished.
+    /// - Returns: The result of the game.
     package func play(events: Int) -> ClientGameResult {
         var finding: ClientGameFinding?
         do {
@@ -145,13 +145,13 @@ package final class ClientGame {
         }
         if network.deferrals > 0 { tally[.deferred] = network.deferrals }
         for device in devices { device.process.end() }
-        // What the ended clients still have to do is theirs, and no longer of the game.
+        // The remaining jobs of the closed clients no longer belong to the game.
         JobQueue.shared.drain()
         try? FileManager.default.removeItem(at: root)
         return ClientGameResult(finding: finding, trace: hash, jobs: jobs, tally: tally)
     }
 
-    /// One step: a job runs, or something happens.
+    /// Plays one step: a job or an event.
     private func turn() throws {
         step += 1
         if JobQueue.shared.count > 0, !chance(4) {
@@ -163,7 +163,7 @@ package final class ClientGame {
         try check()
     }
 
-    /// Runs whichever job is drawn.
+    /// Runs a randomly chosen job.
     func runJob() throws {
         let count = JobQueue.shared.count
         let index = Int.random(in: 0..<count, using: &random)
@@ -189,7 +189,7 @@ package final class ClientGame {
         return process
     }
 
-    /// Launches the app again where a process has died, or was closed amid a job.
+    /// Launches the app again where a process has died or was closed during a job.
     func buryTheDead() throws {
         for index in devices.indices {
             if devices[index].process.isClosedWithin.isSet {
@@ -238,7 +238,7 @@ package final class ClientGame {
         }
     }
 
-    /// Learns from the disk what has become of what was under way when the process died.
+    /// Reads from the disk whether deeds survived that were in progress when the process died.
     private func findOut(_ index: Int) throws {
         let view = view(index)
         for place in devices[index].deeds where deeds[place].isUncertain {
@@ -259,16 +259,16 @@ package final class ClientGame {
 
     // MARK: - Chance and trace
 
-    /// Whether one of so many comes up.
+    /// Returns true with a probability of one in `odds`.
     func chance(_ odds: Int) -> Bool { Int.random(in: 0..<odds, using: &random) == 0 }
 
     func count(_ turn: ClientGameTurn) { tally[turn, default: 0] += 1 }
 
-    /// Makes a line a part of the trace.
+    /// Adds a line to the trace.
     ///
     /// - Parameters:
     ///   - line: The line.
-    ///   - isQuiet: Whether it says too little to be printed.
+    ///   - isQuiet: Whether the line is too unimportant to be printed.
     func note(_ line: @autoclosure () -> String, isQuiet: Bool = false) {
         let line = line()
         for byte in line.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }

@@ -2,24 +2,24 @@ import Foundation
 import Sanguine
 import SanguineModel
 
-// The app of the game of clients. Whatever is done leaves a mark of its own, so that it can be seen
-// in any view and at any time whether it is in it: not, once, or twice.
+// The app of the game of clients. Each deed leaves its own mark, so that any view shows at any time
+// whether it contains the deed: not at all, once, or twice.
 
 /// A record that collects marks, in one of the app's versions; marks are never removed.
 protocol GameTallyForm: SyncedRecord {
     var marks: [String] { get set }
-    /// Written on the device 0 only.
+    /// Written only by device 0.
     var left: String? { get set }
-    /// Written on the device 1 only.
+    /// Written only by device 1.
     var middle: String? { get set }
-    /// Written on the device 2 only.
+    /// Written only by device 2.
     var right: String? { get set }
 
     init(id: RecordID)
 }
 
 extension GameTallyForm {
-    /// The members that devices write, by the device.
+    /// The members that devices write, by device.
     var members: [String?] { [left, middle, right] }
 
     static var collection: RecordCollection { GameTally.gameTallies }
@@ -48,7 +48,7 @@ struct OldGameTally: GameTallyForm {
     init(id: RecordID) { self.id = id }
 }
 
-/// A tally in the second version, and on the server: with one more member.
+/// A tally in the second version of the app and on the server, with one more member.
 struct GameTally: GameTallyForm, Defaulted {
     static let gameTallies = RecordCollection("gameTallies")
     static let ids = ["t0", "t1"].compactMap { RecordID($0) }
@@ -63,14 +63,14 @@ struct GameTally: GameTallyForm, Defaulted {
     init(id: RecordID) { self.id = id }
 }
 
-/// What a long feed is made of.
+/// The records that fill a long feed.
 struct GameFiller: SyncedRecord {
     static let collection = RecordCollection("gameFillers")
     let id: RecordID
     var turn: Int
 }
 
-/// What a deed means for an earlier one of its lane that has reached nobody.
+/// How a deed affects an earlier one in its lane that was not sent.
 struct GameSupersession: Codable, Sendable {
     let mark: String
     let isUndone: Bool
@@ -80,7 +80,7 @@ struct GameSupersession: Codable, Sendable {
     }
 }
 
-/// Leaves its mark in one tally, or in all of them at once: the first version.
+/// Leaves its mark in one tally or in all of them at once, in the first version of the app.
 struct OldMarkTally: RecordMutation, Superseding {
     static let name = "game.mark"
     let mark: String
@@ -101,8 +101,8 @@ struct OldMarkTally: RecordMutation, Superseding {
     }
 }
 
-/// Leaves its mark in one tally, or in all of them at once, and in the new member if it is deep:
-/// the second version.
+/// Leaves its mark in one tally or in all of them at once, and in the new member if it is deep, in
+/// the second version of the app.
 struct MarkTally: RecordMutation, Superseding, Defaulted {
     static let name = "game.mark"
     static let defaults = MarkTally(mark: "", tallies: [], lane: "main")
@@ -126,9 +126,9 @@ struct MarkTally: RecordMutation, Superseding, Defaulted {
     }
 }
 
-/// Leaves its mark in the new member only.
+/// Leaves its mark only in the new member.
 ///
-/// The first version does not know it, and neither does a server that is not deployed yet.
+/// The first version does not know it, and neither does a server before its deployment.
 struct DeepenTally: RecordMutation {
     static let name = "game.deepen"
     let mark: String
@@ -150,13 +150,13 @@ struct GameBoard: Codable, Sendable, Equatable {
     var marks: [String] = []
 }
 
-/// Leaves its mark on a board; it adds, so that doing it twice shows.
+/// Leaves its mark on a board; it adds, so that a duplicate is visible.
 struct MarkBoard: RequestMutation, Superseding {
     static let name = "game.board"
     let mark: String
     let board: Int
     let lane: String
-    /// Whether the answer is taken as the new value.
+    /// Whether the answer becomes the new value.
     let settles: Bool
     var supersedes: GameSupersession?
 
@@ -179,27 +179,27 @@ struct MarkBoard: RequestMutation, Superseding {
     }
 }
 
-/// A row of a list, which collects marks; the id of one that was added is one, too.
+/// A row of a list, which collects marks; the id of an added row is a mark itself.
 struct GameEntry: Codable, Sendable, Equatable, Identifiable {
     let id: String
     var marks: [String] = []
 }
 
 extension GameEntry {
-    /// The ids of so many rows that the shared list has from the beginning: no marks.
+    /// Returns the ids of the rows that the shared list has initially, which are not marks.
     static func fixed(_ count: Int) -> [String] { (0..<count).map { "row-\($0)" } }
 
-    /// Whether the shared list has had the row from the beginning.
+    /// Whether the shared list has the row initially.
     static func isFixed(_ id: String) -> Bool { id.hasPrefix("row-") }
 }
 
-/// Puts a row on top of the list, or at its end.
+/// Inserts a row at the top or the end of the list.
 struct AddEntry: RequestMutation {
     static let name = "game.entry"
     let mark: String
     let lane: String
     let isLast: Bool
-    /// How many rows a page of the list has.
+    /// The number of rows in a page of the list.
     let size: Int
 
     func effects(on view: inout MutationEffects) {
@@ -211,13 +211,13 @@ struct AddEntry: RequestMutation {
     }
 }
 
-/// Leaves its mark on a row, in the list and by itself.
+/// Leaves its mark on a row, both in the list and as a separate value.
 struct MarkEntry: RequestMutation {
     static let name = "game.entry.mark"
     let mark: String
     let entry: String
     let lane: String
-    /// How many rows a page of the list has.
+    /// The number of rows in a page of the list.
     let size: Int
 
     func effects(on view: inout MutationEffects) {
@@ -234,13 +234,13 @@ struct MarkEntry: RequestMutation {
     }
 }
 
-/// Takes a row out of the list.
+/// Removes a row from the list.
 struct DropEntry: RequestMutation {
     static let name = "game.entry.drop"
     let mark: String
     let entry: String
     let lane: String
-    /// How many rows a page of the list has.
+    /// The number of rows in a page of the list.
     let size: Int
 
     func effects(on view: inout MutationEffects) { view.remove(entry, from: .entries(size)) }
@@ -288,20 +288,20 @@ extension ListQuery where Item == GameEntry {
 }
 
 extension RecordSchema {
-    /// What the second version of the app knows, and the server.
+    /// The schema of the app's second version and the server.
     static let clientGame = RecordSchema(
         collections: [GameTally.collection, GameFiller.collection],
         mutations: [MarkTally.self, DeepenTally.self]
     )
 
-    /// What the first version knows.
+    /// The schema of the first version.
     static let oldClientGame = RecordSchema(
         collections: [OldGameTally.collection, GameFiller.collection],
         mutations: [OldMarkTally.self]
     )
 }
 
-/// What one person's device is to do; also what the oracle expects of it.
+/// An operation of a person on a device, with the oracle's expectations.
 struct Deed {
     enum Kind {
         case tally([RecordID], Depth)
@@ -313,39 +313,40 @@ struct Deed {
         case dropped(String)
     }
 
-    /// In which members of tallies it leaves its mark.
+    /// The members of tallies in which a deed leaves its mark.
     enum Depth { case marks, both, more }
 
     var id: Identifier
     let mark: String
     let kind: Kind
     let person: Person
-    /// Whether the process died while it was taken in, retried or dropped: its disk alone knows.
+    /// Whether the process died during the operation, its retry or its removal: only the disk
+    /// knows.
     var isUncertain = false
-    /// The id that it has if it was retried in that moment.
+    /// The id of the operation if it was retried at that moment.
     var otherId: Identifier?
-    /// Whether the other end was seen to have done it.
+    /// Whether the server was seen to have applied it.
     var isDone = false
-    /// Whether it was seen to be neither waiting nor refused: it is over, and done.
+    /// Whether it was seen neither waiting nor refused, and so is settled.
     var isSettled = false
     /// Whether it was seen in the tray.
     var isRefused = false
-    /// Whether it was dropped before anybody had it.
+    /// Whether it was dropped before a server received it.
     var isDiscarded = false
-    /// The epochs of lost histories that had done it.
+    /// The epochs of lost histories that had applied it.
     var lostIn: Set<Epoch> = []
-    /// Whether its user has left the device since a history had done it: their outbox may not have
-    /// it.
+    /// Whether its user has left the device since a history applied it, so that their outbox may
+    /// not contain it.
     var isLeft = false
-    /// Whether only lost histories had it, and its device had settled it: it is not sent again.
+    /// Whether only lost histories contain it and its device had settled it: it is not sent again.
     var isLost = false
 
-    /// Stands in the marks that both ends refuse to do.
+    /// Part of the marks that both ends refuse.
     static let poison = "POISON"
 
     var isPoison: Bool { mark.contains(Self.poison) }
     var isOver: Bool { isRefused || isDiscarded }
-    /// Whether it is done by the authority.
+    /// Whether the authority applies it.
     var isOfRecords: Bool {
         switch kind {
         case .tally, .set: true

@@ -4,23 +4,23 @@ import SanguineModel
 import SanguineTesting
 import Synchronization
 
-/// The app's own backend: what every person has on it, and the answers by their idempotency keys.
+/// The app's own backend, with each person's data and the answers by idempotency key.
 ///
-/// It is unwell as a seed says: it answers 503 and does nothing, or does what was asked and answers
-/// 500. What it was asked twice under one key it does once.
+/// Failures follow from a seed: it answers 503 and does nothing, or applies the request and answers
+/// 500. It applies requests with the same key once.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, protected by a mutex.
 final class ClientGameBackend: Sendable {
     struct Shelf: Sendable {
         var boards: [Int: GameBoard] = [:]
-        /// The newest first.
+        /// Newest first.
         private(set) var entries: [GameEntry]
-        /// The entries that are not in the list: they were removed from it, or never in it.
+        /// The entries outside the list: they were removed from it, or never in it.
         private(set) var dropped: [GameEntry] = []
-        /// All rows that the list ever had: a cursor is the place of one of them.
+        /// All rows that the list ever had: a cursor is the position of one of them.
         private var places: [String]
 
-        /// A shelf with so many rows.
+        /// Creates a shelf with that many rows.
         init(rows: Int) {
             places = GameEntry.fixed(rows)
             entries = places.map { GameEntry(id: $0) }
@@ -46,7 +46,8 @@ final class ClientGameBackend: Sendable {
             }
         }
 
-        /// The rows behind the one with that id, which may be gone; all without one.
+        /// Returns the rows after the one with that id, which may be deleted; without an id, all
+        /// rows.
         func entries(after cursor: String?) -> [GameEntry] {
             guard let place = cursor.flatMap({ places.firstIndex(of: $0) }) else { return entries }
             let before = Set(places[...place])
@@ -56,7 +57,7 @@ final class ClientGameBackend: Sendable {
 
     private struct State {
         var shelves: [Person: Shelf] = [:]
-        /// How often each mark was made.
+        /// The number of times that each mark was made.
         var made: [String: Int] = [:]
         var answers: [String: TransportResponse] = [:]
         var random: SplitMix64
@@ -67,19 +68,19 @@ final class ClientGameBackend: Sendable {
     private let rows: Int
 
     /// - Parameters:
-    ///   - seed: What its moods follow from.
-    ///   - rows: How many rows the shared list has from the beginning.
+    ///   - seed: The seed that determines the failures.
+    ///   - rows: The number of rows that the shared list has initially.
     init(seed: UInt64, rows: Int) {
         state = Mutex(State(random: SplitMix64(seed: seed)))
         self.rows = rows
     }
 
-    /// What a person has.
+    /// Returns a person's data.
     func shelf(_ person: Person) -> Shelf {
         state.withLock { $0.shelves[person] ?? Shelf(rows: rows) }
     }
 
-    /// How often that mark was made by a request.
+    /// Returns the number of times that a request made the mark.
     func count(_ mark: String) -> Int { state.withLock { $0.made[mark] ?? 0 } }
 
     /// The marks that were made more than once.
@@ -87,10 +88,10 @@ final class ClientGameBackend: Sendable {
         state.withLock { $0.made.filter { $0.value > 1 }.keys.sorted() }
     }
 
-    /// It answers as it should from now on.
+    /// Stops the failures.
     func recover() { state.withLock { $0.isWell = true } }
 
-    /// Does what somebody else does there.
+    /// Changes a person's data as another client would.
     func change(_ person: Person, _ body: (inout Shelf) -> Void) {
         state.withLock { body(&$0.shelves[person, default: Shelf(rows: rows)]) }
     }
@@ -104,7 +105,7 @@ final class ClientGameBackend: Sendable {
             if let answer = state.answers[key] { return answer }
             let answer = write(request, of: person, &state)
             state.answers[key] = answer
-            // Done, and not said.
+            // Applied, but not reported.
             return chance < 12 && answer.status < 300 ? Self.refusal(500, "unwell") : answer
         }
     }

@@ -5,15 +5,14 @@ import SanguineModel
 import SanguineTesting
 import Synchronization
 
-/// The device's clock, which may be the last that a process looks at.
+/// The device's clock, during whose reading the process may die.
 ///
-/// The client asks it in the midst of what it does: so a death comes between two of its writes,
-/// too.
+/// The client reads the clock while it works, so a process can also die between two of its writes.
 ///
-/// Mutable state: `state`, by its mutex, never held over the end.
+/// Mutable state: `state`, protected by a mutex that is not held during the end.
 final class DoomedClock: WallClock {
     private struct State {
-        /// How often it may still be looked at; `nil`: as often as one likes.
+        /// The number of readings left; `nil`: unlimited.
         var left: Int?
         var end: (@Sendable () -> Void)?
     }
@@ -23,12 +22,12 @@ final class DoomedClock: WallClock {
 
     init(_ base: ManualWallClock) { self.base = base }
 
-    /// Has the process end when it looks at the clock once more than so often.
+    /// Ends the process when the clock is read after that many readings.
     func doom(after looks: Int, _ end: @escaping @Sendable () -> Void) {
         state.withLock { $0 = State(left: looks, end: end) }
     }
 
-    /// Has the process live on.
+    /// Cancels the planned end.
     func spare() { state.withLock { $0 = State() } }
 
     func now() -> Timestamp {
@@ -44,9 +43,9 @@ final class DoomedClock: WallClock {
     }
 }
 
-/// One process of the game: the real client over a folder of its own.
+/// One process of the game: the real client with its own folder.
 final class ClientGameProcess {
-    /// What all processes of a game have in common.
+    /// The objects that all processes of a game share.
     struct World {
         let network: ClientGameNetwork
         let wall: ManualWallClock
@@ -63,16 +62,16 @@ final class ClientGameProcess {
     let lifecycle = ManualLifecycle()
     let connectivity: ManualConnectivity
     let calls = CallCount()
-    /// Whether the client was closed amid a job.
+    /// Whether the client was closed during a job.
     let isClosedWithin = GameFlag()
     private let death: Death
-    /// What is followed for as long as the process lives.
+    /// The observations that last as long as the process.
     private var followings: [ObservationToken] = []
     private var tasks: [Task<Void, Never>] = []
 
-    /// Where the files are as they were when the process died.
+    /// The location of the files as they were when the process died.
     ///
-    /// Mutable state: `remains`, by its mutex.
+    /// Mutable state: `remains`, protected by a mutex.
     private final class Death: Sendable {
         let network: ClientGameNetwork
         let number: Int
@@ -131,7 +130,7 @@ final class ClientGameProcess {
         client = try SanguineClient(configuration)
     }
 
-    /// Has the app on this device look at its data all the time, so that the feed is live.
+    /// Observes the data as an app in the foreground does, so that the feed is live.
     func follow() {
         followings.append(client.observe(.balance) { _ in })
         followings.append(client.observe(.board(0)) { _ in })
@@ -143,16 +142,16 @@ final class ClientGameProcess {
         return Task { for await _ in updates {} }
     }
 
-    /// The folder in which its files are as they were when it died; `nil` while it lives.
+    /// The folder with the files as they were when the process died, or `nil` while it lives.
     var remains: Result<URL, any Error>? { death.copy }
 
-    /// Dies at this moment: nothing of it reaches anybody from now on.
+    /// Ends the process now; nothing that it does has an effect any more.
     func die() { death.come() }
 
-    /// Dies at a later look at the clock.
+    /// Ends the process at a later reading of the clock.
     func doom(after looks: Int) { clock.doom(after: looks) { [death] in death.come() } }
 
-    /// Closes the client amid a job, when the app's code has run so many more times.
+    /// Closes the client during a job, after the app's code has run that many more times.
     func close(after runs: Int) {
         GameCode.interrupt(after: runs) { [client, isClosedWithin] in
             isClosedWithin.set()
@@ -160,7 +159,7 @@ final class ClientGameProcess {
         }
     }
 
-    /// Closes the client; its files stay.
+    /// Closes the client and keeps its files.
     func close() {
         for task in tasks { task.cancel() }
         (followings, tasks) = ([], [])
@@ -168,7 +167,7 @@ final class ClientGameProcess {
         death.network.cut(number)
     }
 
-    /// Lets go of everything.
+    /// Releases everything.
     func end() {
         death.network.cut(number)
         close()
@@ -176,30 +175,30 @@ final class ClientGameProcess {
     }
 }
 
-/// A device of the game: its process, and what was seen on it.
+/// A device of the game: its process and the observations on it.
 struct ClientGameDevice {
-    /// What was seen on it since its present user came.
+    /// The observations on a device since its current user arrived.
     struct Stay {
         var person: Person?
-        /// Marks that were seen, each with where.
+        /// The marks that were seen, each with its place.
         var seen: Set<String> = []
-        /// What the user has done here since.
+        /// The deeds that the user has done here since.
         var deeds: Set<Int> = []
     }
 
     let number: Int
     var process: ClientGameProcess
     var stay = Stay()
-    /// Everything that was ever done on it, by its place among all deeds.
+    /// All deeds ever done on it, as indices into all deeds.
     var deeds: [Int] = []
-    /// Whether a sign-out is under way, and how far it is.
+    /// The sign-out in progress, if there is one.
     var leaving: Leaving? { didSet { isFarewellSeen = false } }
-    /// Whether the files were looked at since it did what it does on the device.
+    /// Whether the files were checked since the sign-out finished its work on the device.
     var isFarewellSeen = false
 
     /// A sign-out that has not returned.
     ///
-    /// Mutable state: `state`, by its mutex.
+    /// Mutable state: `state`, protected by a mutex.
     final class Leaving: Sendable {
         private let state = Mutex((hasBegun: false, isOver: false))
 
@@ -211,12 +210,12 @@ struct ClientGameDevice {
     }
 }
 
-/// What the public API of a client shows at one moment.
+/// The state that the public API of a client shows at one moment.
 struct ClientGameView {
     let person: Person?
-    /// By where they are: marks, in their order.
+    /// The marks, in order, by place.
     let marks: [(place: String, marks: [String])]
-    /// The members of tallies that devices write, by the tally's id and the device.
+    /// The members of tallies that devices write, by tally and device.
     let members: [RecordID: [String?]]
     let pending: [Identifier: Outbox.Operation]
     let refused: [Identifier: Outbox.Refused]
@@ -258,10 +257,10 @@ struct ClientGameView {
         refused = Dictionary(outbox.refused.map { ($0.id, $0) }) { first, _ in first }
     }
 
-    /// What is there; `nil` if nothing is known of that place.
+    /// Returns the marks at a place, or `nil` if nothing is known of it.
     func marks(at place: String) -> [String]? { marks.first { $0.place == place }?.marks }
 
-    /// For the trace: the same for the same view.
+    /// A digest for the trace; equal views have equal digests.
     var digest: String {
         let places = marks.map { "\($0.place) \($0.marks)" }
         let phases = pending.values.map { "\($0.name) \($0.lane) \($0.phase)" }.sorted()
@@ -271,7 +270,7 @@ struct ClientGameView {
 }
 
 extension Deed {
-    /// Where its mark belongs.
+    /// The places where its mark belongs.
     var places: [String] {
         switch kind {
         case .tally(let ids, .marks): ids.map(\.text)

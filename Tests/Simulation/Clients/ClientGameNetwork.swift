@@ -5,33 +5,33 @@ import SanguineModel
 import SanguineTesting
 import Synchronization
 
-/// The ways between the devices of the game and their servers: the game says which message goes on,
-/// comes twice, late or never.
+/// The network between the devices of the game and their servers: the game decides which message is
+/// delivered, duplicated, delayed or lost.
 ///
-/// Mutable state: `state`, by its mutex. Callers are resumed, servers asked and streams ended
-/// outside of it.
+/// Mutable state: `state`, protected by a mutex. Callers are resumed, servers called and streams
+/// ended without holding it.
 final class ClientGameNetwork: Sendable {
-    /// What comes back.
+    /// The result that a caller receives.
     enum Answer: Sendable {
         case response(TransportResponse)
         case stream(TransportStream)
         case failure(TransportError)
     }
 
-    /// A request that waits for its way, or an answer that does.
+    /// A request or an answer that waits for delivery.
     struct Message: Sendable {
         let number: UInt64
         let device: Int
         let process: Int
         let request: TransportRequest
         let isStream: Bool
-        /// Who waits for the answer; `nil` if nobody does any more.
+        /// The caller that waits for the answer; `nil` if it no longer waits.
         var caller: CheckedContinuation<Answer, Never>?
         var answer: Answer?
-        /// Whether the same request is on its way once more.
+        /// Whether a copy of the request is also on its way.
         var isDoubled = false
 
-        /// For the trace.
+        /// A description for the trace.
         var line: String {
             "\(answer == nil ? "request" : "answer") \(request.method) \(request.url.path())"
         }
@@ -40,20 +40,20 @@ final class ClientGameNetwork: Sendable {
     private struct State {
         var holders: [Int: Person] = [:]
         var people: [Identifier: Person] = [:]
-        /// How many guests the authority signs in at present.
+        /// The number of guests that the authority is signing in.
         var signIns = 0
-        /// In the order in which they came.
+        /// In order of arrival.
         var messages: [Message] = []
-        /// Requests that a server is about to answer.
+        /// Requests that a server is answering.
         var asked: [UInt64: Message] = [:]
         var cancelled: Set<UInt64> = []
         var lastNumber: UInt64 = 0
         var dead: Set<Int> = []
         var streams: [(process: Int, stream: TransportStream)] = []
         var calls: [String: Int] = [:]
-        /// Whether the authority does not know all mutations yet.
+        /// Whether the authority lacks some mutations.
         var isOld = false
-        /// How often it was sent one that it did not know.
+        /// The number of unknown mutations that it received.
         var deferrals = 0
     }
 
@@ -63,10 +63,10 @@ final class ClientGameNetwork: Sendable {
     private let isLong: Bool
 
     /// - Parameters:
-    ///   - seed: What the backend's moods follow from.
-    ///   - clock: The time of day, the same for all.
-    ///   - rows: How many rows the shared list has from the beginning.
-    ///   - isLong: Whether each person's feed is so long that it is restored in ranges.
+    ///   - seed: The seed that determines the backend's failures.
+    ///   - clock: The wall clock that all devices share.
+    ///   - rows: The number of rows that the shared list has initially.
+    ///   - isLong: Whether each person's feed is long enough to be restored in ranges.
     init(seed: UInt64, clock: any WallClock, rows: Int, isLong: Bool) {
         authority = InMemoryAuthority(schema: .clientGame, clock: clock)
         backend = ClientGameBackend(seed: seed, rows: rows)
@@ -94,7 +94,7 @@ final class ClientGameNetwork: Sendable {
         set { state.withLock { $0.isOld = newValue } }
     }
 
-    /// How often the authority was sent a mutation that it did not know.
+    /// The number of unknown mutations that the authority received.
     var deferrals: Int { state.withLock { $0.deferrals } }
 
     private func defers() -> Bool {
@@ -104,48 +104,48 @@ final class ClientGameNetwork: Sendable {
         }
     }
 
-    /// The epoch of the authority's numbers.
+    /// The epoch of the authority.
     var epoch: Epoch { authority.authority.storage.epoch }
 
     /// The people who have an account.
     var known: [Identifier: Person] { state.withLock { $0.people } }
 
-    /// Whether the authority may have made an account that ``known`` does not have yet.
+    /// Whether the authority may have created an account that ``known`` does not contain yet.
     var isSigningIn: Bool { state.withLock { $0.signIns > 0 } }
 
     // MARK: - People
 
-    /// Has a guest who signs in on the device be that person.
+    /// Sets the person that a guest signing in on the device is.
     func setHolder(_ person: Person, of device: Int) {
         state.withLock { $0.holders[device] = person }
     }
 
     func holder(of device: Int) -> Person { state.withLock { $0.holders[device] ?? .ada } }
 
-    /// Whose account it is.
+    /// Returns the owner of an account.
     func person(_ account: Identifier) -> Person? { state.withLock { $0.people[account] } }
 
-    /// A person's account; `nil` before they have signed in anywhere.
+    /// Returns a person's account, or `nil` before they have signed in anywhere.
     func account(_ person: Person) -> Identifier? {
         state.withLock { $0.people.first { $0.value == person }?.key }
     }
 
-    /// The inputs of the functions' calls that were worked on, and how often.
+    /// The inputs of the function calls that were executed, with their counts.
     var calls: [String: Int] { state.withLock { $0.calls } }
 
     // MARK: - What the game does
 
-    /// The messages that wait for it.
+    /// The messages that wait for delivery.
     var messages: [Message] { state.withLock { $0.messages } }
 
-    /// Brings a request to its server, or an answer to its caller.
+    /// Delivers a request to its server, or an answer to its caller.
     func deliver(_ number: UInt64) {
         guard let message = take(number) else { return }
         guard message.answer == nil else { return giveBack(message) }
         state.withLock { $0.asked[number] = message }
         Task { [self] in
             var answer = await serve(message)
-            // Who is turned away may rely on it that nothing was done, and nothing will be.
+            // A rejected caller may rely on the request having no effect, now or later.
             if message.isDoubled, case .response(let response) = answer, response.status == 503 {
                 answer = .failure(.interrupted("turned away, once"))
             }
@@ -153,11 +153,11 @@ final class ClientGameNetwork: Sendable {
         }
     }
 
-    /// Loses a message: its caller is told that the connection broke.
+    /// Loses a message and tells its caller that the connection broke.
     ///
     /// - Parameters:
     ///   - number: The message.
-    ///   - isLate: Whether a request comes all the same, later.
+    ///   - isLate: Whether a request still arrives later.
     func lose(_ number: UInt64, isLate: Bool) {
         guard var message = take(number) else { return }
         let caller = message.caller
@@ -168,7 +168,7 @@ final class ClientGameNetwork: Sendable {
         caller?.resume(returning: .failure(.interrupted("lost")))
     }
 
-    /// Has a request come twice.
+    /// Duplicates a request.
     func double(_ number: UInt64) {
         state.withLock { state in
             guard let message = state.messages.first(where: { $0.number == number }),
@@ -191,7 +191,7 @@ final class ClientGameNetwork: Sendable {
         }
     }
 
-    /// Cuts a process off for good; what it has sent is on its way all the same.
+    /// Disconnects a process permanently; messages that it has sent are still delivered.
     func cut(_ process: Int) {
         let (callers, streams) = state.withLock { state in
             state.dead.insert(process)
@@ -249,7 +249,7 @@ final class ClientGameNetwork: Sendable {
         }
     }
 
-    /// Its caller waits no more; a request goes on.
+    /// Ends the caller's wait; a request is still delivered.
     private func cancel(_ number: UInt64) {
         let caller = state.withLock { state -> CheckedContinuation<Answer, Never>? in
             if let index = state.messages.firstIndex(where: { $0.number == number }) {
@@ -317,7 +317,7 @@ final class ClientGameNetwork: Sendable {
         return .response(backend.answer(message.request, of: person))
     }
 
-    /// The guest of whoever holds the device; one account on all devices.
+    /// Signs in the person who holds the device; one account on all devices.
     private func signIn(_ message: Message) async -> TransportResponse {
         let person = holder(of: message.device)
         var request = message.request
@@ -341,7 +341,7 @@ final class ClientGameNetwork: Sendable {
 
     private func furnish(_ account: Identifier) {
         authority.setBalance(1_000, of: account)
-        // As the first version of the app has stored them.
+        // Stored as by the first version of the app.
         for id in GameTally.ids { authority.set(OldGameTally(id: id), of: account) }
         guard isLong else { return }
         let ids = (0..<1_100).compactMap { RecordID("f\($0)") }
@@ -355,7 +355,7 @@ final class ClientGameNetwork: Sendable {
     }
 }
 
-/// What one process of the game reaches the network by.
+/// The network connection of one process of the game.
 struct ClientGameLine: StreamingTransport {
     let network: ClientGameNetwork
     let device: Int

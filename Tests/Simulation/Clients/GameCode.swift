@@ -1,12 +1,12 @@
 import Synchronization
 
-/// The app's own code, which runs amid what the client does: anything may happen there, as on
-/// another thread.
+/// The app's own code, which runs while the client works: any event may happen there, as on another
+/// thread.
 ///
-/// Mutable state: `state`, by its mutex, never held over the event.
+/// Mutable state: `state`, protected by a mutex that is not held during the event.
 enum GameCode {
     private struct State {
-        /// Whether a job runs: what the game looks at runs the app's code, too.
+        /// Whether a job is running, since the game's own checks run the app's code too.
         var isJob = false
         var left = 0
         var event: (@Sendable () -> Void)?
@@ -14,12 +14,12 @@ enum GameCode {
 
     private static let state = Mutex(State())
 
-    /// Has something happen within a job, when so many more runs are over.
+    /// Runs an event within a job, after that many more runs.
     static func interrupt(after runs: Int, _ event: @escaping @Sendable () -> Void) {
         state.withLock { ($0.left, $0.event) = (runs, event) }
     }
 
-    /// Has nothing happen any more.
+    /// Cancels the event.
     static func spare() { state.withLock { $0.event = nil } }
 
     /// Runs a job.
@@ -29,7 +29,7 @@ enum GameCode {
         state.withLock { $0.isJob = false }
     }
 
-    /// Is called where the app's code changes a row.
+    /// Called where the app's code changes a row.
     static func run() {
         let event = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.isJob, state.event != nil else { return nil }

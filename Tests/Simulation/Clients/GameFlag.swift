@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Whether something has happened.
+/// Whether an event has happened.
 ///
-/// Mutable state: the answer, by its mutex.
+/// Mutable state: the flag, protected by a mutex.
 final class GameFlag: Sendable {
     private let state: Mutex<Bool>
 

@@ -10,16 +10,16 @@ import Musl
 import Darwin
 #endif
 
-/// All tasks of the process, cut into their jobs, of which one runs at a time: whichever is drawn.
+/// All tasks of the process, split into jobs that run one at a time in a random order.
 ///
-/// A job is what a task does between two suspensions. The runtime hands each one to a hook, for
-/// those of the main actor to an executor that is said to be the main one; here they wait until
-/// they are drawn. So the interleaving of a whole client follows from a seed.
+/// A job is the work of a task between two suspensions. The runtime passes each job to a hook, and
+/// those of the main actor to an executor that replaces the main one; here they wait until they are
+/// chosen. So the interleaving of a whole client follows from a seed.
 ///
-/// What is not a job of a task escapes: threads, dispatch queues, timers of the system, and
-/// `Task.yield`. The client of the game has none of them, see ``JobQueue/Work``.
+/// Work outside of tasks is not controlled: threads, dispatch queues, system timers, and
+/// `Task.yield`. The client of the game uses none of these, see ``JobQueue/Work``.
 ///
-/// Mutable state: `waiting`, by its mutex. Jobs run outside of it.
+/// Mutable state: `waiting`, protected by a mutex that is not held while jobs run.
 package final class JobQueue: Sendable {
     /// The runtime has no such hook.
     package struct NoHook: Error, CustomStringConvertible {
@@ -40,7 +40,7 @@ package final class JobQueue: Sendable {
 
     private init() {}
 
-    /// Takes all jobs of the process from now on; there is no way back.
+    /// Takes over all jobs of the process, permanently.
     ///
     /// - Throws: ``NoHook``.
     package static func takeOver() throws {
@@ -55,7 +55,7 @@ package final class JobQueue: Sendable {
         try set("swift_task_getMainExecutor_hook", unsafeBitCast(main, to: UnsafeRawPointer.self))
     }
 
-    // The runtime's own types: each hook is given what it stands in for.
+    // The runtime's own types: each hook receives the function that it replaces.
     private typealias EnqueueHook = @convention(thin) (UnownedJob, UnsafeRawPointer) -> Void
     private typealias MainHook = @convention(thin) (UnsafeRawPointer) -> UnownedSerialExecutor
 
@@ -63,24 +63,24 @@ package final class JobQueue: Sendable {
         waiting.withLock { $0.append(Job(job: job, isMain: isMain)) }
     }
 
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     var count: Int { waiting.withLock { $0.count } }
 
-    /// Runs one of them, on this thread.
+    /// Runs one of them on this thread.
     func run(_ index: Int) {
         let job = waiting.withLock { $0.remove(at: index) }
-        // The executor of whatever has none of its own is nothing, twice.
+        // The generic executor, for jobs without an executor, is represented by two null words.
         let generic = unsafeBitCast((0, 0), to: UnownedSerialExecutor.self)
         job.job.runSynchronously(on: job.isMain ? main.asUnownedSerialExecutor() : generic)
     }
 
-    /// Runs all jobs in turn, and those that follow from them.
+    /// Runs all jobs in order, including those that follow from them.
     func drain() {
         while count > 0 { run(0) }
     }
 }
 
-/// Stands for the main thread.
+/// Replaces the main thread.
 private final class MainJobs: SerialExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         JobQueue.shared.add(UnownedJob(job), isMain: true)
@@ -92,9 +92,9 @@ private final class MainJobs: SerialExecutor {
 }
 
 extension JobQueue {
-    /// What a client writes with behind its readers' backs: each piece is a job.
+    /// The queue for a client's background writes: each piece of work is a job.
     ///
-    /// Mutable state: `waiting`, by its mutex, never held over the work.
+    /// Mutable state: `waiting`, protected by a mutex that is not held during the work.
     final class Work: SerialQueue {
         private let waiting = Mutex<[@Sendable () -> Void]>([])
 

@@ -3,17 +3,17 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// A device that people hand on, with the real client, real files and a server of its own.
+/// A device that several people share, with the real client, real files and its own server.
 ///
-/// People read, write, turn pages, sign out, and come back; the process dies; records change on the
-/// server. Requests and answers wait, and go on in the order of the seed; a change of the user
-/// stops between its two halves while others read and pull. After each step everything that the
-/// public API shows is looked at, and after a sign-out and a launch every byte of the folder.
+/// People read, write, turn pages, sign out and return; the process dies; records change on the
+/// server. Requests and answers wait and continue in the order of the seed; a change of user pauses
+/// between its two halves while others read and pull. The game checks everything that the public
+/// API shows after each step, and every byte of the folder after a sign-out and a launch.
 ///
-/// The order of requests, answers and changes follows from the seed; how far each task comes
-/// between two steps is the machine's to decide, so a failure may take a few replays.
+/// The seed determines the order of requests, answers and changes; the machine determines how far
+/// each task gets between two steps, so a failure may need a few replays.
 ///
-/// Used by one task. A class, because the models live on the main actor.
+/// Used by one task. A class, because the models are on the main actor.
 final class UserGame {
     private struct Process {
         let client: SanguineClient
@@ -35,7 +35,7 @@ final class UserGame {
     private var launches = 0
     private var step = 0
     private var writes = 0
-    /// What was done at each step, and who was there: for the message of a failure.
+    /// The event of each step and the user at the time, for failure messages.
     private var trace: [String] = []
     /// A sign-out that has not returned.
     private var leaving: Task<Void, Never>?
@@ -46,7 +46,7 @@ final class UserGame {
         self.seed = seed
         self.fault = fault
         random = SplitMix64(seed: seed)
-        // A long feed is restored in ranges: rarely, because it takes a while.
+        // A long feed is restored in ranges. This is rare, because it takes time.
         network = UserGameNetwork(notes: seed.isMultiple(of: 16) ? 2_100 : 4)
         root = FileManager.default.temporaryDirectory.appending(path: "sanguine-game-\(UUID())")
         let folder = root.appending(path: "0")
@@ -60,7 +60,7 @@ final class UserGame {
         )
     }
 
-    /// Ends all processes, and removes their files.
+    /// Ends all processes and removes their files.
     func end() {
         network.setOpen(true)
         process.pause.release()
@@ -115,9 +115,9 @@ final class UserGame {
             try await event()
             await letOthersRun()
             try await check()
-            // Of nobody's time it is looked at when it is known that nobody is about to sign in.
+            // Without an account the files are not checked, because a sign-in may be imminent.
             if step.isMultiple(of: 8), process.client.accountId != nil { try await checkFiles() }
-            // Whoever is signed in holds the device: nobody else is signed in by a token's end.
+            // The signed-in person holds the device: an expired token signs in no other person.
             if let account = process.client.accountId, let person = network.person(account) {
                 network.holder = person
             }
@@ -125,7 +125,7 @@ final class UserGame {
         try await rest()
     }
 
-    /// How far others come meanwhile is part of the game, and no wait.
+    /// How far other tasks get meanwhile is part of the game; this waits for nothing.
     private func letOthersRun() async {
         let time = Duration.microseconds(Int.random(in: 0...2_000, using: &random))
         try? await Task.sleep(for: time)  // tidy: allow sleeping-test: a turn of the game.
@@ -155,7 +155,7 @@ final class UserGame {
     private func release() {
         let count = network.heldCount
         guard count > 0 else {
-            // Now and then: others must come to something while the change stands.
+            // Only now and then, so that other tasks make progress while the change is paused.
             if Int.random(in: 0..<4, using: &random) == 0 { process.pause.release() }
             return
         }
@@ -182,7 +182,7 @@ final class UserGame {
     }
 
     private func write(_ client: SanguineClient) {
-        // What nobody did is the next account's; and so may be what is done during a change.
+        // Operations without an account belong to the next one, and so may those during a change.
         let mayChange = leaving != nil || process.pause.isArmed
         let account = mayChange ? nil : client.accountId
         let deed = account.flatMap { network.person($0)?.deed } ?? "DEED-OF-NOBODY-"
@@ -192,7 +192,7 @@ final class UserGame {
         case 0: perform(mayChange) { _ = try? client.perform(LikeCard(text: text)) }
         case 1:
             guard let account, let person = network.person(account) else { return }
-            // The app has it from an answer of its own.
+            // The app has received it in its own request.
             let text = "\(person.mark)set-\(writes)"
             if client.accountId == account { client.set(GameCard(text: text), for: .card(2)) }
         default:
@@ -201,7 +201,7 @@ final class UserGame {
         }
     }
 
-    /// What is done during a change waits for its end: not on the thread that is to release it.
+    /// Performs an operation; during a change it waits, so not on the thread that releases that.
     private func perform(_ mayWait: Bool, _ body: @escaping @Sendable () -> Void) {
         guard mayWait else { return body() }
         tasks.append(Task(executorPreference: OwnThread("writer")) { body() })
@@ -243,18 +243,18 @@ final class UserGame {
 
     // MARK: - People
 
-    /// The one who is there signs out, and may hand the device on.
+    /// Signs the current user out, and may hand the device on.
     private func changeUser() async throws {
         if let leaving {
             if Int.random(in: 0..<4, using: &random) == 0 { return try await die() }
-            // It has stopped half-way: it goes on now.
+            // The sign-out is paused half-way and continues now.
             if process.pause.isStopped { note(.heldSignOut) }
             process.pause.release()
             try await finish(leaving)
         } else if process.client.accountId == nil {
             network.holder = Person.allCases.randomElement(using: &random) ?? .ada
         } else {
-            // Of a change that has stopped this would wait, and hold a thread.
+            // A paused change would make this wait and block a thread.
             if process.pause.isStopped { process.pause.release() }
             let client = process.client
             note(.signOut)
@@ -278,7 +278,7 @@ final class UserGame {
         try await checkScreen()
     }
 
-    /// Somebody else signs in without a sign-out: the server has ended the session.
+    /// Signs another person in without a sign-out, after the server has ended the session.
     private func switchUser() async throws {
         try await settleChanges()
         guard process.client.accountId != nil else { return }
@@ -286,15 +286,15 @@ final class UserGame {
         network.authority.endSessions()
         network.setOpen(true)
         let (client, clock) = (process.client, delay)
-        // The first is refused, because it was the other's.
+        // The first request is rejected, because it belongs to the other person.
         for _ in 0..<8 where client.accountId.flatMap({ network.person($0) }) != network.holder {
-            // It may join a fetch that waits before its next attempt.
+            // It may join a fetch that waits for its next attempt.
             try await within("the next user") {
                 _ = try? await clock.advancing { try await client.refresh(.account) }
             }
         }
         network.setOpen(false)
-        // Else the change is still under way.
+        // Otherwise the change is still in progress.
         guard client.accountId != nil else { return }
         note(.userChange)
         try await check()
@@ -307,7 +307,7 @@ final class UserGame {
         if let leaving { try await finish(leaving) }
     }
 
-    /// The process dies at this moment, and the app is launched again.
+    /// Ends the process at this moment and launches the app again.
     private func die() async throws {
         let dead = process
         note(.death)
@@ -338,18 +338,18 @@ final class UserGame {
         try await checkFiles()
     }
 
-    /// All comes to rest: the last one signs out, and nothing of anybody is left.
+    /// Finishes all work and signs the last user out, after which no data may remain.
     private func rest() async throws {
         try await settleChanges()
         network.setOpen(true)
         let client = process.client
         let clock = delay
-        // How much of it comes is no matter: on a busy machine it may be little.
+        // Any amount of it will do: on a busy machine it may be little.
         try? await within("the last pull") {
             _ = try? await clock.advancing { try await client.synchronize() }
         }
         try await check()
-        // Or the client would sign in again: its app is in the foreground.
+        // Otherwise the client, whose app is in the foreground, would sign in again.
         network.setOpen(false)
         try await within("the last sign-out") { await client.signOut() }
         try await check()
@@ -359,16 +359,16 @@ final class UserGame {
 
     // MARK: - Looking
 
-    /// Looks at all that the public API shows.
+    /// Checks everything that the public API shows.
     private func check() async throws {
-        // Until a sign-out returns, what is gone and what is not is nobody's to rely on.
+        // Until a sign-out returns, data may or may not be removed yet.
         guard leaving == nil else { return }
         let client = process.client
         let account = client.accountId
         let shown = UserGameFiles.shown(by: client)
         let tokens = client.cached(.balance)?.available
         let profile = client.cached(.account)?.id
-        // A sign-in may have come in between.
+        // A sign-in may have happened in between.
         guard client.accountId == account else { return }
         let present = account.flatMap { network.person($0) }
         var found: String?
@@ -379,31 +379,31 @@ final class UserGame {
         }
         if let profile, profile != account { found = "another's account" }
         guard let found else { return }
-        // Or be under way: then what is shown is theirs whose account is about to be known.
+        // A sign-in may be in progress: then the data belongs to the account about to be known.
         if account == nil, await isSigningIn() { return }
         throw leak("\(name(present)) sees \(found)")
     }
 
-    /// Whether an account becomes known within five seconds, without a request.
+    /// Returns whether an account becomes known within five seconds, without a request.
     private func isSigningIn() async -> Bool {
         for _ in 0..<500 where process.client.accountId == nil {
-            // The end of a change is nothing that can be waited for.
+            // There is no event for the end of a change.
             try? await Task.sleep(for: .milliseconds(10))  // tidy: allow sleeping-test: as said.
         }
         return process.client.accountId != nil
     }
 
-    /// Looks at every byte of the client's folder.
+    /// Checks every byte of the client's folder.
     private func checkFiles() async throws {
         guard leaving == nil, let found = try strange() else { return }
-        // A session is stored before it is used, and may be of one who has held the device when
-        // they were asked for.
+        // A session is stored before it is used, and may belong to the person who held the device
+        // when it was requested.
         if process.client.accountId == nil, await isSigningIn(), try strange() == nil { return }
         let present = process.client.accountId.flatMap { network.person($0) }
         throw leak("\(found), and \(name(present)) is there")
     }
 
-    /// What is in the folder and is nobody's who is there.
+    /// Returns data in the folder that does not belong to the current user.
     private func strange() throws -> String? {
         let client = process.client
         let account = client.accountId
@@ -412,7 +412,7 @@ final class UserGame {
         guard client.accountId == account else { return nil }
         let present = account.flatMap { network.person($0) }
         for (name, data) in files {
-            // What waits for its owner's return, waits there alone.
+            // Operations that wait for their owner's return are only in the outbox.
             let mayWait = hasOthers && name.contains("/sanguine-outbox")
             for other in Person.allCases where other != present {
                 var words = [other.mark] + (mayWait ? [] : [other.deed])
@@ -427,7 +427,7 @@ final class UserGame {
         return nil
     }
 
-    /// Looks at the models: they follow in the main actor's next turns.
+    /// Checks the models, which follow in later turns of the main actor.
     private func checkScreen() async throws {
         let client = process.client
         let account = client.accountId
@@ -442,7 +442,7 @@ final class UserGame {
                 Person.allCases.contains { $0 != present && text.contains($0.mark) }
             }
             if last == nil { return }
-            // That a model has followed is nothing that can be waited for.
+            // There is no event for a model's update.
             try? await Task.sleep(for: .milliseconds(1))  // tidy: allow sleeping-test: as said.
         }
         throw leak("a model still shows '\(last ?? "")'")
@@ -455,19 +455,19 @@ final class UserGame {
         return UserLeak(seed: seed, step: step, detail: "\(detail)\nThe last steps: \(last)")
     }
 
-    /// Returns when the body has, or fails after 20 seconds.
+    /// Waits for the body, and fails after 20 seconds.
     private func within(
         _ what: String,
         _ body: @escaping @Sendable () async -> Void
     ) async throws {
-        // Not a group, which would wait for the body after all.
+        // Not a group, which would wait for the body anyway.
         let (ends, continuation) = AsyncStream.makeStream(of: Bool.self)
         let work = Task {
             await body()
             continuation.yield(true)
         }
         let bound = Task {
-            // The bound of a wait, which ends before it.
+            // The limit of the wait; it is cancelled when the wait ends earlier.
             try? await Task.sleep(for: .seconds(20))  // tidy: allow sleeping-test: a bound.
             continuation.yield(false)
         }

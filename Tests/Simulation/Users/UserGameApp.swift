@@ -4,14 +4,14 @@ import Sanguine
 import SanguineModel
 import Synchronization
 
-/// The app of the game of users: notes, cards, a list, and what its people do.
+/// The app of the game of users: notes, cards, a list, and its users' operations.
 struct GameNote: SyncedRecord {
     static let collection = RecordCollection("gameNotes", indexes: ["text"])
     let id: RecordID
     var text: String
 }
 
-/// Writes a note; what was said stands in its line, too.
+/// Writes a note; the text is also its lane.
 struct WriteNote: RecordMutation {
     static let name = "game.write"
     let id: RecordID
@@ -22,7 +22,7 @@ struct WriteNote: RecordMutation {
     func apply(to records: inout Records) throws { records.set(GameNote(id: id, text: text)) }
 }
 
-/// Writes onto a card of the app's own backend.
+/// Writes on a card of the app's own backend.
 struct LikeCard: RequestMutation {
     static let name = "game.like"
     let text: String
@@ -77,12 +77,12 @@ extension RecordID {
     }
 }
 
-/// Stops the client in the middle of a change of its user, for as long as the game says.
+/// Pauses the client in the middle of a user change until the game releases it.
 ///
-/// It stops the thread that logs the change, for 20 seconds at most: the client is then where two
-/// threads of it may be at the same time, which no order of requests could bring about.
+/// It blocks the thread that logs the change, for at most 20 seconds: two threads of the client can
+/// then be in places that no order of requests would bring them to.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, protected by a mutex.
 final class UserGamePause: Sendable {
     private struct Handler: LogHandler {
         let pause: UserGamePause
@@ -106,16 +106,16 @@ final class UserGamePause: Sendable {
 
     var logger: Logger { Logger(label: "game") { _ in Handler(pause: self) } }
 
-    /// Whether somebody has stopped.
+    /// Whether a thread is paused.
     var isStopped: Bool { state.withLock { $0 == .stopped } }
 
-    /// Whether the next change stops, or one has.
+    /// Whether the next change will pause, or one is paused.
     var isArmed: Bool { state.withLock { $0 != .open } }
 
-    /// Stops the next change.
+    /// Pauses the next change.
     func arm() { state.withLock { if $0 == .open { $0 = .armed } } }
 
-    /// Lets the change go on that has stopped, and stops none.
+    /// Releases a paused change, and pauses no other.
     func release() {
         let wasStopped = state.withLock { state in
             defer { state = .open }

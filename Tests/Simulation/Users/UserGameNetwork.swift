@@ -4,30 +4,30 @@ import SanguineModel
 import SanguineTesting
 import Synchronization
 
-/// Who holds the device in the game of users; each has words that nobody else may see.
+/// The people in the game of users; each has words that no other person may see.
 enum Person: String, CaseIterable, Sendable {
     case ada, bob, cleo
 
-    /// Stands in all that is this person's.
+    /// Part of all this person's data.
     var mark: String { "MARK-OF-\(rawValue.uppercased())-" }
-    /// What stands in what they did on the device.
+    /// Part of this person's operations on the device.
     var deed: String { "DEED-OF-\(rawValue.uppercased())-" }
-    /// The balance that tells them apart.
+    /// The balance that identifies the person.
     var tokens: Int64 { [1_001, 2_002, 3_003][Self.allCases.firstIndex(of: self) ?? 0] }
 
     var deviceId: String { "the-device-of-\(rawValue)" }
 }
 
-/// The server of the game of users, and the way to it: each request waits before the server, and
-/// each answer after it, until the game lets it go on or loses it.
+/// The server of the game of users and the network: each request waits before the server, and each
+/// answer after it, until the game releases or loses it.
 ///
-/// The server is an ``InMemoryAuthority`` with some paths of an app's own. Whoever holds the device
-/// when a guest signs in is signed in.
+/// The server is an ``InMemoryAuthority`` with some paths of an app's own. When a guest signs in,
+/// the person who holds the device is signed in.
 ///
-/// Mutable state: `state`, by its mutex. Continuations are resumed, and streams ended, outside of
-/// it.
+/// Mutable state: `state`, protected by a mutex. Continuations are resumed, and streams ended,
+/// without holding it.
 final class UserGameNetwork: Sendable {
-    /// Where something waits.
+    /// The stage at which a message waits.
     enum Place: Sendable { case request, answer }
 
     private struct Held {
@@ -42,9 +42,9 @@ final class UserGameNetwork: Sendable {
         var held: [Held] = []
         var cancelled: Set<UInt64> = []
         var lastNumber: UInt64 = 0
-        /// Whether nothing waits.
+        /// Whether messages pass without waiting.
         var isOpen = false
-        /// The processes up to here are dead.
+        /// The processes up to this number are dead.
         var deadProcess = -1
         var streams: [(process: Int, stream: TransportStream)] = []
     }
@@ -53,16 +53,16 @@ final class UserGameNetwork: Sendable {
     private let state = Mutex(State())
     private let notes: Int
 
-    /// Creates a server where each person has so many notes.
+    /// Creates a server on which each person has that many notes.
     init(notes: Int) { self.notes = notes }
 
-    /// Who holds the device.
+    /// The person who holds the device.
     var holder: Person {
         get { state.withLock { $0.holder } }
         set { state.withLock { $0.holder = newValue } }
     }
 
-    /// Whose account it is.
+    /// Returns the owner of an account.
     func person(_ account: Identifier) -> Person? { state.withLock { $0.people[account] } }
 
     /// The accounts of all who have signed in.
@@ -70,10 +70,10 @@ final class UserGameNetwork: Sendable {
 
     // MARK: - What the game does
 
-    /// How many requests and answers wait.
+    /// The number of requests and answers that wait.
     var heldCount: Int { state.withLock { $0.held.count } }
 
-    /// Lets one go on, or loses it.
+    /// Releases a message or loses it.
     func release(_ index: Int, losing error: TransportError? = nil) {
         let held = state.withLock { state in
             state.held.indices.contains(index) ? state.held.remove(at: index) : nil
@@ -81,7 +81,7 @@ final class UserGameNetwork: Sendable {
         held?.goOn.resume(returning: error)
     }
 
-    /// Lets everything through from now on, or nothing by itself.
+    /// Lets all messages pass, or makes them wait.
     func setOpen(_ isOpen: Bool) {
         let held = state.withLock { state in
             state.isOpen = isOpen
@@ -92,7 +92,7 @@ final class UserGameNetwork: Sendable {
         for held in held { held.goOn.resume(returning: nil) }
     }
 
-    /// Cuts processes off for good.
+    /// Disconnects processes permanently.
     func cut(upTo process: Int) {
         let (held, streams) = state.withLock { state in
             state.deadProcess = process
@@ -112,7 +112,7 @@ final class UserGameNetwork: Sendable {
         _ request: TransportRequest,
         _ process: Int
     ) async throws(TransportError) -> TransportResponse {
-        // A sign-out is over when its word to the server is: the game waits for that.
+        // A sign-out ends when the server has been notified, and the game waits for that.
         let isFarewell = request.method == "DELETE"
         if !isFarewell { try await pass(process) }
         let response = await answer(request)
@@ -197,7 +197,7 @@ final class UserGameNetwork: Sendable {
         return ListPage(items: rows, hasMore: first < 9, nextCursor: "\(first + 3)")
     }
 
-    /// The guest of whoever holds the device.
+    /// Signs in the person who holds the device.
     private func signIn(_ request: TransportRequest) async -> TransportResponse {
         let person = holder
         guard let body = try? JSONDecoder().decode(GuestRequest.self, from: request.body ?? Data())
@@ -230,7 +230,7 @@ final class UserGameNetwork: Sendable {
     }
 }
 
-/// What one process of the game reaches the network by.
+/// The network connection of one process of the game.
 struct UserGameLine: StreamingTransport {
     let network: UserGameNetwork
     let process: Int

@@ -3,7 +3,7 @@ import Sanguine
 import SanguineModel
 import Synchronization
 
-/// What the game's user has on the screen: a model of each kind, made when it is first looked at.
+/// The screen of the game's user: one model of each kind, created when it is first checked.
 @MainActor
 final class UserGameScreen {
     private let client: SanguineClient
@@ -13,7 +13,7 @@ final class UserGameScreen {
 
     nonisolated init(_ client: SanguineClient) { self.client = client }
 
-    /// All texts that are on it.
+    /// Returns all texts on the screen.
     func shown() -> [String] {
         let card = card ?? client.model(.card(1))
         let notes = notes ?? client.model(.all(GameNote.self))
@@ -24,9 +24,9 @@ final class UserGameScreen {
     }
 }
 
-/// What the game looks at.
+/// Reads the data that the game checks.
 enum UserGameFiles {
-    /// All texts that the public API shows at this moment.
+    /// Returns all texts that the public API shows at this moment.
     static func shown(by client: SanguineClient) -> [String] {
         let notes = client.records(GameNote.self).map(\.text)
         let one = client.record(GameNote.self, .game("note-1")).map(\.text)
@@ -37,7 +37,7 @@ enum UserGameFiles {
         return notes + [one].compactMap { $0 } + cards + snapshots + rows + waiting
     }
 
-    /// The files of a folder as they were at one moment; a log's index is shared memory.
+    /// Returns the files of a folder as they were at one moment; a log's index is shared memory.
     static func contents(of folder: URL) throws -> [String: Data] {
         var last: [String: Data]?
         for _ in 0..<100 {
@@ -61,7 +61,7 @@ enum UserGameFiles {
 
     private static func read(_ folder: URL) -> [String: Data]? {
         let manager = FileManager.default
-        // There is none before something is kept.
+        // The folder does not exist before something is stored.
         guard manager.fileExists(atPath: folder.path) else { return [:] }
         guard let names = try? manager.subpathsOfDirectory(atPath: folder.path) else { return nil }
         var files: [String: Data] = [:]

@@ -1,7 +1,8 @@
 import Foundation
 package import Sanguine
 
-/// What the game of users found: something of one user that another could see, or that was left.
+/// A violation that the game of users found: data of one user that another could see, or that was
+/// left behind.
 package struct UserLeak: Error, CustomStringConvertible {
     package let seed: UInt64
     package let step: Int
@@ -15,7 +16,7 @@ package struct UserLeak: Error, CustomStringConvertible {
     }
 }
 
-/// What makes a game of users worth its name: where one of these never happens, nothing is proven.
+/// The events that make a game of users meaningful: if one never happens, nothing is proven.
 package enum UserGameTurn: String, CaseIterable, Sendable {
     case signOut = "sign-outs"
     case heldSignOut = "sign-outs stopped half-way"
@@ -27,29 +28,29 @@ package enum UserGameTurn: String, CaseIterable, Sendable {
     case overtaken = "sign-outs with requests under way"
 }
 
-/// How often each turn happened.
+/// The number of times that each turn happened.
 package typealias UserGameTally = [UserGameTurn: Int]
 
 extension PlantedFault {
-    /// Those that the game of users can find: it looks at what is whose, and at nothing else.
+    /// The faults that the game of users can find, since it checks only ownership of data.
     package static let ofUsers: [PlantedFault] = [.keepsFolder, .takesOverAnybodys]
 }
 
 /// Plays a seed of the game of users.
 ///
-/// One game at a time in a process: it stops threads.
+/// Only one game at a time may run in a process, because it blocks threads.
 ///
 /// - Parameters:
-///   - seed: What the order of requests, answers and changes follows from.
-///   - steps: How many steps are played. Default: 60.
-///   - fault: What is wrong with the client: one of ``PlantedFault/ofUsers``. Default: nothing.
-/// - Returns: What was seen or left of somebody else, `nil` if nothing was; and what happened.
+///   - seed: The seed that determines the order of requests, answers and changes.
+///   - steps: The number of steps. Default: 60.
+///   - fault: A fault to plant in the client, one of ``PlantedFault/ofUsers``. Default: none.
+/// - Returns: The leak found, or `nil`, together with the turns that happened.
 package func userLeak(
     seed: UInt64,
     steps: Int = 60,
     fault: PlantedFault? = nil
 ) async -> (leak: UserLeak?, tally: UserGameTally) {
-    // A thread that stops must not be one that the game itself needs.
+    // A thread that is blocked must not be one that the game itself needs.
     await Task(executorPreference: OwnThread("game")) {
         do {
             let game = try UserGame(seed: seed, fault: fault)
@@ -62,7 +63,7 @@ package func userLeak(
     }.value
 }
 
-/// Runs tasks on a thread of its own.
+/// Runs tasks on its own thread.
 final class OwnThread: TaskExecutor {
     private let queue: DispatchQueue
 
