@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The tokens of the app's user, as the app keeps them already.
+/// The tokens of the app's user, in the app's existing storage.
 actor TokenStore {
     private(set) var accessToken: String? = "1"
     private(set) var renewals = 0
@@ -209,7 +209,7 @@ extension ValueQuery where Value == Article {
     }
 }
 
-/// The samples of the guide to an existing API.
+/// The samples of the guide to using an existing API.
 @Suite("Snippets of an existing API", .bounded)
 struct BackendSnippets {
     private static let article = #"""
@@ -263,7 +263,7 @@ struct BackendSnippets {
         return (try SanguineClient(configuration), network)
     }
 
-    @Test func `an article is read in snake case, with decimals of a second`() async throws {
+    @Test func `an article is decoded from snake case with fractional seconds`() async throws {
         let (client, network) = try Self.client { _ in (200, Self.article) }
         let article = try await client.value(of: .article(1))
 
@@ -272,7 +272,7 @@ struct BackendSnippets {
         #expect(network.requests.first?.headers["Authorization"] == "Bearer 1")
     }
 
-    @Test func `a query may read other dates`() async throws {
+    @Test func `a query can decode other date formats`() async throws {
         let (client, _) = try Self.client { _ in
             (200, #"[{"id":1,"authorName":"Ada","publishedAt":7}]"#)
         }
@@ -282,7 +282,7 @@ struct BackendSnippets {
         )
     }
 
-    @Test func `a token is renewed`() async throws {
+    @Test func `a token is refreshed`() async throws {
         let tokens = TokenStore()
         let log = Mutex<[String]>([])
         let (client, _) = try Self.client(tokens, log: { line in log.withLock { $0.append(line) } })
@@ -295,7 +295,7 @@ struct BackendSnippets {
         #expect(log.withLock { $0 } == ["GET /v2/articles/1 401", "GET /v2/articles/1 200"])
     }
 
-    @Test func `an error says what the backend says`() async throws {
+    @Test func `an error contains the backend's code and message`() async throws {
         let (client, _) = try Self.client { _ in
             (423, #"{"error":{"code":"locked","message":"Ada edits it."}}"#)
         }
@@ -328,7 +328,7 @@ struct BackendSnippets {
         #expect(network.requests.first?.body == Data(#"{"author_name":"Ada"}"#.utf8))
     }
 
-    @Test func `a cover is sent as a form`() async throws {
+    @Test func `a cover is uploaded as a form`() async throws {
         let photo = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         try Data([0xFF, 0xD8]).write(to: photo)
         defer { try? FileManager.default.removeItem(at: photo) }
@@ -353,7 +353,7 @@ struct BackendSnippets {
         return item?.value.flatMap { Int($0) } ?? 0
     }
 
-    @Test func `a list by offset has all its rows once`() async throws {
+    @Test func `a list with offsets contains each row once`() async throws {
         let (client, _) = try Self.client { request in
             let offset = Self.value("offset", of: request)
             let end = min(45, offset + Self.value("limit", of: request))
@@ -365,7 +365,7 @@ struct BackendSnippets {
         #expect(client.snapshot(of: .newest).items.map(\.id) == Array(0..<45))
     }
 
-    @Test func `a list by number has all its rows once`() async throws {
+    @Test func `a list with page numbers contains each row once`() async throws {
         let (client, _) = try Self.client { request in
             let first = (Self.value("page", of: request) - 1) * 20
             return (200, #"{"items":\#(Self.items(first..<min(45, first + 20))),"total_pages":3}"#)
@@ -376,7 +376,7 @@ struct BackendSnippets {
         #expect(client.snapshot(of: .popular).items.map(\.id) == Array(0..<45))
     }
 
-    @Test func `a list by cursor has all its rows once`() async throws {
+    @Test func `a list with cursors contains each row once`() async throws {
         let (client, _) = try Self.client { request in
             let first = Self.value("cursor", of: request)
             let next = first < 40 ? #","next_cursor":"\#(first + 20)""# : ""
@@ -388,7 +388,7 @@ struct BackendSnippets {
         #expect(client.snapshot(of: .followed).items.map(\.id) == Array(0..<45))
     }
 
-    @Test func `GraphQL is a query`() async throws {
+    @Test func `a GraphQL query is a query`() async throws {
         let (client, network) = try Self.client { _ in
             (200, #"{"data":{"article":\#(Self.article)}}"#)
         }
@@ -396,7 +396,7 @@ struct BackendSnippets {
         #expect(network.requests.first?.method == "POST")
     }
 
-    @Test func `a mutation of GraphQL is visible at once, and taken back when it is refused`()
+    @Test func `a GraphQL mutation is visible at once and rolled back when it is refused`()
         async throws
     {
         let (client, network) = try Self.client { request in
@@ -419,7 +419,7 @@ struct BackendSnippets {
         #expect(sent.contains { $0.contains(#""name":"Bob""#) })
     }
 
-    @Test func `an error of GraphQL is refused`() async throws {
+    @Test func `a GraphQL error is a refusal`() async throws {
         let (client, network) = try Self.client { _ in (200, #"{"errors":[{"message":"No."}]}"#) }
         let error = await #expect(throws: SanguineError.self) {
             try await client.value(of: .graph(1))

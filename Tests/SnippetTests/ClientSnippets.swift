@@ -20,7 +20,7 @@ struct Translate: FunctionCall {
 /// The samples of `README.md` and of the client's guides.
 @Suite("Client snippets", .bounded)
 struct ClientSnippets {
-    // What needs a server is compiled and not run; the other suites run the same calls.
+    // Samples that need a server are compiled but not run; other suites run the same calls.
 
     func create(at url: URL, show: (Int64?) -> Void) async throws {
         let client = try SanguineClient(.init(server: url))  // one per app; restores its state
@@ -75,7 +75,7 @@ struct ClientSnippets {
     }
 
     @MainActor
-    @Test func `a declared query is read in each of its ways`() async throws {
+    @Test func `a declared query can be read in several ways`() async throws {
         let network = ScriptedTransport { .json(Profile(name: $0.url.lastPathComponent)) }
         let client = try Self.client(network)
 
@@ -88,7 +88,7 @@ struct ClientSnippets {
         #expect(network.requests.map(\.url.path) == ["/profiles/42"])
     }
 
-    @Test func `a value is asked for again when it is invalid, or when one insists`() async throws {
+    @Test func `a value is fetched again when it is invalidated or refreshed`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
         let client = try Self.client(network)
         _ = try await client.value(of: .profile("42"))
@@ -102,7 +102,7 @@ struct ClientSnippets {
         #expect(network.requests.count == 2)
     }
 
-    @Test func `a snapshot says how old a value is`() async throws {
+    @Test func `a snapshot contains the age of its value`() async throws {
         let clock = ManualWallClock()
         let client = try Self.client(ScriptedTransport { _ in .json(Profile(name: "Ada")) }, clock)
         _ = try await client.value(of: .profile("42"))
@@ -118,7 +118,7 @@ struct ClientSnippets {
         #expect(shown == ["Ada, as of 90 s ago"])
     }
 
-    @Test func `a policy is put together from its parts`() {
+    @Test func `a policy is composed of its parts`() {
         let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).timeout(.seconds(8))
 
         #expect(policy.freshness == .duration(.seconds(300)))

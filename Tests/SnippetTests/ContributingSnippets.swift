@@ -13,7 +13,7 @@ struct ContributingSnippets {
         #expect(moment.description == "1970-01-01T00:00:01.250Z")
     }
 
-    @Test func `a wait has a bound`() async throws {
+    @Test func `a wait is bounded`() async throws {
         let network = ScriptedTransport { _ in .json(["name": "Ada"]) }
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")

@@ -10,10 +10,10 @@ extension ValueQuery where Value == [String] {
     }
 }
 
-/// The samples of the guides on what is fetched again by itself, and of the storage matrix.
+/// The samples of the guides to automatic refetching and the storage matrix.
 @Suite("Event snippets", .bounded)
 struct EventSnippets {
-    @Test func `the zone of the user's days is the app's to set`() throws {
+    @Test func `the app can set the zone of the user's days`() throws {
         let client = try SanguineClient(.inMemory())
 
         try client.setTimeZone("Asia/Tokyo")  // the user has moved, or says so
@@ -22,7 +22,7 @@ struct EventSnippets {
         #expect(zone == "Asia/Tokyo")
     }
 
-    @Test func `a policy may end with the day`() {
+    @Test func `a policy can expire at midnight`() {
         let policy = Policy.fresh(for: .hours(6)).refetched(on: .midnight)
 
         #expect(policy.refetchEvents == .midnight)
@@ -34,19 +34,19 @@ struct EventSnippets {
         #expect(policy.refetchEvents == [.foreground, .networkBack])
     }
 
-    @Test func `a policy says how often its values are polled`() {
+    @Test func `a policy sets a polling interval`() {
         let policy = Policy.fresh(for: .minutes(1)).polled(every: .seconds(30))
 
         #expect(policy.polling == .seconds(30))
     }
 
-    @Test func `a policy says within which bounds its freshness adapts`() {
+    @Test func `a policy sets the range of its adaptive freshness`() {
         let policy = Policy.fresh(for: .minutes(5)).adaptive(within: .minutes(1) ... .hours(12))
 
         #expect(policy.adaptive == .minutes(1) ... .hours(12))
     }
 
-    @Test func `an app may post notifications of its own`() {
+    @Test func `an app can post its own notifications`() {
         let (didOpen, didClose) = (Notification.Name("didOpen"), Notification.Name("didClose"))
         var configuration = SanguineClient.Configuration()
 
@@ -71,7 +71,7 @@ struct EventSnippets {
         #expect(try matrix().rows.map(\.name) == ["profile", "today"])
     }
 
-    @Test func `a test plays an app that was away`() async throws {
+    @Test func `a test simulates an app returning from the background`() async throws {
         let clock = ManualWallClock()
         let lifecycle = ManualLifecycle()
         let network = ScriptedTransport { _ in .json(["Monday"]) }

@@ -16,7 +16,7 @@ struct FunctionSnippets {
 
     private let authority = InMemoryAuthority()
 
-    @Test func `an answer comes in parts, and is found again`() async throws {
+    @Test func `an answer arrives in parts and can be found again`() async throws {
         authority.serve(Ask.self) { input, write in
             for word in ["Because", " it", " is."] { await write(word) }
             return "Because it is."
@@ -42,7 +42,7 @@ struct FunctionSnippets {
         #expect(shown.count == 3)
     }
 
-    @Test func `a call brings a file along`() async throws {
+    @Test func `a call attaches a file`() async throws {
         struct Describe: FunctionCall {
             static let name = "describe"
             static let rules = FunctionRules(attachments: AttachmentRules(count: 4))
@@ -95,7 +95,7 @@ struct FunctionSnippets {
         #expect(shown == ["about 2, at most 5"])
     }
 
-    @Test func `a stream breaks in the kit's network, and goes on`() async throws {
+    @Test func `a stream breaks in the kit's network and continues`() async throws {
         let authority = authority
 
         authority.serve(Ask.self) { input, write in

@@ -5,10 +5,10 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The samples of the guide to what has changed.
+/// The samples of the guide to invalidation.
 @Suite("Snippets of invalidation", .bounded)
 struct InvalidationSnippets {
-    @Test func `what is no longer true is said in one line`() throws {
+    @Test func `an outdated value is invalidated in one line`() throws {
         let client = try Self.client()
         client.set(Profile(name: "Ada"), for: .profile("42"))
 
@@ -21,7 +21,7 @@ struct InvalidationSnippets {
         #expect(client.cached(.profile("42"))?.name == "Ada")
     }
 
-    @Test func `tags, dependencies and time to keep stand in the policy`() {
+    @Test func `tags, dependencies and retention are part of the policy`() {
         let chart = Policy.untilChanged("birthData").stored(.onDisk).tagged("charts")
         let news = Policy.fresh(for: .minutes(5)).stored(.onDisk).kept(for: .hours(48))
 
@@ -30,7 +30,7 @@ struct InvalidationSnippets {
         #expect(news.keep == .hours(48))
     }
 
-    @Test func `an answer is put where another query shows it`() throws {
+    @Test func `an answer can be stored as another query's value`() throws {
         let client = try Self.client()
         let profile = Profile(name: "A.")
 
@@ -40,7 +40,7 @@ struct InvalidationSnippets {
         #expect(client.cached(.profile("42"))?.name == "Ada")
     }
 
-    @Test func `a push is put into lists and ranges`() throws {
+    @Test func `a push can update lists and ranges`() throws {
         let client = try Self.client()
         let (pushed, newest, cursor) = (Track(id: "2"), [Track(id: "1")], "1")
         let today = CalendarDay(position: 0)
@@ -55,7 +55,7 @@ struct InvalidationSnippets {
         #expect(client.cached(.moods, in: today...today)[today] == good)
     }
 
-    @Test func `a closure hears of every change`() throws {
+    @Test func `a closure receives every change`() throws {
         let client = try Self.client()
         let shown = Mutex<[String]>([])
         @Sendable func show(_ text: String) { shown.withLock { $0.append(text) } }

@@ -6,7 +6,7 @@ import SanguineTesting
 
 @testable import Sanguine
 
-/// The limits as `Documentation/Limits.md` must write them, by name.
+/// The limits, by name, as `Documentation/Limits.md` must contain them.
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + balance + metrics + feed + live
@@ -340,7 +340,7 @@ enum LimitTexts {
         )
     }
 
-    /// The value in the first of the units that it is a whole multiple of.
+    /// Returns the value in the first unit of which it is a whole multiple.
     private static func inLargest(of units: [(String, Int64)], _ value: Int64) -> String {
         let unit = units.first { value >= $0.1 && value.isMultiple(of: $0.1) }
         guard let unit else { return count(value) }

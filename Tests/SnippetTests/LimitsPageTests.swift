@@ -7,12 +7,12 @@ import Testing
 
 @testable import Sanguine
 
-/// `Documentation/Limits.md` says what the code does, all of it, and nothing else.
+/// `Documentation/Limits.md` contains exactly the limits in the code.
 @Suite("Page of limits", .bounded)
 struct LimitsPageTests {
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 
-    /// The page's values by name, as its tables have them.
+    /// The values in the page's tables, by name.
     private func page() throws -> [String: String] {
         let file = Self.root.appending(path: "Documentation/Limits.md")
         let rows = try String(contentsOf: file, encoding: .utf8).matches(
@@ -23,14 +23,14 @@ struct LimitsPageTests {
     }
 
     @Test(arguments: LimitTexts.all)
-    func `every value on the page is the code's`(name: String, value: String) throws {
+    func `every value on the page matches the code`(name: String, value: String) throws {
         #expect(
             try page()[name] == value,
             "Write the row | `\(name)` | \(value) | in Documentation/Limits.md."
         )
     }
 
-    @Test func `the page names nothing that is not compared`() throws {
+    @Test func `the page contains only names that are compared`() throws {
         #expect(try Set(page().keys) == Set(LimitTexts.all.map(\.0)))
     }
 

@@ -59,7 +59,7 @@ struct ListSnippets {
         #expect(!feed.hasMore)
     }
 
-    @Test func `a list is read without a view`() async throws {
+    @Test func `a list can be read without a view`() async throws {
         let client = try Self.client()
 
         try await client.value(of: .feed(.forYou))  // unless it is fresh by its policy
@@ -69,7 +69,7 @@ struct ListSnippets {
         #expect(posts == [Post(id: "1")])
     }
 
-    @Test func `any backend's list is a closure`() async throws {
+    @Test func `a closure can load a list from any backend`() async throws {
         let network = ScriptedTransport { _ in
             .json(SearchAnswer(posts: [Post(id: "1")], next: nil))
         }

@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What SwiftUI has on Apple's platforms.
+/// SwiftUI's function on Apple's platforms.
 @MainActor
 @discardableResult
 private func withAnimation<Value>(_ body: () throws -> Value) rethrows -> Value { try body() }
@@ -42,7 +42,7 @@ struct ModelSnippets {
         #expect(track.value?.likes == 1)
     }
 
-    @Test func `the outbox tells a view what waits, and what was refused`() async throws {
+    @Test func `the outbox model shows a view its queued and refused operations`() async throws {
         let client = try client(ScriptedTransport { _ in .status(422) })
         defer { client.close() }
         _ = try await client.perform(Like(track: "1")).outcome

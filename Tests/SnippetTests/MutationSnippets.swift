@@ -119,7 +119,7 @@ struct MutationSnippets {
         client.outbox.resume()
     }
 
-    @Test func `what was sent is undone by another mutation`() async throws {
+    @Test func `a sent mutation is undone by another one`() async throws {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = ScriptedTransport { _ in .json(Track(id: "1")) }
@@ -133,7 +133,7 @@ struct MutationSnippets {
     }
 
     @Test(arguments: ["ada", "bob"])
-    func `who is back claims what they have left`(user: String) async throws {
+    func `a returning user claims their operations`(user: String) async throws {
         let lastUser = "ada"
         let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -3,7 +3,7 @@ import Sanguine
 import TestSupport
 import Testing
 
-/// What previews and fakes make themselves: by the public interface alone.
+/// Values that previews and fakes create through the public interface only.
 @Suite("Snippets of the outbox", .bounded)
 struct OutboxSnippets {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
@@ -12,7 +12,7 @@ struct OutboxSnippets {
         var id = 1
     }
 
-    @Test func `a new outbox has nothing that waits`() throws {
+    @Test func `a new outbox has no pending operations`() throws {
         let client = try SanguineClient(.inMemory())
         defer { client.close() }
         let waiting = client.outbox.summary.unsent
@@ -20,13 +20,13 @@ struct OutboxSnippets {
         #expect(client.outbox.summary == Outbox.Summary())
     }
 
-    @Test func `an app makes a summary of its own`() {
+    @Test func `an app can create a summary`() {
         let summary = Outbox.Summary(unsent: 1, settling: 2, refused: 3)
 
         #expect((summary.unsent, summary.settling, summary.refused) == (1, 2, 3))
     }
 
-    @Test func `an app makes operations of its own`() throws {
+    @Test func `an app can create operations`() throws {
         let id = try #require(Self.id)
         let problem = Problem(.notOwner, "Ask its owner.")
         let waiting = Outbox.Operation(id: id, name: "song.like")
@@ -45,7 +45,7 @@ struct OutboxSnippets {
         #expect(refused.problem == problem && refused.id == id && refused.lane == "a")
     }
 
-    @Test func `an app makes a report of a store of its own`() {
+    @Test func `an app can create a store report`() {
         let file = URL(filePath: "/tmp/aside")
         let report = StoreReport(
             place: .memoryInsteadOfDisk,
@@ -58,7 +58,7 @@ struct OutboxSnippets {
         #expect(StoreReport(place: .disk) == StoreReport(place: .disk, failure: nil))
     }
 
-    @Test func `an app makes states of lists and stretches of its own`() {
+    @Test func `an app can create states of lists and ranges`() {
         let list = ListSnapshot(items: [Row()], hasMore: true, phase: .ready)
         let stretch = RangeValues(range: 1...2, values: [1: "a"], missing: [2...2])
 

@@ -61,7 +61,7 @@ func messages(of task: URLSessionWebSocketTask) -> AsyncThrowingStream<Data, any
     }
 }
 
-/// What a backend pushes becomes values.
+/// Messages that a backend pushes become values.
 @Suite("Snippets of pushed messages", .bounded)
 struct PushSnippets {
     typealias Messages = AsyncThrowingStream<Data, any Error>
@@ -72,7 +72,7 @@ struct PushSnippets {
         #"{"id":1,"authorName":"\#(name)","publishedAt":"2026-01-02T03:04:05Z"}"#
     }
 
-    @Test func `a push is shown, and what was missed is fetched after each connection`()
+    @Test func `a push is shown, and missed changes are fetched after each connection`()
         async throws
     {
         let backend = WatchedState("Ada")
@@ -107,7 +107,7 @@ struct PushSnippets {
         sockets.value[0].yield(Data(#"{"renamed":{"id":1,"name":"Cleo"}}"#.utf8))
         try await shown.wait(for: "a part that was pushed") { $0.last == "Cleo" }
 
-        // What changes while the connection is broken is not pushed.
+        // Changes during a broken connection are not pushed.
         backend.withLock { $0 = "Dora" }
         sockets.value[0].finish(throwing: Broken())
         try await eventually("the connection is made again") {

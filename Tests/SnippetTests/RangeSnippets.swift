@@ -40,7 +40,7 @@ struct Telemetry: ClientObserver {
     }
 }
 
-/// The samples of the guides to ranges and to what the client measures.
+/// The samples of the guides to ranges and to the client's metrics.
 @Suite("Range and metrics snippets", .bounded)
 struct RangeSnippets {
     private static func client(_ network: ScriptedTransport) throws -> SanguineClient {
@@ -51,7 +51,7 @@ struct RangeSnippets {
         return try SanguineClient(configuration)
     }
 
-    @Test func `a stretch of days is read in each of its ways`() async throws {
+    @Test func `a range of days can be read in several ways`() async throws {
         let first = try #require(CalendarDay("2026-11-01"))
         let last = try #require(CalendarDay("2026-11-30"))
         let network = ScriptedTransport { _ in
@@ -69,7 +69,7 @@ struct RangeSnippets {
         #expect(network.requests.map(\.url.path) == ["/moods/2026-11-01/2026-11-30"])
     }
 
-    @Test func `operations are measured beside the queries`() async throws {
+    @Test func `operations are measured in addition to queries`() async throws {
         let client = try Self.client(ScriptedTransport { _ in .status(404) })
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let (points, photo) = ([1, 2], "photo")

@@ -26,7 +26,7 @@ struct CompleteHabit: RecordMutation {
     }
 }
 
-// Copies of the suite share it.
+// Shared by all copies of the suite.
 private final class Shown: Sendable {
     let texts = Mutex<[String]>([])
 }
@@ -67,7 +67,7 @@ struct RecordSnippets {
         #expect(shown.texts.withLock { $0 }.isEmpty)
     }
 
-    @Test func `a value is made of several records`() async throws {
+    @Test func `a value is computed from several records`() async throws {
         let client = try SanguineClient(configuration())
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 3]))
@@ -86,7 +86,7 @@ struct RecordSnippets {
         #expect(shown.texts.withLock { $0 } == ["Run"])
     }
 
-    @Test func `a widget does what the app sees`() throws {
+    @Test func `a widget sees the app's changes`() throws {
         let sharedFolder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())")
         defer { try? FileManager.default.removeItem(at: sharedFolder) }
         var configuration = configuration(sharedFolder)
@@ -101,7 +101,7 @@ struct RecordSnippets {
         #expect(companion.record(Habit.self, id)?.streak == 1)
     }
 
-    @Test func `a program waits for all to be sent, and for an outcome`() async throws {
+    @Test func `a program waits until everything is sent, and for an outcome`() async throws {
         let network = ScriptedTransport { request in
             guard request.url.path() == "/v1/sync/pull" else { return .status(404) }
             return .json(PullAnswer(changes: [], next: 0, head: 0, hasMore: false))

@@ -28,7 +28,7 @@ struct ReleaseSnippets {
         return try SanguineClient(configuration)
     }
 
-    @Test func `a member that is missing takes its default, and is changed in place`() throws {
+    @Test func `a missing member gets its default and is changed in place`() throws {
         let client = try client()
         try client.perform(CreateRecord(RecordKey("habits", id), ["title": "Run"]))
         let habit = try #require(client.record(Habit.self, id))
@@ -36,7 +36,7 @@ struct ReleaseSnippets {
         #expect(client.record(Habit.self, id) == Habit(id: id, title: "Read", streak: 0))
     }
 
-    @Test func `a member that was renamed is migrated`() throws {
+    @Test func `a renamed member is migrated`() throws {
         let client = try client()
         try client.perform(CreateRecord(RecordKey("notes", id), ["name": "Milk"]))
         #expect(client.record(Note.self, id)?.title == "Milk")

@@ -20,16 +20,16 @@ extension ValueQuery where Value == Author {
     }
 }
 
-/// The samples of the guide to requests, and of the README's part on backends.
+/// The samples of the guide to requests and of the README's section on backends.
 @Suite("Request snippets", .bounded)
 struct RequestSnippets {
-    @Test func `a policy may have a priority`() {
+    @Test func `a policy can have a priority`() {
         let policy = Policy.fresh(for: .minutes(5)).priority(.visible)
 
         #expect(policy.priority == .visible)
     }
 
-    @Test func `a prefetched value is there, or on its way`() async throws {
+    @Test func `a prefetched value is cached or on its way`() async throws {
         let network = ScriptedTransport { .json(Profile(name: $0.url.lastPathComponent)) }
         let client = try Self.client(network)
 
@@ -51,7 +51,7 @@ struct RequestSnippets {
         #expect(names == ["1", "2"])
     }
 
-    @Test func `each look-up may have its own reason to fail`() async throws {
+    @Test func `each look-up can fail with its own error`() async throws {
         let network = ScriptedTransport { request in
             request.url.lastPathComponent == "1" ? .json(Author(id: "1")) : .status(410)
         }

@@ -24,7 +24,7 @@ struct ServerSnippets {
         let input: Input
     }
 
-    // Compiled and not run: it would serve until it is told to stop.
+    // Compiled but not run: it would serve until it receives a signal.
     func serve(_ folder: URL, _ settings: ServerSettings, _ logger: Logger) async throws {
         let storage = try SQLiteStorage(folder: folder)
         let server = try await SanguineServer(
@@ -38,7 +38,7 @@ struct ServerSnippets {
         await storage.close()
     }
 
-    @Test func `functions are declared once, and answered by code or a prompt`() {
+    @Test func `functions are declared once and answered by code or a prompt`() {
         let translate = ServerFunction(asking: Translate.self) {
             "Translate into \($0.to): \($0.text)"
         }

@@ -9,7 +9,7 @@ import SwiftUI
 import SwiftUIStandIn
 #endif
 
-/// The sample of the module's first page, and of the read-me.
+/// The sample of the module's first page and of the README.
 private enum FirstPage {
     struct ProfileView: View {
         @CachedValue(.profile("42")) var profile
@@ -96,7 +96,7 @@ struct ProfilePreviews: PreviewProvider {
     }
 }
 
-/// The samples of the guide to SwiftUI, drawn where there is a stand-in for it.
+/// The samples of the guide to SwiftUI, drawn with the stand-in where there is one.
 @MainActor
 @Suite("Snippets of SwiftUI", .bounded)
 struct SwiftUISnippets {
@@ -104,7 +104,7 @@ struct SwiftUISnippets {
         RootView(client: client).queryViewStyle(QuietStyle())
     }
 
-    @Test func `what the guide shows has fixed values in a preview`() {
+    @Test func `the guide's views have fixed values in a preview`() {
         let client = SanguineClient.preview { shown in
             shown.set(Profile(name: "Ada"), for: .profile("42"))
         }
@@ -115,7 +115,7 @@ struct SwiftUISnippets {
     #if canImport(SwiftUIStandIn) && !canImport(SwiftUI)
     private let host = StandInHost()
 
-    @Test func `the views of the guide show what is known`() throws {
+    @Test func `the guide's views show known values`() throws {
         var configuration = SanguineClient.Configuration()
         configuration.register(Habit.self, CompleteHabit.self)
         let client = SanguineClient.preview(configuration) { shown in
@@ -133,7 +133,7 @@ struct SwiftUISnippets {
         #expect(texts(DueScreen(streak: 1)) == ["Run"])
     }
 
-    @Test func `what a button performs is in the views when it returns`() throws {
+    @Test func `a button's operation is in the views when it returns`() throws {
         var configuration = SanguineClient.Configuration()
         configuration.register(Habit.self, CompleteHabit.self)
         let client = SanguineClient.preview(configuration) { shown in

@@ -109,7 +109,7 @@ struct AppTestingSnippets {
         #expect(authority.balance().available == 2)
     }
 
-    @Test func `an authority has the settings that it is given`() async throws {
+    @Test func `an authority uses the given settings`() async throws {
         let clock = ManualWallClock()
         var settings = AuthoritySettings()
         settings.grant = 10
@@ -173,7 +173,7 @@ struct AppTestingSnippets {
         #expect(authority.record(Habit.self, run)?.streak == 10, "\(network)")
     }
 
-    @Test func `a server refuses, fails and forgets when it is told to`() async throws {
+    @Test func `a server can be made to refuse, fail and forget`() async throws {
         let client = try device.launch()
         authority.set(Habit(id: run, title: "Run"))
         try await client.synchronize()

@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What was logged or shown.
+/// The texts that were logged or shown.
 private let shown = WatchedState<[String]>([])
 
 private func show(_ text: String) { shown.withLock { $0.append(text) } }
@@ -23,10 +23,10 @@ struct SendVideo: RequestMutation {
     }
 }
 
-/// The samples of files that are sent.
+/// The samples of the guide to uploads.
 @Suite("Snippets of uploads", .bounded)
 struct UploadSnippets {
-    @Test func `the outbox shows how much of a file has been sent`() async throws {
+    @Test func `the outbox shows the progress of a file`() async throws {
         let video = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         try Data("four".utf8).write(to: video)
         defer { try? FileManager.default.removeItem(at: video) }
@@ -58,7 +58,7 @@ struct UploadSnippets {
     }
 }
 
-/// A transport that passes uploads on.
+/// A transport that forwards uploads.
 struct CountingTransport: UploadingTransport {
     let base = URLSessionTransport()
 

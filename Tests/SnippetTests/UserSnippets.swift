@@ -8,7 +8,7 @@ import Testing
 /// The samples of the guide to users of an app's own backend.
 @Suite("Snippets of users", .bounded)
 struct UserSnippets {
-    /// Where the app keeps the token of whoever is there.
+    /// The storage in which the app keeps the current user's token.
     private final class Tokens: Sendable {
         private let token = Mutex<String?>(nil)
 
@@ -18,7 +18,7 @@ struct UserSnippets {
         }
     }
 
-    /// What the backend's sign-in gives.
+    /// The result of the backend's sign-in.
     private struct Login {
         var userID: String
         var token: String
@@ -41,7 +41,7 @@ struct UserSnippets {
         return configuration
     }
 
-    @Test func `a user is signed in, signed out, and is back`() async throws {
+    @Test func `a user signs in, signs out and returns`() async throws {
         let client = try SanguineClient(configuration())
 
         tokens.current = session.token

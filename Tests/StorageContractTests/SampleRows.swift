@@ -1,7 +1,7 @@
 import SanguineAuthority
 import SanguineModel
 
-/// One row of each kind, three times over: every field used, no optional used, and at the edges.
+/// Three rows of each kind: with every field, without optional fields, and with edge values.
 enum SampleRows {
     private static let id = Identifier.numbered(7)
     private static let other = Identifier.numbered(8)
@@ -9,7 +9,7 @@ enum SampleRows {
     private static let last = Timestamp(millisecondsSince1970: .max)
     private static let oddText = "Zürich 🩸 \u{0} ' \" \\ % _ e\u{301} \u{200F}عربى"
 
-    /// Every optional has a value.
+    /// Rows in which every optional has a value.
     static let full: [Row] = [
         .account(
             AccountRow(
@@ -129,7 +129,7 @@ enum SampleRows {
         ),
     ]
 
-    /// The same keys, with no optional used.
+    /// Rows with the same keys and without optional values.
     static let sparse: [Row] = [
         .account(.sample(id)),
         .balance(.sample(id)),
@@ -158,7 +158,7 @@ enum SampleRows {
         .blob(BlobRow(account: id, id: .sample(1), size: 0, type: "", createdAt: .at(0))),
     ]
 
-    /// What a column could get wrong.
+    /// Rows with values that a column could corrupt.
     static let edges: [Row] = [
         .account(
             AccountRow(
@@ -273,7 +273,7 @@ enum SampleRows {
         ),
     ]
 
-    /// As ``edges``, of functions.
+    /// The same as ``edges``, for functions.
     static let functionEdges: [Row] = [
         .result(
             ResultRow(

@@ -4,14 +4,14 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What every storage driver promises of files: whose they are, and their bytes.
+/// The contract of every storage driver for files: their owners and their bytes.
 @Suite("Storage contract: files", .bounded)
 struct StorageBlobsContractTests {
     private let content = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
     private var id: BlobID { BlobID(of: content) }
 
     @Test(arguments: StorageDriver.allCases)
-    func `what is kept is read in parts, up to its end`(driver: StorageDriver) async throws {
+    func `a stored file is read in parts to its end`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let files = storage.blobs
             #expect(try await files.read(id, from: 0, count: 10) == nil)
@@ -28,7 +28,7 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a file of no bytes is a file`(driver: StorageDriver) async throws {
+    func `an empty file is a file`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let empty = BlobID(of: [])
             try await storage.blobs.keep([], as: empty, at: .at(0))
@@ -37,7 +37,7 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `what was kept before a moment is listed in pages, in the order of its names`(
+    func `files stored before a moment are listed in pages, in order of their ids`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -63,14 +63,14 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a file is removed once, and not if it was kept again`(
+    func `a file is removed once, and not if it was stored again`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
             let files = storage.blobs
             try await files.keep(content, as: id, at: .at(0))
             try await files.keep(content, as: id, at: .at(20))
-            // A clock that was set back makes nothing older.
+            // A clock that was set back does not make the file older.
             try await files.keep(content, as: id, at: .at(1))
 
             #expect(try await files.remove(id, keptBefore: .at(20)) == false)
@@ -84,7 +84,7 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `many who keep and remove at once leave whole files or none`(
+    func `concurrent stores and removals leave complete files or none`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -110,7 +110,7 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a file is an account's by its row, and owned while any account has it`(
+    func `a file belongs to an account by its row, and is owned while any account has it`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -132,7 +132,7 @@ struct StorageBlobsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a closed storage keeps and reads no file`(driver: StorageDriver) async throws {
+    func `a closed storage neither stores nor reads files`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             try await storage.blobs.keep(content, as: id, at: .at(0))
             await storage.close()

@@ -5,10 +5,10 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What every storage driver promises of commands and loads, whatever database is behind it.
+/// The contract of every storage driver for commands and loads, whatever its database.
 ///
-/// A new driver is done when it is a case of ``StorageDriver`` and the suites of this target
-/// pass. A promise that only one driver keeps does not belong in the protocol.
+/// A new driver is complete when it is a case of ``StorageDriver`` and the suites of this target
+/// pass. A guarantee of only one driver does not belong in the protocol.
 @Suite("Storage contract: commands", .bounded)
 struct StorageContractTests {
     @Test(arguments: StorageDriver.allCases)
@@ -29,7 +29,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a storage that is open proves its health, as often as it is asked, and keeps what it has`(
+    func `health checks of an open storage succeed repeatedly and change nothing`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -44,7 +44,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a refused command changes nothing and gives its problem`(
+    func `a refused command changes nothing and returns its problem`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -60,7 +60,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a command that changes nothing answers with its outcome`(
+    func `a command that changes nothing returns its outcome`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -71,7 +71,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a command is shown the rows that it asked for and no others`(
+    func `a command receives exactly the rows that it requested`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -91,7 +91,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `changes take effect in their order`(driver: StorageDriver) async throws {
+    func `changes take effect in order`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let account = Identifier.fresh()
             let key = Key.balance(account)
@@ -120,7 +120,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a delete removes its row and no other, and may find none`(
+    func `a delete removes only its own row and may find none`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -138,7 +138,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `every row reads back as it was written`(driver: StorageDriver) async throws {
+    func `every row is read as it was written`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             for row in SampleRows.full + SampleRows.sparse + SampleRows.edges
                 + SampleRows.functionEdges
@@ -168,7 +168,7 @@ struct StorageContractTests {
                     }
                 }
                 for reader in 0..<8 {
-                    // A row that is not there keeps the load from being answered by a cache alone.
+                    // A missing row prevents the load from being answered from a cache.
                     let more: [Key] = reader % 2 == 0 ? [] : [.hold(left)]
                     group.addTask {
                         for _ in 0..<200 {
@@ -190,7 +190,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `no reader sees a value older than one it has seen`(driver: StorageDriver) async throws {
+    func `a reader never sees an older value than before`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let account = Identifier.fresh()
             _ = try await storage.add(1, to: account)
@@ -220,7 +220,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `cancelling the caller neither aborts a command nor hides its answer`(
+    func `cancelling the caller neither aborts a command nor loses its answer`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -239,7 +239,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a closed storage answers every call with closed, however often it is closed`(
+    func `a closed storage throws for every call, however often it is closed`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -266,7 +266,7 @@ struct StorageContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `closing finishes what was taken in before`(driver: StorageDriver) async throws {
+    func `closing finishes the commands accepted before`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let account = Identifier.fresh()
             let calls = (0..<200).map { _ in
@@ -282,7 +282,7 @@ struct StorageContractTests {
                     #expect(error as? StorageError == .closed)
                 }
             }
-            // Whoever was not refused has an answer of its own, without a gap.
+            // Each accepted command has its own answer, without a gap.
             #expect(Set(answers) == Set(1...Int64(answers.count)))
         }
     }

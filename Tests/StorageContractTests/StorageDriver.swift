@@ -11,7 +11,7 @@ enum StorageDriver: String, CaseIterable, CustomTestStringConvertible {
 
     var testDescription: String { rawValue }
 
-    /// Gives the body an empty storage, and removes it afterwards.
+    /// Passes an empty storage to the body and removes it afterwards.
     func withEmptyStorage<Value>(
         _ body: (any Storage) async throws -> Value
     ) async throws -> Value {
@@ -36,7 +36,7 @@ enum StorageDriver: String, CaseIterable, CustomTestStringConvertible {
 }
 
 extension Storage {
-    /// Stores changes without looking at anything.
+    /// Stores changes unconditionally.
     func store(_ changes: Change...) async throws {
         try await store(changes)
     }
@@ -51,7 +51,7 @@ extension Storage {
         try await load([key]).row(key)
     }
 
-    /// Adds to an account's balance, and returns the new one.
+    /// Adds to an account's balance and returns the new balance.
     func add(_ amount: Int64, to account: Identifier) async throws -> Int64 {
         let command = Command(keys: [.balance(account)]) { loaded throws(Problem) in
             var row = loaded.balance(account) ?? .sample(account)
@@ -84,7 +84,7 @@ extension Loaded {
 }
 
 extension Timestamp {
-    /// A moment so many seconds after an arbitrary one.
+    /// Returns the moment that many seconds after an arbitrary one.
     static func at(_ seconds: Int64) -> Timestamp {
         Timestamp(millisecondsSince1970: 1_790_000_000_000 + seconds * 1_000)
     }
@@ -93,7 +93,7 @@ extension Timestamp {
 extension Identifier {
     static func fresh() -> Identifier { Identifier(at: .at(0)) }
 
-    /// The id whose bytes are that number.
+    /// Returns the id whose bytes are that number.
     static func numbered(_ number: UInt64) -> Identifier {
         let bytes = (0..<16).map {
             $0 < 8 ? 0 : UInt8(truncatingIfNeeded: number >> (56 - ($0 - 8) * 8))
@@ -103,11 +103,11 @@ extension Identifier {
 }
 
 extension BlobID {
-    /// The id of a content that the number stands for.
+    /// Returns the id of the content that the number represents.
     static func sample(_ number: Int) -> BlobID { BlobID(of: Array("\(number)".utf8)) }
 }
 
-// Rows of which a test says only what it is about.
+// Rows for which a test specifies only the relevant fields.
 
 extension BalanceRow {
     static func sample(

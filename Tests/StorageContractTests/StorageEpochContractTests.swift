@@ -3,11 +3,11 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// What every storage driver promises of the epoch.
+/// The contract of every storage driver for the epoch.
 @Suite("Storage contract: the epoch", .bounded)
 struct StorageEpochContractTests {
     @Test(arguments: StorageDriver.allCases)
-    func `a storage has one epoch, which no change changes and no other storage has`(
+    func `a storage has one unique epoch that no change affects`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

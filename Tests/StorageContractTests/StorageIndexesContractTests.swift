@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Indexes that are declared after there are records, over every storage driver.
+/// Indexes that are declared when records already exist, on every storage driver.
 @Suite("Storage contract: indexes", .bounded)
 struct StorageIndexesContractTests {
     private static let owner = Identifier.numbered(1)
@@ -26,7 +26,7 @@ struct StorageIndexesContractTests {
         return authority
     }
 
-    /// Stores so many records, of which the one with the smallest id has the largest size.
+    /// Stores that many records, of which the one with the smallest id has the largest size.
     private func fill(_ storage: any Storage, _ count: Int, scope: Identifier? = nil) async throws {
         for number in 0..<count {
             let id = String(repeating: "0", count: 4 - "\(number)".count) + "\(number)"
@@ -51,7 +51,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a stored record that is no JSON stops no index, and is named once`(
+    func `a stored record with invalid JSON stops no index and is reported once`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -75,7 +75,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a list by an index that was just added is refused until all records are in it`(
+    func `a list by a new index is refused until the index contains all records`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -101,7 +101,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a restart goes on with an index where the last process was`(
+    func `a restart continues building an index where the last process stopped`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -117,14 +117,14 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `an index that was removed and added again knows what was changed meanwhile`(
+    func `an index that was removed and added again contains the changes made meanwhile`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
             try await fill(storage, 3)
             let first = await authority(storage, Self.everyone)
             _ = try await build(first)
-            // Without the index its entries are not maintained.
+            // Without the index, its entries are not updated.
             let without = RecordCollection("things", access: .everyone)
             let second = await authority(storage, without)
             let changed = RecordRow.sample("0002", seq: 9, value: #"{"size":9}"#)
@@ -139,7 +139,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases, [true, false])
-    func `a clearing that another version began starts again`(
+    func `a clearing that another version began starts over`(
         driver: StorageDriver,
         isDeclared: Bool
     ) async throws {
@@ -147,7 +147,7 @@ struct StorageIndexesContractTests {
             try await fill(storage, 20, scope: .numbered(1))
             let owned = RecordCollection("things", indexes: ["size"])
             _ = try await build(await authority(storage, owned))
-            // The other version has cleared the first scope, and has added entries since.
+            // The other version has cleared the first scope and added entries since.
             var left = IndexBuild("things", by: "size")
             left.version = IndexBuild.currentVersion - 1
             left.after = IndexBuild.Place(.numbered(2))
@@ -162,7 +162,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `an index that is no longer declared leaves no entry`(
+    func `an index that is no longer declared leaves no entries`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -179,7 +179,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a text that is too long for an index stands after those that are not`(
+    func `a text that is too long for an index is ordered by its beginning`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -199,7 +199,7 @@ struct StorageIndexesContractTests {
         }
     }
 
-    /// Counts the entries of the owner's list, in which all records of the test stand.
+    /// Counts the entries of the owner's list, which contains all records of the test.
     private func entries(_ storage: any Storage) async throws -> Int {
         let command = Command<Int>(keys: []) { _, reader throws(Problem) in
             let list = IndexList("things", in: Self.owner, by: "size")

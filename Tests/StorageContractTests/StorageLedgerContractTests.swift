@@ -3,10 +3,10 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// What every storage driver promises of verifying the ledger: no planted fault stays hidden.
+/// The contract of every storage driver for verifying the ledger: it finds every planted fault.
 @Suite("Storage contract: ledger", .bounded)
 struct StorageLedgerContractTests {
-    /// Rows that a correct authority would never store, and a word of what the audit must say.
+    /// Rows that a correct authority would never store, and a word of the expected report.
     struct Fault: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let finding: String
@@ -15,7 +15,7 @@ struct StorageLedgerContractTests {
 
     private static let account = Identifier.numbered(5)
 
-    /// A grant of 10 and a hold of 4, with the balance and the hold that follow from them.
+    /// A grant of 10 and a hold of 4, with the resulting balance and hold.
     private static let sound: [Change] = [
         .append(.sample(of: account, .grant, 10, available: 10, seq: 1)),
         .append(.sample(of: account, .hold, 4, available: 6, held: 4, seq: 2)),
@@ -104,7 +104,7 @@ struct StorageLedgerContractTests {
     ]
 
     @Test(arguments: StorageDriver.allCases)
-    func `a sound ledger has no difference`(driver: StorageDriver) async throws {
+    func `a correct ledger has no differences`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             #expect(
                 try await storage.verifyLedger()
@@ -122,7 +122,7 @@ struct StorageLedgerContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases, faults)
-    func `a fault is found, and only in its account`(
+    func `a fault is found only in its own account`(
         driver: StorageDriver,
         fault: Fault
     ) async throws {
@@ -144,7 +144,7 @@ struct StorageLedgerContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a report lists no more differences than its limit`(driver: StorageDriver) async throws {
+    func `a report contains at most its limit of differences`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let changes = (0...UInt64(LedgerReport.limit)).map { number in
                 Change.put(.balance(.sample(.numbered(number), available: 1)))

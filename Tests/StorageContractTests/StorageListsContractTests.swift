@@ -3,11 +3,11 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// What every storage driver promises of its lists and of sweeping.
+/// The contract of every storage driver for lists and sweeping.
 @Suite("Storage contract: lists and sweep", .bounded)
 struct StorageListsContractTests {
     @Test(arguments: StorageDriver.allCases)
-    func `transfers come newest first, page by page, of one account`(
+    func `an account's transfers are listed newest first, page by page`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -41,7 +41,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a transfer reads back as it was written, whatever its kind`(
+    func `a transfer of any kind is read as it was written`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -78,7 +78,9 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `open holds come by expiry, up to the moment`(driver: StorageDriver) async throws {
+    func `open holds are listed by expiry, up to the given moment`(
+        driver: StorageDriver
+    ) async throws {
         try await driver.withEmptyStorage { storage in
             let holds = [30, 10, 20, 20, 40].enumerated().map { index, expiry in
                 HoldRow.sample(.numbered(UInt64(10 - index)), expiresAt: .at(expiry))
@@ -103,7 +105,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `running operations come by key, page by page`(driver: StorageDriver) async throws {
+    func `running operations are listed by key, page by page`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let accounts = [1, 2, 3].map(Identifier.numbered)
             var running: [OperationRow] = []
@@ -129,7 +131,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `an account is found by its address alone`(driver: StorageDriver) async throws {
+    func `an account is found only by its address`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let ana = AccountRow.sample(.numbered(1), email: "ana@example.org")
             try await storage.store(
@@ -147,7 +149,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a limit of zero or less gives nothing`(driver: StorageDriver) async throws {
+    func `a limit of zero or less returns nothing`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let account = Identifier.numbered(1)
             try await storage.store(
@@ -167,7 +169,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a sweep keeps the key of what moved the ledger, and drops other answers`(
+    func `a sweep keeps the keys of charged operations and drops other answers`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -194,7 +196,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a sweep removes sessions and settled holds whose time is over`(
+    func `a sweep removes expired sessions and settled holds`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -226,7 +228,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a sweep drops at most its limit of each kind, and the rest next time`(
+    func `a sweep drops at most its limit of each kind, and the rest in the next one`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

@@ -7,11 +7,11 @@ import Testing
 
 /// Compares every driver with a model that is too simple to be wrong.
 ///
-/// A failure names the seed. To debug it, replace the range by that one number.
+/// A failure names the seed. To debug it, replace the range with that one number.
 @Suite("Storage contract: random operations", .bounded(.seconds(300)))
 struct StorageModelTests {
     @Test(arguments: StorageDriver.allCases, 1...8)
-    func `a driver does what the model does`(driver: StorageDriver, seed: Int) async throws {
+    func `a driver behaves like the model`(driver: StorageDriver, seed: Int) async throws {
         var random = SplitMix64(seed: UInt64(seed))
         var model = Model()
         try await driver.withEmptyStorage { storage in
@@ -162,7 +162,7 @@ private struct Model {
         return found
     }
 
-    /// No record of the game shares its number with another of its owner.
+    /// No two records of one owner share a number in this game.
     func feed(_ query: FeedQuery) -> (rows: [RecordRow], hasMore: Bool) {
         var found: [RecordRow] = []
         for case .record(let row) in rows.values
@@ -230,7 +230,7 @@ private struct Model {
     }
 }
 
-// Few names, so that operations meet.
+// Few names, so that operations collide.
 
 private func randomAccount(using random: inout SplitMix64) -> Identifier {
     .numbered(.random(in: 1...4, using: &random))
@@ -278,7 +278,7 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             )
         )
     case 9:
-        // The moment says which answer it is, so that no two of an account share one.
+        // The moment identifies the answer, so that no two answers of an account share one.
         return .result(
             ResultRow(
                 key: [UInt8(amount % 20)],
@@ -299,7 +299,7 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             )
         )
     case 7:
-        // The number says which record it is, so that no two of an owner share one.
+        // The number identifies the record, so that no two records of an owner share one.
         return .record(
             .sample(
                 "r\(amount % 25)-\(account)",

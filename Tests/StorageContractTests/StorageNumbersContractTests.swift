@@ -5,17 +5,17 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What is stored is what was sent, whatever its type.
+/// Values of any type are stored as they were sent.
 ///
-/// `STORED=100000 swift test --filter StorageNumbersContractTests` tries more values, `SEED=7`
-/// others.
+/// `STORED=100000 swift test --filter StorageNumbersContractTests` tries more values, and `SEED=7`
+/// different ones.
 @Suite("Storage contract: values", .bounded(.seconds(3_600)))
 struct StorageNumbersContractTests {
     private static let values = environmentNumber("STORED", or: 500)
     private static let seed = environmentNumber("SEED", or: UInt64(1))
 
     @Test(arguments: StorageDriver.allCases)
-    func `a value of any shape reads back as Foundation reads it`(
+    func `a value of any shape is read as Foundation reads it`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -51,7 +51,7 @@ struct StorageNumbersContractTests {
         #expect(json == (try JSONValue(encoding: value)), "\(what)")
     }
 
-    /// In their order.
+    /// In ascending order.
     private static let numbers = [
         "-1e300", "-18446744073709551616", "-9223372036854775809", "-9223372036854775808",
         "-9007199254740993.5", "-9007199254740993", "-1.00000000000000000001", "-1",
@@ -63,7 +63,7 @@ struct StorageNumbersContractTests {
         "18446744073709551616", "1e300",
     ]
 
-    @Test func `numbers have the order of their sizes in an index, to the last digit`() throws {
+    @Test func `an index orders numbers by size, to the last digit`() throws {
         let keys = try Self.numbers.map { try #require(IndexKey(JSONValue(number: $0))) }
         #expect(keys == keys.sorted())
         #expect(Set(keys).count == keys.count)

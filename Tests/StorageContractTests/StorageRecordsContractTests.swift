@@ -11,7 +11,7 @@ struct StorageRecordsContractTests {
 
     private func key(_ value: JSONValue?) throws -> IndexKey { try #require(IndexKey(value)) }
 
-    /// The entry of a record by its day.
+    /// Returns the entry of a record by its day.
     private func entry(_ id: String, _ day: JSONValue?) throws -> Change {
         .index(IndexEntry(list, try key(day), RecordName.sample(id).id))
     }
@@ -33,7 +33,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a command reads what the commands before it stored`(driver: StorageDriver) async throws {
+    func `a command reads the changes of earlier commands`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let row = RecordRow.sample("a", in: owner)
             try await storage.store(.put(.record(row)), try entry("a", "mon"))
@@ -57,7 +57,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `ids of one value come in their order, up to the limit`(
+    func `ids with one value are listed in order, up to the limit`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -80,7 +80,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `an owner's tombstones come by their numbers, up to the limit`(
+    func `an owner's tombstones are listed by number, up to the limit`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -102,7 +102,7 @@ struct StorageRecordsContractTests {
             let found = try await storage.perform(read).get()
             let all = dead.sorted { $0.seq < $1.seq }
             #expect(found == (-1...5).map { Array(all.prefix(max(0, $0))) })
-            // One that lives again, and one that is dropped, are none.
+            // A record that exists again, and one that was dropped, are no tombstones.
             try await storage.store(
                 .put(.record(.sample("d3", of: owner, seq: 10))),
                 .delete(.record(.sample("d5")))
@@ -113,7 +113,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `the feed has an owner's records after a number, in order`(
+    func `the feed contains an owner's records after a number, in order`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -139,7 +139,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `the feed is cut after so many records or bytes, but within no group`(
+    func `the feed is cut by number of records or bytes, but not within a group`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -170,7 +170,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a sweep drops old tombstones, and remembers the largest number`(
+    func `a sweep drops old tombstones and keeps the largest number`(
         driver: StorageDriver
     ) async throws {
         let before = FeedRow(account: owner, records: 7, tombstones: 5, bytes: 750, horizon: 2)
@@ -203,7 +203,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `values are ordered as JSON's scalars are`(driver: StorageDriver) async throws {
+    func `values are ordered like JSON scalars`(driver: StorageDriver) async throws {
         let values: [JSONValue?] = [
             nil, .null, false, true, .number(-.greatestFiniteMagnitude), .integer(.min),
             .integer(.min + 1), -2, .number(-1.5), 0, .number(.leastNonzeroMagnitude), 1,
@@ -254,7 +254,7 @@ struct StorageRecordsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases, 1...6)
-    func `pages of any size give a list whole, in any order and under any condition`(
+    func `pages of any size return a complete list in any order, under any condition`(
         driver: StorageDriver,
         seed: Int
     ) async throws {
@@ -318,7 +318,7 @@ struct StorageRecordsContractTests {
 }
 
 extension RecordID: ExpressibleByStringLiteral {
-    /// Creates an id that a test names.
+    /// Creates an id from a literal.
     public init(stringLiteral text: String) {
         guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
         self = id

@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What an authority promises of its sessions over a restart, on every driver.
+/// The contract of an authority for sessions after a restart, on every driver.
 @Suite("Storage contract: ended sessions", .bounded(.seconds(120)))
 struct StorageSessionContractTests {
     private let keys = SigningKeys()
@@ -30,7 +30,7 @@ struct StorageSessionContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a token of an ended session is refused after a restart, however many ended since`(
+    func `a token of an ended session is rejected after a restart, however many ended since`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -38,7 +38,7 @@ struct StorageSessionContractTests {
             let ended = try await guest(first, 1).session.accessToken
             let live = try await guest(first, 2).session.accessToken
             try await first.signOut(first.tokens.verify(ended))
-            // One more than are remembered, all of which ended later.
+            // One more than the authority remembers, all of which ended later.
             let count = UInt64(AccessTokens.capacity) + 1
             for start in stride(from: 0, to: count, by: 5_000) {
                 let numbers = start..<min(start + 5_000, count)
@@ -55,7 +55,7 @@ struct StorageSessionContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a token whose session is gone is refused`(driver: StorageDriver) async throws {
+    func `a token whose session was deleted is rejected`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let first = try await authority(storage)
             let token = try await guest(first, 1).session.accessToken

@@ -3,7 +3,7 @@ import SanguineModel
 import TestSupport
 import Testing
 
-/// What every storage driver promises of the sessions for which an account has no room.
+/// The contract of every storage driver for sessions beyond an account's limit.
 @Suite("Storage contract: surplus sessions", .bounded)
 struct StorageSurplusContractTests {
     private func surplus(
@@ -19,7 +19,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `surplus sessions are those used longest ago, first the oldest`(
+    func `surplus sessions are the least recently used, oldest first`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -37,7 +37,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `sessions of others and sessions that ended are no surplus`(
+    func `sessions of other accounts and ended sessions are no surplus`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -76,7 +76,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `no more than the limit are given at a time`(driver: StorageDriver) async throws {
+    func `at most the limit is returned at once`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let sessions = (1...20).map {
                 SessionRow.sample(.numbered($0), rotatedAt: .at(Int64($0)))
@@ -88,7 +88,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `each of many simultaneous sign-ins sees those before it, so that the bound holds`(
+    func `each of many concurrent sign-ins sees the earlier ones, so the limit holds`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

@@ -1,6 +1,6 @@
 #if !canImport(SwiftUI)
 
-/// A view with something added to it.
+/// A view with an additional property.
 struct Modified<Content: View>: View, Primitive {
     typealias Body = Never
     let content: Content
@@ -10,7 +10,7 @@ struct Modified<Content: View>: View, Primitive {
 }
 
 extension View {
-    /// Sets a value of the environment for this view, and all in it.
+    /// Sets an environment value for this view and its content.
     public func environment<V>(
         _ keyPath: WritableKeyPath<EnvironmentValues, V>,
         _ value: V
@@ -22,7 +22,7 @@ extension View {
         }
     }
 
-    /// What the user does by pulling the view down.
+    /// Sets the action for pulling the view down.
     public func refreshable(action: @escaping @Sendable () async -> Void) -> some View {
         Modified(content: self) { pen in
             pen.screen.refreshing = action
@@ -30,7 +30,7 @@ extension View {
         }
     }
 
-    /// Called when the view comes to the screen.
+    /// Sets an action for when the view appears on the screen.
     public func onAppear(perform action: (() -> Void)? = nil) -> some View {
         Modified(content: self) { pen in
             pen.appear(action)
@@ -38,16 +38,16 @@ extension View {
         }
     }
 
-    /// The font of the texts in the view.
+    /// Sets the font of the texts in the view.
     public func font(_ font: Font?) -> some View { self }
 
-    /// What the texts in the view are drawn with.
+    /// Sets the style of the texts in the view.
     public func foregroundStyle<S: ShapeStyle>(_ style: S) -> some View { self }
 }
 
 /// SwiftUI's `Font`.
 public struct Font: Hashable, Sendable {
-    /// The font of notes.
+    /// The font of footnotes.
     public static let footnote = Font()
 }
 
@@ -58,7 +58,7 @@ public protocol ShapeStyle: Sendable {}
 public struct HierarchicalShapeStyle: ShapeStyle {}
 
 extension ShapeStyle where Self == HierarchicalShapeStyle {
-    /// Less strong than the content.
+    /// A style less prominent than the content.
     public static var secondary: HierarchicalShapeStyle { HierarchicalShapeStyle() }
 }
 #endif

@@ -1,8 +1,8 @@
 #if !canImport(SwiftUI)
 
-/// SwiftUI's `DynamicProperty`, which no actor isolates.
+/// SwiftUI's `DynamicProperty`, which is not isolated to an actor.
 public protocol DynamicProperty {
-    /// Called before a view's body is.
+    /// Called before the view's body.
     mutating func update()
 }
 
@@ -11,19 +11,19 @@ extension DynamicProperty {
     public mutating func update() {}
 }
 
-/// What a host puts in the place of a property that was made anew with its view.
+/// A property that a host connects to its storage when its view is created again.
 protocol HostedProperty {
     var box: AnyObject { get }
 
     func host(in former: AnyObject?, _ environment: EnvironmentValues)
 }
 
-/// SwiftUI's `State`: its value is the view's, however often that is made anew.
+/// SwiftUI's `State`: its value belongs to the view, however often that is created again.
 @propertyWrapper
 public struct State<Value>: DynamicProperty {
     final class Box {
         var value: Value
-        /// The box of the view as it was first made.
+        /// The box of the view when it was first created.
         var first: Box?
 
         init(_ value: Value) { self.value = value }
@@ -31,10 +31,10 @@ public struct State<Value>: DynamicProperty {
 
     let content: Box
 
-    /// A property with its first value.
+    /// Creates a property with its initial value.
     public init(wrappedValue value: Value) { content = Box(value) }
 
-    /// A property with its first value.
+    /// Creates a property with its initial value.
     public init(initialValue value: Value) { content = Box(value) }
 
     /// The value.
@@ -44,7 +44,7 @@ public struct State<Value>: DynamicProperty {
     }
 }
 
-// As in SwiftUI. Here all of it happens on the main actor.
+// As in SwiftUI. Here everything happens on the main actor.
 extension State: @unchecked Sendable where Value: Sendable {}
 
 extension State: HostedProperty {
@@ -65,14 +65,14 @@ public struct Environment<Value>: DynamicProperty {
     private let keyPath: KeyPath<EnvironmentValues, Value>
     private let content = Box()
 
-    /// The value at that place of the environment.
+    /// Creates a property with the environment's value at a key path.
     public init(_ keyPath: KeyPath<EnvironmentValues, Value>) { self.keyPath = keyPath }
 
     /// The value.
     public var wrappedValue: Value { content.values[keyPath: keyPath] }
 }
 
-// As in SwiftUI. Here all of it happens on the main actor.
+// As in SwiftUI. Here everything happens on the main actor.
 extension Environment: @unchecked Sendable where Value: Sendable {}
 
 extension Environment: HostedProperty {
@@ -88,7 +88,7 @@ public protocol EnvironmentKey {
     /// The type of the value.
     associatedtype Value
 
-    /// The value where none was set.
+    /// The value if none was set.
     static var defaultValue: Self.Value { get }
 }
 
@@ -99,7 +99,7 @@ public struct EnvironmentValues {
     /// The default values.
     public init() {}
 
-    /// The value of that key.
+    /// The value for that key.
     public subscript<Key: EnvironmentKey>(key: Key.Type) -> Key.Value {
         get { values[ObjectIdentifier(key)] as? Key.Value ?? Key.defaultValue }
         set { values[ObjectIdentifier(key)] = newValue }

@@ -3,33 +3,33 @@ public import Foundation
 import Observation
 import Synchronization
 
-/// What a drawn view shows, and what can be done with it.
+/// The content of a drawn view, and its actions.
 @MainActor
 public struct StandInScreen {
-    /// The texts, in their order.
+    /// The texts, in order.
     public internal(set) var texts: [String] = []
-    /// What happens when a button is pressed, by the button's text.
+    /// The actions of the buttons, by text.
     public internal(set) var buttons: [String: @MainActor () -> Void] = [:]
-    /// What happens when the view is pulled down.
+    /// The action for pulling the view down.
     public internal(set) var refresh: (@Sendable () async -> Void)?
 }
 
-/// Draws a view as SwiftUI does, as far as a test needs: it keeps the state of views that are made
-/// anew, gives them the environment, updates their properties, and sees what their bodies read.
+/// Draws a view as SwiftUI does, as far as a test needs: it keeps the state of views that are
+/// created again, provides the environment, updates properties, and tracks what bodies read.
 @MainActor
 public final class StandInHost {
     /// The environment of the first view.
     public var environment = EnvironmentValues()
-    /// The time that timelines have.
+    /// The date of timelines.
     public var now = Date(timeIntervalSince1970: 0)
-    /// Whether something has changed that the last drawing read.
+    /// Whether a value that the last drawing read has changed.
     public var mustDraw: Bool { watch?.hasChanged ?? true }
 
     fileprivate var states: [String: AnyObject] = [:]
     fileprivate var appeared: Set<String> = []
     private var watch: Watch?
 
-    /// Told on any thread.
+    /// Notified on any thread.
     private final class Watch: Sendable {
         private let change = Mutex(false)
 
@@ -38,11 +38,12 @@ public final class StandInHost {
         func note() { change.withLock { $0 = true } }
     }
 
-    /// A host without a view.
+    /// Creates a host without a view.
     public init() {}
 
-    /// Draws a view, in place of the one before: where both have a view of the same type, its state
-    /// stays, and what is no longer there loses its own.
+    /// Draws a view and replaces the previous one.
+    ///
+    /// If both contain a view of the same type, its state is kept; removed views lose theirs.
     public func draw(_ view: some View) -> StandInScreen {
         let watch = Watch()
         self.watch = watch
@@ -64,7 +65,7 @@ public final class StandInHost {
     }
 }
 
-/// What is drawn on.
+/// The result of a drawing.
 @MainActor
 final class Canvas {
     var texts: [String] = []
@@ -74,7 +75,7 @@ final class Canvas {
     var places: Set<String> = []
 }
 
-/// What draws one view: where it is, and its environment.
+/// Draws one view at its place, with its environment.
 @MainActor
 struct StandInPen {
     let host: StandInHost
@@ -110,7 +111,7 @@ struct StandInPen {
         pen.draw(view.body, "body")
     }
 
-    /// Gives the properties of a view, and theirs, what belongs to the view's place.
+    /// Connects the properties of a view, and their own properties, to the storage at its place.
     private func host(propertiesOf owner: Any, at place: String) {
         for child in Mirror(reflecting: owner).children {
             guard var property = child.value as? any DynamicProperty else { continue }

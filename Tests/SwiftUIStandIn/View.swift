@@ -1,9 +1,9 @@
-// What `SanguineUI`, its tests and its samples use of SwiftUI, declared for systems that have none.
+// The parts of SwiftUI that `SanguineUI`, its tests and its samples use, for systems without it.
 //
-// The signatures and their isolation are those of the SDKs of Xcode 26 (iOS 26, macOS 26), where
-// SwiftUI's own views have initializers that may be called from anywhere: here they are the main
-// actor's, which is stricter. What compiles here is meant to compile there; nothing here shows that
-// it looks right there. `StandInHost` draws views as far as a test needs.
+// The signatures and their isolation match the SDKs of Xcode 26 (iOS 26, macOS 26), where the
+// initializers of SwiftUI's own views can be called from anywhere: here they are isolated to the
+// main actor, which is stricter. Code that compiles here should compile there; nothing here shows
+// that it looks right there. `StandInHost` draws views as far as a test needs.
 
 #if !canImport(SwiftUI)
 
@@ -19,52 +19,52 @@ public protocol View {
 }
 
 extension Never: View {
-    /// There is none.
+    /// `Never` has no body.
     public var body: Never { preconditionFailure("A view of SwiftUI's own has no body.") }
 }
 
-/// A view of SwiftUI's own: drawn by itself, and not by its body.
+/// A view of SwiftUI's own, which is drawn directly and not through its body.
 @MainActor
 protocol Primitive {
     func draw(with pen: StandInPen)
 }
 
 extension View where Body == Never {
-    /// There is none.
+    /// A primitive view has no body.
     public var body: Never { preconditionFailure("A view of SwiftUI's own has no body.") }
 }
 
-/// SwiftUI's `ViewBuilder`; here it is the main actor's, as the views are.
+/// SwiftUI's `ViewBuilder`; here it is isolated to the main actor, like the views.
 @MainActor
 @resultBuilder
 public enum ViewBuilder {
-    /// One view.
+    /// Builds one view.
     public static func buildExpression<Content: View>(_ content: Content) -> Content { content }
 
-    /// No view.
+    /// Builds no view.
     public static func buildBlock() -> EmptyView { EmptyView() }
 
-    /// One view.
+    /// Builds one view.
     public static func buildBlock<Content: View>(_ content: Content) -> Content { content }
 
-    /// Several views.
+    /// Builds several views.
     public static func buildBlock<each Content: View>(
         _ content: repeat each Content
     ) -> TupleView<(repeat each Content)> {
         TupleView((repeat each content))
     }
 
-    /// A view, or none.
+    /// Builds a view or none.
     public static func buildIf<Content: View>(_ content: Content?) -> Content? { content }
 
-    /// The first of two.
+    /// Builds the first of two.
     public static func buildEither<First: View, Second: View>(
         first: First
     ) -> _ConditionalContent<First, Second> {
         _ConditionalContent(.first(first))
     }
 
-    /// The second of two.
+    /// Builds the second of two.
     public static func buildEither<First: View, Second: View>(
         second: Second
     ) -> _ConditionalContent<First, Second> {
@@ -77,7 +77,7 @@ public struct EmptyView: View, Primitive {
     /// SwiftUI's own views have no body.
     public typealias Body = Never
 
-    /// Nothing.
+    /// Creates an empty view.
     public init() {}
 
     func draw(with pen: StandInPen) {}
@@ -98,7 +98,7 @@ public struct TupleView<T>: View, Primitive {
     }
 }
 
-/// What an `if` with an `else`, or a `switch`, is in a `ViewBuilder`.
+/// The result of an `if` with an `else`, or a `switch`, in a `ViewBuilder`.
 public struct _ConditionalContent<First: View, Second: View>: View, Primitive {
     enum Storage {
         case first(First)
@@ -136,7 +136,7 @@ public struct AnyView: View, Primitive {
     public typealias Body = Never
     private let view: any View
 
-    /// Hides the view's type.
+    /// Creates a view that hides the type of another.
     public init<V: View>(_ view: V) { self.view = view }
 
     func draw(with pen: StandInPen) { pen.draw(view, "\(type(of: view))") }

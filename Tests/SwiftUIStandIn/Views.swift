@@ -5,23 +5,23 @@ public import Foundation
 public struct LocalizedStringKey: Equatable, ExpressibleByStringInterpolation {
     let text: String
 
-    /// A key without values.
+    /// Creates a key without values.
     public init(stringLiteral value: String) { text = value }
 
-    /// A key with values.
+    /// Creates a key with values.
     public init(stringInterpolation: StringInterpolation) { text = stringInterpolation.text }
 
-    /// The values of a key: texts and numbers, and no other type.
+    /// The values of a key, which may only be strings and numbers.
     public struct StringInterpolation: StringInterpolationProtocol {
         var text = ""
 
-        /// An empty one.
+        /// Creates an empty interpolation.
         public init(literalCapacity: Int, interpolationCount: Int) {}
 
-        /// Appends what stands between the values.
+        /// Appends the text between values.
         public mutating func appendLiteral(_ literal: String) { text += literal }
 
-        /// Appends a text.
+        /// Appends a string.
         public mutating func appendInterpolation(_ string: String) { text += string }
 
         /// Appends a number.
@@ -31,7 +31,7 @@ public struct LocalizedStringKey: Equatable, ExpressibleByStringInterpolation {
     }
 }
 
-/// What SwiftUI can write into a key.
+/// The types that SwiftUI can write into a key.
 public protocol _FormatSpecifiable: Equatable {}
 
 extension Int: _FormatSpecifiable {}
@@ -44,14 +44,14 @@ public struct Text: View, Primitive {
     public typealias Body = Never
     let text: String
 
-    /// A text as it is.
+    /// Creates a text from a string.
     public init(verbatim content: String) { text = content }
 
-    /// A text as it is.
+    /// Creates a text from a string.
     @_disfavoredOverload
     public init<S: StringProtocol>(_ content: S) { text = String(content) }
 
-    /// A text that is translated.
+    /// Creates a localized text.
     public init(
         _ key: LocalizedStringKey,
         tableName: String? = nil,
@@ -70,14 +70,14 @@ public struct Label<Title: View, Icon: View>: View, Primitive {
     public typealias Body = Never
     private let title: Title
 
-    /// A text with a symbol beside it.
+    /// Creates a text with a symbol.
     @_disfavoredOverload
     public init<S: StringProtocol>(_ title: S, systemImage name: String)
     where Title == Text, Icon == Image {
         self.title = Text(title)
     }
 
-    /// A text with a symbol beside it.
+    /// Creates a text with a symbol.
     public init(_ titleKey: LocalizedStringKey, systemImage name: String)
     where Title == Text, Icon == Image {
         title = Text(titleKey)
@@ -101,13 +101,13 @@ public struct Button<Label: View>: View, Primitive {
     private let action: @MainActor () -> Void
     private let label: Label
 
-    /// A button with any label.
+    /// Creates a button with any label.
     public init(action: @escaping @MainActor () -> Void, @ViewBuilder label: () -> Label) {
         self.action = action
         self.label = label()
     }
 
-    /// A button with a text.
+    /// Creates a button with a text.
     @_disfavoredOverload
     public init<S: StringProtocol>(_ title: S, action: @escaping @MainActor () -> Void)
     where Label == Text {
@@ -115,7 +115,7 @@ public struct Button<Label: View>: View, Primitive {
         label = Text(title)
     }
 
-    /// A button with a text that is translated.
+    /// Creates a button with a localized text.
     public init(_ titleKey: LocalizedStringKey, action: @escaping @MainActor () -> Void)
     where Label == Text {
         self.action = action
@@ -130,7 +130,7 @@ public struct ProgressView<Label: View, CurrentValueLabel: View>: View, Primitiv
     /// SwiftUI's own views have no body.
     public typealias Body = Never
 
-    /// A progress of which no end is known.
+    /// Creates a progress view without a known end.
     public init() where Label == EmptyView, CurrentValueLabel == EmptyView {}
 
     func draw(with pen: StandInPen) { pen.write("(progress)") }
@@ -146,7 +146,7 @@ public struct ContentUnavailableView<Label: View, Description: View, Actions: Vi
     private let description: Description
     private let actions: Actions
 
-    /// What stands in the place of content.
+    /// Creates a view that replaces missing content.
     public init(
         @ViewBuilder label: () -> Label,
         @ViewBuilder description: () -> Description = { EmptyView() },
@@ -170,7 +170,7 @@ public struct VStack<Content: View>: View, Primitive {
     public typealias Body = Never
     private let content: Content
 
-    /// Views below each other.
+    /// Creates a vertical stack of views.
     public init(
         alignment: HorizontalAlignment = .center,
         spacing: CGFloat? = nil,
@@ -186,9 +186,9 @@ public struct VStack<Content: View>: View, Primitive {
 public struct HorizontalAlignment: Equatable, Sendable {
     private let name: String
 
-    /// At the edge where lines begin.
+    /// The leading edge.
     public static let leading = HorizontalAlignment(name: "leading")
-    /// In the middle.
+    /// The center.
     public static let center = HorizontalAlignment(name: "center")
 }
 
@@ -198,12 +198,12 @@ public struct List<SelectionValue: Hashable, Content: View>: View, Primitive {
     public typealias Body = Never
     private let content: Content
 
-    /// A list of any views.
+    /// Creates a list of any views.
     public init(@ViewBuilder content: () -> Content) where SelectionValue == Never {
         self.content = content()
     }
 
-    /// A list of one row for each element.
+    /// Creates a list with one row for each element.
     public init<Data: RandomAccessCollection, RowContent: View>(
         _ data: Data,
         @ViewBuilder rowContent: @escaping (Data.Element) -> RowContent
@@ -230,7 +230,7 @@ extension ForEach: View, Primitive where Content: View {
     /// SwiftUI's own views have no body.
     public typealias Body = Never
 
-    /// A view for each element.
+    /// Creates a view for each element.
     public init(_ data: Data, @ViewBuilder content: @escaping (Data.Element) -> Content)
     where ID == Data.Element.ID, Data.Element: Identifiable {
         self.init(data: data, content: content, id: \.id)
@@ -243,7 +243,7 @@ extension ForEach: View, Primitive where Content: View {
 
 /// SwiftUI's `TimelineView`.
 public struct TimelineView<Schedule: TimelineSchedule, Content> {
-    /// The moment for which the content is drawn.
+    /// The moment for which content is drawn.
     public struct Context {
         /// The moment.
         public let date: Date
@@ -252,7 +252,7 @@ public struct TimelineView<Schedule: TimelineSchedule, Content> {
     private let content: (TimelineViewDefaultContext) -> Content
 }
 
-/// What SwiftUI's `TimelineView` gives to its content.
+/// The context that SwiftUI's `TimelineView` passes to its content.
 public typealias TimelineViewDefaultContext = TimelineView<EveryMinuteTimelineSchedule, Never>
     .Context
 
@@ -260,7 +260,7 @@ extension TimelineView: View, Primitive where Content: View {
     /// SwiftUI's own views have no body.
     public typealias Body = Never
 
-    /// Content that is drawn anew by a schedule.
+    /// Creates content that is drawn again on a schedule.
     public init(
         _ schedule: Schedule,
         @ViewBuilder content: @escaping (TimelineViewDefaultContext) -> Content
@@ -279,12 +279,12 @@ public protocol TimelineSchedule {}
 
 /// SwiftUI's `EveryMinuteTimelineSchedule`.
 public struct EveryMinuteTimelineSchedule: TimelineSchedule, Sendable {
-    /// At the beginning of each minute.
+    /// Creates a schedule for the start of each minute.
     public init() {}
 }
 
 extension TimelineSchedule where Self == EveryMinuteTimelineSchedule {
-    /// At the beginning of each minute.
+    /// A schedule for the start of each minute.
     public static var everyMinute: EveryMinuteTimelineSchedule { EveryMinuteTimelineSchedule() }
 }
 #endif

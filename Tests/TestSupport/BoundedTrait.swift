@@ -3,18 +3,18 @@ import SanguineTesting
 import Synchronization
 package import Testing
 
-/// Gives each test its turn, and so much time once it has it.
+/// Limits how many tests run at once and how long each may take.
 ///
-/// Tests run a few at a time: hundreds at once starve each other on a small machine, and then no
-/// bound in seconds holds. A test whose time is up fails and is cancelled; the rest goes on. Of
-/// several bounds the innermost counts: a suite in a suite may need more time than the others, or
-/// less.
+/// A few tests run at a time: hundreds at once would starve each other on a small machine, and then
+/// no limit in seconds would hold. A test that exceeds its limit fails and is cancelled; the others
+/// continue. Of several limits the innermost applies, so a nested suite can have a longer or
+/// shorter one.
 package struct BoundedTrait: SuiteTrait, TestTrait, TestScoping {
     let bound: Duration
 
     package var isRecursive: Bool { true }
 
-    /// The bound of the test that runs.
+    /// The limit of the running test.
     package static var present: Duration? { Watch.present?.bound }
 
     package func provideScope(
@@ -23,7 +23,7 @@ package struct BoundedTrait: SuiteTrait, TestTrait, TestScoping {
         performing function: @Sendable () async throws -> Void
     ) async throws {
         guard testCase != nil else { return try await function() }
-        // The suite around this one has given the turn already.
+        // The enclosing suite has already taken a turn.
         if let watch = Watch.present {
             watch.begin(bound)
             return try await function()
@@ -40,16 +40,16 @@ package struct BoundedTrait: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == BoundedTrait {
-    /// Bounds each test of a suite by 30 seconds of real time.
+    /// Limits each test of a suite to 30 seconds of real time.
     package static var bounded: Self { .bounded(.seconds(30)) }
 
-    /// Bounds each test of a suite that has much to do.
+    /// Limits each test of a suite with long tests.
     package static func bounded(_ bound: Duration) -> Self { BoundedTrait(bound: bound) }
 }
 
-/// How many tests may run at once: twice as many as there are cores.
+/// Limits the number of concurrent tests to twice the number of cores.
 ///
-/// Mutable state: `waiting` and `free`, by the lock of `state`.
+/// Mutable state: `waiting` and `free`, protected by the lock of `state`.
 private final class Turns: Sendable {
     static let shared = Turns()
 
@@ -86,18 +86,18 @@ private final class Turns: Sendable {
     }
 }
 
-/// Fails and cancels a test when its time is up.
+/// Fails and cancels a test when its time is over.
 ///
-/// Mutable state: `state`, by its mutex; the task is `nil` once the test has ended.
+/// Mutable state: `state`, protected by a mutex; the task is `nil` once the test has ended.
 private final class Watch: Sendable {
-    // Any task may cancel another one; the mutex sees to it that it still runs.
+    // Any task may cancel another one; the mutex ensures that it is still running.
     private struct State: @unchecked Sendable {
         var task: UnsafeCurrentTask?
         var bound: Duration?
         var timer: Task<Void, Never>?
     }
 
-    /// That of the test that runs.
+    /// The watch of the running test.
     @TaskLocal static var present: Watch?
 
     private let location: SourceLocation
@@ -108,10 +108,10 @@ private final class Watch: Sendable {
         state = Mutex(State(task: withUnsafeCurrentTask { $0 }))
     }
 
-    /// How long the test has, from the last ``begin(_:)`` on.
+    /// The time limit of the test, starting at the last ``begin(_:)``.
     var bound: Duration? { state.withLock { $0.bound } }
 
-    /// Lets the time run from now on; what was before counts no more.
+    /// Restarts the time limit.
     func begin(_ bound: Duration) {
         let timer = Task { [weak self] in
             var patience = Patience(bound, isPolling: false)

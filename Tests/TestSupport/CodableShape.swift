@@ -1,18 +1,18 @@
 package import Foundation
 package import SanguineTesting
 
-/// A type that can be encoded, of which values are made at random.
+/// A type that can be encoded and creates random values.
 package protocol CodableShape: Codable, Equatable, Sendable {
-    /// A value of the type.
+    /// Returns a random value.
     static func random(_ random: inout SplitMix64) -> Self
 }
 
-/// A type that names the members of a dictionary.
+/// A type that can be a key of a dictionary.
 package protocol CodableShapeKey: CodableShape, Hashable {}
 
-/// Makes types at random: scalars, and containers of other types that are made at random.
+/// Creates random types: scalars, and containers of other random types.
 package enum CodableShapes {
-    /// A type whose values nest at most so deep.
+    /// Returns a type whose values have at most that nesting depth.
     package static func type(_ random: inout SplitMix64, depth: Int) -> any CodableShape.Type {
         let kinds = depth > 0 ? 12 : 3
         switch Int.random(in: 0..<kinds, using: &random) {
@@ -73,7 +73,7 @@ package enum CodableShapes {
     fileprivate static func text(_ random: inout SplitMix64) -> String {
         let letters =
             Array("ab\"\\/\n\t\u{1}é😀\u{7f}\u{2028}नि").map(String.init) + ["e\u{301}", "\0"]
-        // One of some hundred is huge.
+        // One in several hundred is huge.
         let isHuge = Int.random(in: 0..<400, using: &random) == 0
         let count = isHuge ? 5_000 : Int.random(in: 0...8, using: &random)
         return (0..<count).map { _ in letters[Int.random(in: letters.indices, using: &random)] }
@@ -81,7 +81,7 @@ package enum CodableShapes {
     }
 }
 
-/// Some of the largest, the smallest and any others.
+/// Returns the smallest or largest values, or any other.
 extension FixedWidthInteger where Self: Sendable {
     fileprivate static func edgy(_ random: inout SplitMix64) -> Self {
         switch Int.random(in: 0..<6, using: &random) {
@@ -201,7 +201,7 @@ extension UUID: CodableShapeKey {
     }
 }
 
-/// An enumeration of texts.
+/// An enumeration with string values.
 package enum ShapeChoice: String, CodableShapeKey, CaseIterable, CodingKeyRepresentable {
     case first
     case second = "é/\""
@@ -249,7 +249,7 @@ package struct ShapePair<A: CodableShape, B: CodableShape>: CodableShape {
     }
 }
 
-/// An enumeration with payloads.
+/// An enumeration with associated values.
 package enum ShapeEither<A: CodableShape, B: CodableShape>: CodableShape {
     case none
     case first(A)
@@ -264,7 +264,7 @@ package enum ShapeEither<A: CodableShape, B: CodableShape>: CodableShape {
     }
 }
 
-/// A value that stands for itself.
+/// A value that is encoded as its single member.
 package struct ShapeWrapper<A: CodableShape>: CodableShape {
     var value: A
 
@@ -282,7 +282,7 @@ package struct ShapeWrapper<A: CodableShape>: CodableShape {
     package static func random(_ random: inout SplitMix64) -> Self { Self(value: .random(&random)) }
 }
 
-/// What a subclass writes: its own members, and those of its superclass.
+/// The encoding of a subclass: its own members and those of its superclass.
 package struct ShapeChild<A: CodableShape, B: CodableShape>: CodableShape {
     var own: A
     var parent: B
@@ -313,7 +313,7 @@ package struct ShapeChild<A: CodableShape, B: CodableShape>: CodableShape {
     }
 }
 
-/// Containers in containers.
+/// Nested containers.
 package struct ShapeNest<A: CodableShape, B: CodableShape>: CodableShape {
     var first: A
     var second: B?

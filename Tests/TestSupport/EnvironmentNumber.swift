@@ -1,6 +1,6 @@
 import Foundation
 
-/// The number that the environment has under the name, as in `STREAMS=10000 swift test`.
+/// Returns the number in an environment variable, as in `STREAMS=10000 swift test`.
 package func environmentNumber<Number: FixedWidthInteger>(
     _ name: String,
     or standard: Number

@@ -1,13 +1,13 @@
-/// Prints the figure of a row of what an example must do, beside the one to beat.
+/// Prints a measured figure of an example's requirement together with the one to beat.
 ///
-/// All rows print in this form, and each once. What is ours was counted or measured in this run;
-/// what is theirs was recorded elsewhere, and is not compared.
+/// All figures are printed in this form, once each. Ours were counted or measured in this run;
+/// theirs were recorded elsewhere, and are not compared.
 package func printFigure(_ row: String, ours: String, theirs: String = "no figure") {
     print("\(row): ours \(ours); theirs, as recorded: \(theirs)")
 }
 
 extension Duration {
-    /// Milliseconds, with two digits.
+    /// The duration in milliseconds, with two decimals.
     package var milliseconds: String {
         let (seconds, attoseconds) = components
         let hundredths = seconds * 100_000 + attoseconds / 10_000_000_000_000

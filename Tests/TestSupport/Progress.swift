@@ -1,20 +1,20 @@
 package import SanguineTesting
 
 extension WatchedState {
-    /// Returns when a count has reached its goal; gives up only when it stands still.
+    /// Waits until a count has reached its goal, and gives up only if the count stops changing.
     ///
-    /// For many things that a busy machine does one after the other: a bound on all of them would
-    /// measure the machine.
+    /// For many operations that a busy machine performs one after the other: a limit on all of them
+    /// together would measure the machine.
     ///
     /// - Parameters:
     ///   - goal: The count to reach.
-    ///   - things: What is counted, for the error: "calls at the upstream".
-    ///   - idle: How long the count may stand still, at most ``TestingLimits/longestWait``.
+    ///   - things: The counted things, for the error: "calls at the upstream".
+    ///   - idle: How long the count may remain the same, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    ///   - count: Counts. It is called under the lock, after each change.
-    /// - Throws: ``VainWait``, in one line, when the count has stood still for so long;
-    ///   `CancellationError` when the task is cancelled.
+    ///   - count: Returns the count. It is called with the lock held, after each change.
+    /// - Throws: ``VainWait``, in one line, if the count remains the same for that long;
+    ///   `CancellationError` if the task is cancelled.
     package func reach(
         _ goal: Int,
         _ things: String,

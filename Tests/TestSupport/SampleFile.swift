@@ -1,12 +1,12 @@
-/// Files as cameras and programs write them, as small as they can be, with a place in each
-/// description that has one.
+/// Minimal files as cameras and programs write them, with a location in each description that
+/// supports one.
 package enum SampleFile: String, CaseIterable, Sendable {
     case jpeg, png, webp, lossyWebP, losslessWebP, movingWebP, heic, mp4, quickTime, webm
 
-    /// Where the picture was taken: what must not be in what is stored.
+    /// The place where the picture was taken, which must not be in the stored file.
     package static let place = "52.5200N 13.4050E"
 
-    /// The type that the content tells.
+    /// The type indicated by the content.
     package var type: String {
         switch self {
         case .jpeg: "image/jpeg"
@@ -19,17 +19,17 @@ package enum SampleFile: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether it has pixels that are counted.
+    /// Whether its pixels are counted.
     package var isImage: Bool { type.hasPrefix("image/") }
 
-    /// The file.
+    /// Returns the file.
     ///
     /// - Parameters:
     ///   - width: The width of an image. Default: 40.
     ///   - height: The height of an image. Default: 30.
-    ///   - orientation: How it is to be turned, 1 to 8. Default: 6.
-    ///   - filler: Bytes of the picture's data. Default: 9.
-    /// - Returns: Its bytes.
+    ///   - orientation: The EXIF orientation, 1 to 8. Default: 6.
+    ///   - filler: The number of bytes of picture data. Default: 9.
+    /// - Returns: The bytes of the file.
     package func bytes(
         width: Int = 40,
         height: Int = 30,
@@ -54,7 +54,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
 
     // MARK: - Pieces
 
-    /// The number as so many bytes, the highest one first.
+    /// Returns the number in that many bytes, most significant byte first.
     package static func big(_ number: Int, _ width: Int) -> [UInt8] {
         little(number, width).reversed()
     }
@@ -67,7 +67,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
 
     private static var xmp: [UInt8] { text("<x:xmpmeta>\(place)</x:xmpmeta>") }
 
-    /// A TIFF structure with an orientation and a place.
+    /// Returns a TIFF structure with an orientation and a location.
     private static func tiff(_ orientation: Int) -> [UInt8] {
         let gps = text(place)
         var bytes = text("II") + little(42, 2) + little(8, 4) + little(2, 2)
@@ -78,7 +78,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
 
     // MARK: - JPEG
 
-    /// A segment of a JPEG file.
+    /// Returns a segment of a JPEG file.
     package static func segment(_ code: UInt8, _ content: [UInt8]) -> [UInt8] {
         [0xFF, code] + big(content.count + 2, 2) + content
     }
@@ -99,16 +99,16 @@ package enum SampleFile: String, CaseIterable, Sendable {
         bytes += segment(0xDB, [UInt8](repeating: 1, count: 65))
         bytes += segment(0xC0, [8] + big(height, 2) + big(width, 2) + [1, 1, 0x11, 0])
         bytes += segment(0xDA, [1, 1, 0, 0, 63, 0])
-        // Coded data with what looks like markers in it.
+        // Coded data that contains sequences resembling markers.
         bytes += data.flatMap { $0 == 0xFF ? [0xFF, 0] : [$0] } + [0xFF, 0, 0xFF, 0xD3, 5]
         bytes += [0xFF, 0xD9]
-        // As phones append films and second pictures.
+        // Phones append films and second pictures in this way.
         return bytes + text(place)
     }
 
     // MARK: - PNG
 
-    /// A chunk of a PNG file, with a checksum that nobody looks at.
+    /// Returns a chunk of a PNG file, with a checksum that is never verified.
     package static func chunk(_ type: String, _ content: [UInt8]) -> [UInt8] {
         big(content.count, 4) + text(type) + content + [1, 2, 3, 4]
     }
@@ -175,7 +175,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
 
     // MARK: - Boxes
 
-    /// A box of a file in the ISO base media file format.
+    /// Returns a box of a file in the ISO base media file format.
     package static func box(_ type: String, _ content: [UInt8]) -> [UInt8] {
         big(content.count + 8, 4) + text(type) + content
     }
@@ -211,7 +211,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
     }
 
     private static func film(_ major: String, _ other: String, _ data: [UInt8]) -> [UInt8] {
-        // What begins with a © in a real one.
+        // In real files the name begins with a © sign.
         let place = box(".xyz", text(Self.place))
         let track = box("tkhd", [1, 2, 3]) + box("udta", place) + box("mdia", [4])
         let hidden = box("free", text(Self.place)) + box("skip", text(Self.place))
@@ -239,17 +239,17 @@ package enum SampleFile: String, CaseIterable, Sendable {
             + element([0x18, 0x53, 0x80, 0x67], content) + text(place)
     }
 
-    /// An element of a WebM file, whose size stands in four bytes.
+    /// Returns an element of a WebM file, whose size has four bytes.
     package static func element(_ name: [UInt8], _ content: [UInt8]) -> [UInt8] {
         name + big(0x1000_0000 | content.count, 4) + content
     }
 }
 
 extension [UInt8] {
-    /// Whether the text stands anywhere in it.
+    /// Whether it contains the text anywhere.
     package func contains(text: String) -> Bool { firstIndex(ofText: text) != nil }
 
-    /// Where the text first stands.
+    /// Returns the position of the text's first occurrence.
     package func firstIndex(ofText text: String) -> Int? {
         let wanted = Array(text.utf8)
         guard wanted.count <= count else { return nil }

@@ -1,11 +1,11 @@
 package import SanguineAuthority
 package import SanguineModel
 
-/// A storage that passes everything on to another one, but for what a test makes its own.
+/// A storage that forwards everything to another one, except for the methods that a test replaces.
 package protocol StorageDecorator: Storage {
     associatedtype Inner: Storage
 
-    /// What does the work.
+    /// The storage that does the work.
     var inner: Inner { get }
 }
 

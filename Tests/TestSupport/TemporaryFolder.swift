@@ -1,6 +1,6 @@
 package import Foundation
 
-/// A folder that is there for as long as a test.
+/// A folder that exists for the duration of a test.
 package enum TemporaryFolder {
     package static func with<Value: Sendable>(
         _ body: @Sendable (URL) async throws -> Value

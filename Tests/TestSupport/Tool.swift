@@ -1,17 +1,17 @@
 package import Foundation
 package import SanguineTesting
 
-/// The real `sanguine`, or another executable of the package, as a process of its own.
+/// The real `sanguine`, or another executable of the package, in its own process.
 ///
-/// Its streams are read to the end by threads of their own, so that it never waits for the test.
+/// Separate threads read its streams to the end, so that it never waits for the test.
 package final class Tool: Sendable {
-    /// What one stream has said so far.
+    /// The output of one stream so far.
     package struct Said: Sendable {
         package var data = Data()
         package var hasEnded = false
 
         package var text: String { String(decoding: data, as: UTF8.self) }
-        /// The lines that are whole.
+        /// The complete lines.
         package var lines: [Substring] {
             text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         }
@@ -33,7 +33,7 @@ package final class Tool: Sendable {
         }
     }
 
-    /// What a process did not do as it must, in words.
+    /// A description of an unexpected result of a process.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
 
@@ -45,17 +45,17 @@ package final class Tool: Sendable {
     package let errors = WatchedState(Said())
     private let status = WatchedState<Int32?>(nil)
     private let input: Pipe?
-    /// Kept open, so that a write to it waits and does not fail.
+    /// Kept open, so that a write to it blocks instead of failing.
     private let unread: Pipe?
 
-    /// What becomes of what the command writes to standard error.
+    /// The handling of the command's standard error.
     package enum Errors: Sendable {
         case read
-        /// It is a pipe that is full, and that nobody reads.
+        /// A full pipe without a reader.
         case stalled
     }
 
-    /// Starts the command, without what the environment sets for another `sanguine`.
+    /// Starts the command without the environment's settings for another `sanguine`.
     private init(
         _ executable: String,
         _ arguments: [String],
@@ -104,10 +104,10 @@ package final class Tool: Sendable {
         }
     }
 
-    /// Runs the command for as long as the body takes; then it is killed, if it still runs.
+    /// Runs the command while the body runs, then kills it if it is still running.
     ///
-    /// It reads `input`, which must fit into a pipe, and then waits for more: no end comes. A
-    /// `shell` prepares the process and then becomes it, by `exec "$@"`.
+    /// It reads `input`, which must fit into a pipe, and then waits for more: the input never ends.
+    /// A `shell` prepares the process and then becomes it through `exec "$@"`.
     package static func with<Value: Sendable>(
         _ arguments: [String],
         of executable: String = "sanguine",
@@ -129,7 +129,7 @@ package final class Tool: Sendable {
         return try await body(tool)
     }
 
-    /// Runs the command to its end.
+    /// Runs the command to the end.
     package static func run(
         _ arguments: String...,
         of executable: String = "sanguine",
@@ -140,20 +140,20 @@ package final class Tool: Sendable {
         }
     }
 
-    /// Begins to read what was stalled.
+    /// Starts reading the stalled stream.
     package func readErrors() {
         guard let unread else { return }
         errors.withLock { $0.hasEnded = false }
         Self.read(unread, into: errors)
     }
 
-    /// Sends the signal, unless the process is known to have ended.
+    /// Sends the signal unless the process is known to have ended.
     package func signal(_ number: Int32) {
         guard status.value == nil else { return }
         kill(process, number)
     }
 
-    /// Waits for the end, and for all that was said.
+    /// Waits for the end and the complete output.
     package func ended() async throws -> Ended {
         let bound = TestingLimits.longestWait
         let number = try await status.first("the end of the process", within: bound) { $0 }
@@ -162,7 +162,7 @@ package final class Tool: Sendable {
         return Ended(status: number, output: output.value.text, errors: errors.value.text)
     }
 
-    /// Waits for the line that says where a server listens, and returns its port.
+    /// Waits for the line with a server's address, and returns the port.
     package func listeningPort() async throws -> Int {
         let prefix = "listening on http://127.0.0.1:"
         let bound = TestingLimits.longestWait
@@ -176,13 +176,13 @@ package final class Tool: Sendable {
     }
 
     package static func executable(_ name: String = "sanguine") -> URL {
-        // Beside the bundle of the tests, wherever that was built.
+        // Next to the test bundle, wherever that was built.
         let bundle = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
         let tests = bundle ?? Bundle.main.executableURL ?? URL(filePath: CommandLine.arguments[0])
         return tests.deletingLastPathComponent().appending(path: name)
     }
 
-    /// Writes as much as the pipe takes.
+    /// Writes as much as the pipe accepts.
     private static func fill(_ pipe: Pipe) throws {
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let flags = fcntl(descriptor, F_GETFL)
@@ -190,7 +190,7 @@ package final class Tool: Sendable {
             throw Failure("The pipe cannot be made non-blocking: \(errno)")
         }
         let bytes = [UInt8](repeating: 0x0a, count: 4_096)
-        // A page that is half full still takes single bytes.
+        // A half-full page still accepts single bytes.
         for count in [bytes.count, 1] {
             var written = count
             while written > 0 { written = write(descriptor, bytes, count) }
