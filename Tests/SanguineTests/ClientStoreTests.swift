@@ -278,9 +278,7 @@ struct DiskTierTests {
         #expect(test.client.queries.entries.memoryCost <= 1_500)
     }
 
-    @Test func `a row of a type that has changed is dropped and fetched again`()
-        async throws
-    {
+    @Test func `a row of a type that has changed is dropped and fetched again`() async throws {
         let first = try TestClient(folder: folder)
         first.network.script(.json(["old": 1]))
         let before = ValueQuery<[String: Int]>("profile", "ada", policy: .forever.stored(.onDisk)) {

@@ -93,9 +93,7 @@ struct InvalidationTests {
         #expect(try await test.client.value(of: chart).name == "chart 2")
     }
 
-    @Test
-    func
-        `an observed value is fetched at once after an invalidation, and others when they are read`()
+    @Test func `an observed value is fetched at once after an invalidation, others when read`()
         async throws
     {
         let test = try TestClient(network: .profiles())
@@ -178,9 +176,7 @@ struct InvalidationTests {
         #expect(test.client.queries.isFresh(query))
     }
 
-    @Test func `an invalidation during a fetch remains after its answer`()
-        async throws
-    {
+    @Test func `an invalidation during a fetch remains after its answer`() async throws {
         let test = try TestClient(network: .profiles())
         let query = Self.named("post", ["1"], Self.lasting)
         test.network.hold()

@@ -42,9 +42,7 @@ struct QueryKeyTests {
         }
     }
 
-    @Test func `a value cached under one form is found under the other, also on disk`()
-        throws
-    {
+    @Test func `a value cached under one form is found under the other, also on disk`() throws {
         let folder = TemporaryFolder()
         let first = try TestClient(folder: folder).client
         #expect(first.set("a", for: Self.query(composed)))

@@ -120,9 +120,7 @@ struct RegistrationTests {
         #expect(error.description.contains("'Odd names'"))
     }
 
-    @Test func `performing an unregistered mutation throws an error with instructions`()
-        throws
-    {
+    @Test func `performing an unregistered mutation throws an error with instructions`() throws {
         let (client, plant) = (try client(), RecordID.new())
 
         for (type, perform) in [

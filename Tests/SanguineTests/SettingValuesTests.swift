@@ -103,9 +103,7 @@ struct SettingValuesTests {
         #expect(try await test.client.value(of: ada).name == "ada 2")
     }
 
-    @Test func `an update survives a fetch in flight, and another fetch follows`()
-        async throws
-    {
+    @Test func `an update survives a fetch in flight, and another fetch follows`() async throws {
         let test = try TestClient(network: .profiles())
         _ = try await test.client.value(of: ada)
         let following = test.client.observe(ada) { _ in }
@@ -249,9 +247,7 @@ struct SettingValuesTests {
         #expect(second.client.cached(query) == nil)
     }
 
-    @Test func `a sweep removes expired values and keeps observed ones`()
-        async throws
-    {
+    @Test func `a sweep removes expired values and keeps observed ones`() async throws {
         let test = try TestClient()
         let policy = Policy.forever.kept(for: .hours(1))
         let idle = ValueQuery<Profile>("idle", policy: policy) { _ in Profile(name: "x") }

@@ -52,7 +52,7 @@ package enum SampleFile: String, CaseIterable, Sendable {
         }
     }
 
-    // MARK: - Pieces
+    // MARK: - Parts
 
     /// Returns the number in that many bytes, most significant byte first.
     package static func big(_ number: Int, _ width: Int) -> [UInt8] {

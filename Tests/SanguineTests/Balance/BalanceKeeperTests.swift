@@ -41,9 +41,7 @@ struct BalanceKeeperTests {
         _ = try await call.finished()
     }
 
-    @Test func `two calls answered in reverse order never move the number back`()
-        async throws
-    {
+    @Test func `two calls answered in reverse order never move the number back`() async throws {
         let client = try await fixture.clientWithBalance()
         let seen = Seen(client)
         authority.stop(path, at: .answer)
@@ -270,9 +268,7 @@ struct BalanceKeeperTests {
         }
     }
 
-    @Test func `a balance older than two minutes is fetched once for all callers`()
-        async throws
-    {
+    @Test func `a balance older than two minutes is fetched once for all callers`() async throws {
         let client = try await fixture.clientWithBalance()
         _ = try await client.value(of: .balance)
         #expect(authority.count(Fixture.balancePath) == 1)
@@ -362,7 +358,7 @@ struct BalanceKeeperTests {
         _ = try await call.finished()
     }
 
-    @Test func `only the last caller that cancels cancels the fetch`() async throws {
+    @Test func `a fetch is cancelled only when its last caller cancels`() async throws {
         let client = try fixture.client()
         defer { client.close() }
         _ = try await client.session.accessToken()
@@ -437,9 +433,7 @@ struct BalanceKeeperTests {
         #expect(refusal?.code == "outcome_unknown")
     }
 
-    @Test func `a hold that a fetch cannot settle is polled at growing intervals`()
-        async throws
-    {
+    @Test func `a hold that a fetch cannot settle is polled at growing intervals`() async throws {
         let client = try await fixture.clientWithBalance()
         defer { client.close() }
         for _ in 1...3 { authority.refuse(Fixture.balancePath, Problem(.notFound, "Not now.")) }

@@ -112,9 +112,7 @@ struct QuotaDayTests {
         }
     }
 
-    @Test func `a list of quotas expires at the next day, without a network`()
-        async throws
-    {
+    @Test func `a list of quotas expires at the next day, without a network`() async throws {
         let device = ManualWallClock()
         let client = try client(clock: device)
         defer { client.close() }

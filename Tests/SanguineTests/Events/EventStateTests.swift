@@ -172,9 +172,7 @@ struct EventStateTests {
         #expect(world.wait == .hours(1))
     }
 
-    @Test func `only a zone with a different day counts as a midnight`()
-        throws
-    {
+    @Test func `only a zone with a different day counts as a midnight`() throws {
         var world = try World(at: "2026-11-21T12:00:00Z")
         world.observe(followsDays: true)
         world.zone = try #require(TimeZone(identifier: "Europe/Berlin"))

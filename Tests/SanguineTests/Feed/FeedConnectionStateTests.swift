@@ -64,9 +64,7 @@ struct FeedConnectionStateTests {
         }
     }
 
-    @Test mutating func `after silent connections it is live only once bytes arrive`()
-        throws
-    {
+    @Test mutating func `after silent connections it is live only once bytes arrive`() throws {
         var actions = state.start()
         for attempt in 1...FeedLimits.failuresBeforePolling {
             guard case .connect(let number)? = actions.first else { break }
@@ -153,8 +151,7 @@ struct FeedConnectionStateTests {
         #expect(duration <= .seconds(3))
     }
 
-    @Test
-    mutating func `a reset triggers a pull, and a server without a live feed is retried rarely`()
+    @Test mutating func `a reset pulls, and a server without a live feed is retried rarely`()
         throws
     {
         #expect(state.start() == [.connect(1)])

@@ -88,9 +88,7 @@ struct TransportStreamTests {
         #expect(try await waiting.finished())
     }
 
-    @Test func `a sender that waits is released with the stream or by cancellation`()
-        async throws
-    {
+    @Test func `a sender that waits is released with the stream or by cancellation`() async throws {
         var stream: TransportStream? = stream()
         let room = try #require(stream?.room)
         stream?.receive(Data("a".utf8))

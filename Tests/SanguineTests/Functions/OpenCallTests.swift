@@ -113,9 +113,7 @@ struct OpenCallTests {
         #expect(client.openCalls.map(\.key) == [answer.key])
     }
 
-    @Test func `an open call has its input, even after a restart, until it is read`()
-        async throws
-    {
+    @Test func `an open call has its input, even after a restart, until it is read`() async throws {
         var client = try await stage.launch()
         let call = Tell(seed: 77_777_001, parts: 2, isWaiting: true)
         let key = try client.stream(call).key
@@ -221,9 +219,7 @@ struct ResultByKeyTests {
         }
     }
 
-    @Test func `a result requested by its key arrives while the clock stands still`()
-        async throws
-    {
+    @Test func `a result requested by its key arrives while the clock stands still`() async throws {
         let client = try device.launch()
         let key = try client.stream(Ask(question: "why?")).key
         let result = Task { try await client.result(of: Ask.self, key: key) }

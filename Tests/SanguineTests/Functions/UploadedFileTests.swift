@@ -25,9 +25,7 @@ struct UploadedFileTests {
 
     init() { authority.server.serve(Describe.self) { _ in "A house." } }
 
-    @Test func `equal files have the same id, from memory or from disk`()
-        async throws
-    {
+    @Test func `equal files have the same id, from memory or from disk`() async throws {
         try await ClientFixture.withFolder { folder in
             let client = try await fixture.clientWithBalance()
             let first = try await client.upload(photo)
@@ -133,9 +131,7 @@ struct UploadedFileTests {
         #expect(error?.asProblem?.code == .invalidContent)
     }
 
-    @Test func `a failed upload is retried, and its progress starts over`()
-        async throws
-    {
+    @Test func `a failed upload is retried, and its progress starts over`() async throws {
         let client = try await fixture.clientWithBalance()
         authority.refuse(path, Problem(.overloaded, "A test's refusal."))
         let told = Mutex<[Double]>([])

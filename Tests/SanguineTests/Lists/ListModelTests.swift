@@ -28,9 +28,7 @@ struct ListModelTests {
         #expect(model.items.count == 40)
     }
 
-    @Test func `a list that a view shows is loaded before lists requested earlier`()
-        async throws
-    {
+    @Test func `a list that a view shows is loaded before lists requested earlier`() async throws {
         let test = try TestClient(network: server.network()) { $0.readsPerHost = 1 }
         let queue = test.client.queue
         let host = try #require(URL(string: TestClient.server)).hostKey
@@ -73,9 +71,7 @@ struct ListModelTests {
         #expect(test.network.requests.count == 2)
     }
 
-    @Test func `a failed next page leaves the rows and is not requested again`()
-        async throws
-    {
+    @Test func `a failed next page leaves the rows and is not requested again`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
@@ -146,9 +142,7 @@ struct ListModelTests {
         #expect(test.client.model(.feed("b")) !== model)
     }
 
-    @Test func `alternating pages and refreshes leave a model with all rows`()
-        async throws
-    {
+    @Test func `alternating pages and refreshes leave a model with all rows`() async throws {
         let test = try TestClient(network: server.network())
         let model = test.client.model(.feed("a"))
         await model.refresh()

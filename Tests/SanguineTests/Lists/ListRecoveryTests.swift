@@ -54,9 +54,7 @@ extension ListStateTests {
         #expect(effect.answer.map(\.error) == [error])
     }
 
-    @Test mutating func `a cursor is renewed once per load`()
-        throws
-    {
+    @Test mutating func `a cursor is renewed once per load`() throws {
         try loadThree()
         for _ in 1...2 {
             let recovery = try expire(try request(.next))
@@ -69,9 +67,7 @@ extension ListStateTests {
         }
     }
 
-    @Test mutating func `a refresh that completes during a search restarts the search`()
-        throws
-    {
+    @Test mutating func `a refresh that completes during a search restarts the search`() throws {
         try loadThree()
         let refresh = try request(.refresh)
         let recovery = try expire(try request(.next))

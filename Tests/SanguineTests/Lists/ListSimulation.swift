@@ -304,7 +304,7 @@ struct ListSimulation {
         if !waiters.isEmpty { blame("somebody waits for ever") }
     }
 
-    // MARK: - What must be
+    // MARK: - Invariants
 
     private mutating func blame(_ text: String) {
         if fault == nil { fault = "\(text), at '\(lastEvent)'" }

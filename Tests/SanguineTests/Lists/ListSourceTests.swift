@@ -143,9 +143,7 @@ struct ListSourceTests {
         #expect(test.client.snapshot(of: list).items.map(\.id) == Array(server.ids.prefix(10)))
     }
 
-    @Test func `a cursor that expires a second time, much later, is renewed too`()
-        async throws
-    {
+    @Test func `a cursor that expires a second time, much later, is renewed too`() async throws {
         let test = try TestClient(network: server.network())
         try await test.client.value(of: .feed("a"))
         for _ in 1...2 {

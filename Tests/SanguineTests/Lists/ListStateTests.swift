@@ -127,7 +127,7 @@ struct ListStateTests {
         #expect(state.list.next == "l")
     }
 
-    @Test mutating func `a refresh removes deleted rows and moves moved ones`() throws {
+    @Test mutating func `a refresh removes deleted rows and repositions moved ones`() throws {
         try loadThree()
         try load(.refresh, page("kbcd", next: "d2"))
 
@@ -153,9 +153,7 @@ struct ListStateTests {
         #expect(shown == "abcxefghijkl")
     }
 
-    @Test mutating func `a review continues until it meets the following rows`()
-        throws
-    {
+    @Test mutating func `a review continues until it meets the following rows`() throws {
         try loadThree()
         try load(.refresh, page("abcd", next: "d2"))
         let showing = state.show("f")
@@ -187,7 +185,7 @@ struct ListStateTests {
         #expect(shown == "abxd")
     }
 
-    @Test mutating func `a refresh that reaches the end is the whole list`() throws {
+    @Test mutating func `a refresh that reaches the end replaces the whole list`() throws {
         try loadThree()
         try load(.refresh, page("ab", next: nil))
 
@@ -392,8 +390,7 @@ struct ListStateTests {
         #expect(state.list.rows.last?.id == "x")
     }
 
-    @Test
-    mutating func `a row that appears again on the next page is kept once, in its new version`()
+    @Test mutating func `a row that appears again on the next page is kept in its new version`()
         throws
     {
         try load(.refresh, page("abcd", next: "d"))
@@ -403,9 +400,7 @@ struct ListStateTests {
         #expect(state.list.rows[3].version == 1)
     }
 
-    @Test mutating func `a page that arrives after the list starts over is not appended`()
-        throws
-    {
+    @Test mutating func `a page that arrives after the list starts over is not appended`() throws {
         try loadThree()
         let next = try request(.next)
         try load(.refresh, page("wxyz", next: "z"))

@@ -11,9 +11,7 @@ import Testing
 struct FollowedIDTests {
     private let fixture = SongFixture()
 
-    @Test func `a query's model switches to the real id and always shows a value`()
-        async throws
-    {
+    @Test func `a query's model switches to the real id and always shows a value`() async throws {
         let client = try fixture.client()
         client.set(Song(id: "new", title: "Blue"), for: .song("new"))
         let model = client.model(of: "new") { .song($0) }

@@ -113,9 +113,7 @@ struct HalfDoneTests {
         #expect(client.outbox.refused.map(\.isPartlyDone) == [false])
     }
 
-    @Test func `a network failure after an answer is retried under the same key`()
-        async throws
-    {
+    @Test func `a network failure after an answer is retried under the same key`() async throws {
         let client = try client()
         defer { client.close() }
         let count = Mutex(0)

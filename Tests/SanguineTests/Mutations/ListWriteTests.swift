@@ -138,9 +138,7 @@ struct ListWriteTests {
         #expect(second.rows.map(\.plays) == plays)
     }
 
-    @Test func `a row whose write was answered late shows it once after a crash`()
-        async throws
-    {
+    @Test func `a row whose write was answered late shows it once after a crash`() async throws {
         let client = try fixture.client()
         fixture.backend.failWrite(.fail(.interrupted("lost")), done: true)
         try client.perform(PlayTrack(track: 3))
@@ -201,9 +199,7 @@ struct ListWriteTests {
     }
 
     @Test
-    func `a list that is stored while a write settles shows it once after a crash`()
-        async throws
-    {
+    func `a list that is stored while a write settles shows it once after a crash`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
         fixture.network.hold()

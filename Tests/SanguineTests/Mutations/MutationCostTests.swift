@@ -64,9 +64,7 @@ struct MutationCostTests {
         #expect(Self.runs(of: song) == 21)
     }
 
-    @Test func `discarding a mutation removes its effect and keeps the later ones`()
-        throws
-    {
+    @Test func `discarding a mutation removes its effect and keeps the later ones`() throws {
         let song = UUID().uuidString
         let (client, _) = try Self.client(song)
         defer { client.close() }

@@ -166,9 +166,7 @@ struct MutationErrorTests {
         }
     }
 
-    @Test func `a connection lost in the app's own network stack is retried`()
-        async throws
-    {
+    @Test func `a connection lost in the app's own network stack is retried`() async throws {
         let count = Mutex(0)
         let server = try LoopbackServer { _, _ in
             let number = count.withLock { count in

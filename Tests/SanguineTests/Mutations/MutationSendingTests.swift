@@ -27,9 +27,7 @@ struct MutationSendingTests {
         #expect(try fixture.client(seed: 3).likes("a") == 11)
     }
 
-    @Test func `the base is stored, and an unknown mutation is in the tray`()
-        async throws
-    {
+    @Test func `the base is stored, and an unknown mutation is in the tray`() async throws {
         let fixture = SongFixture(onDisk: true)
         let first = try fixture.client()
         _ = try await first.value(of: .song("a"))
@@ -104,9 +102,7 @@ struct MutationSendingTests {
         #expect(fixture.writes.count == 3)
     }
 
-    @Test func `headers are read when a mutation is sent and are not stored`()
-        async throws
-    {
+    @Test func `headers are read when a mutation is sent and are not stored`() async throws {
         let fixture = SongFixture(onDisk: true)
         let token = Mutex("the-old-secret")
         let folder = try #require(fixture.folder)

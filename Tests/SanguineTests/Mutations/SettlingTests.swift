@@ -136,9 +136,7 @@ struct SettlingTests {
         #expect(client.outbox.summary == Outbox.Summary())
     }
 
-    @Test func `a cancelled synchronization returns before the write is answered`()
-        async throws
-    {
+    @Test func `a cancelled synchronization returns before the write is answered`() async throws {
         let client = try await stored()
         fixture.network.hold()
         try client.perform(PlayTrack(track: 1))

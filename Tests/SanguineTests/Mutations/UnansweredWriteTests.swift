@@ -210,9 +210,7 @@ struct UnansweredWriteTests {
         #expect(client.rows[1] == Track(id: 2, title: "Other"))
     }
 
-    @Test func `a row that is loaded while its write is in flight shows it once`()
-        async throws
-    {
+    @Test func `a row that is loaded while its write is in flight shows it once`() async throws {
         let client = try fixture.client()
         try await client.value(of: .tracks)
         fixture.network.hold()

@@ -153,7 +153,7 @@ struct WithdrawalTests {
         #expect(try await receipt.outcome == .withdrawn)
     }
 
-    /// Either way, the operation is withdrawn or sent, never both.
+    /// In either order, the operation is withdrawn or sent, never both.
     @Test func `sending and withdrawing are decided under one lock`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()

@@ -171,7 +171,7 @@ struct WriteAnswerTests {
         return "refused"
     }
 
-    @Test func `a backend that answers writes with pages is supported by Accept or one rule`()
+    @Test func `Accept or one rule supports a backend that answers writes with pages`()
         async throws
     {
         let fixture = SongFixture()

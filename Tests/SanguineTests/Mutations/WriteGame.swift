@@ -130,7 +130,7 @@ final class WriteGame {
         for _ in 0..<3 { await Task.detached {}.value }
     }
 
-    // MARK: - Promises
+    // MARK: - Guarantees
 
     private func check(_ place: String) throws {
         for track in 1...lastTrack {

@@ -30,9 +30,7 @@ struct RangeSourcesTests {
         #expect(test.client.queries.source(of: RangeQuery.numbered(0)) === first)
     }
 
-    @Test func `an observed range receives changes even if its source was evicted`()
-        async throws
-    {
+    @Test func `an observed range receives changes even if its source was evicted`() async throws {
         let test = try TestClient(network: .stretches())
         var updates = test.client.updates(of: .numbered(0), in: 1...4).makeAsyncIterator()
         var state = try #require(await updates.next())

@@ -234,9 +234,7 @@ import Testing
         #expect(companion.record(Counter.self, .of("a")) == nil)
     }
 
-    @Test func `a companion moves to the new client when the app erases its data`()
-        async throws
-    {
+    @Test func `a companion moves to the new client when the app erases its data`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
         let client = try fixture.client()

@@ -100,9 +100,7 @@ struct DeploymentTests {
         #expect(fixture.authority.count("a") == 1)
     }
 
-    @Test func `it is retried at growing intervals, and at once in the foreground`()
-        async throws
-    {
+    @Test func `it is retried at growing intervals, and at once in the foreground`() async throws {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }

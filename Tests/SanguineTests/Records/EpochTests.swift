@@ -31,9 +31,7 @@ import Testing
         #expect(ids == Set(["kept"] + (0..<40).map { "new\($0)" }))
     }
 
-    @Test func `a restore of many pages is one step and survives another restore`()
-        async throws
-    {
+    @Test func `a restore of many pages is one step and survives another restore`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let client = try fixture.client()
         let empty = fixture.authority.copy()
@@ -224,9 +222,7 @@ import Testing
         )
     }
 
-    @Test func `a lower number in a new epoch is newer, and late answers are ignored`()
-        throws
-    {
+    @Test func `a lower number in a new epoch is newer, and late answers are ignored`() throws {
         let (old, new) = (try #require(Epoch("old")), try #require(Epoch("new")))
         var state = SpendingState()
         var isTaken = state.enter(old)

@@ -32,9 +32,7 @@ import Testing
         #expect(client.outbox.pending.isEmpty && client.count("a") == nil)
     }
 
-    @Test func `a record with a non-finite number is refused, and nothing is queued`()
-        throws
-    {
+    @Test func `a record with a non-finite number is refused, and nothing is queued`() throws {
         struct Ratio: SyncedRecord {
             static let collection = RecordCollection("ratios")
             let id: RecordID

@@ -82,9 +82,7 @@ import Testing
         #expect(second.count("a") == 1 && second.outbox.pending.isEmpty)
     }
 
-    @Test func `damaged records are restored from the server and reported`()
-        async throws
-    {
+    @Test func `damaged records are restored from the server and reported`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         fixture.authority.set("a", to: 10)
         let first = try fixture.client()

@@ -76,9 +76,7 @@ import Testing
         #expect(fixture.pulls.count - before < 10)
     }
 
-    @Test func `a crash during a restore loses no record and keeps no deleted one`()
-        async throws
-    {
+    @Test func `a crash during a restore loses no record and keeps no deleted one`() async throws {
         let fixture = filled(9_000)
         let first = try fixture.client()
         fixture.network.hold()

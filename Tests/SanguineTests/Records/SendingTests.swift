@@ -157,9 +157,7 @@ import Testing
         #expect(try await receipt.outcome == .applied)
     }
 
-    @Test func `an unreachable backend does not prevent records from synchronizing`()
-        async throws
-    {
+    @Test func `an unreachable backend does not prevent records from synchronizing`() async throws {
         let fixture = RecordsFixture()
         let client = try fixture.client { configuration in
             configuration.baseURL = URL(string: "http://songs.test")

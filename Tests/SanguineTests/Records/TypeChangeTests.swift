@@ -144,9 +144,7 @@ struct TypeChangeTests {
         return fixture
     }
 
-    @Test func `stored records without a new member are read with its default`()
-        async throws
-    {
+    @Test func `stored records without a new member are read with its default`() async throws {
         let fixture = try await left()
         let client = try fixture.client(seed: 2) { $0.schema = New.schema }
         #expect(client.records(New.Habit.self).map(\.streak) == [0])
@@ -158,9 +156,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.record(New.Habit.self, habit)?.streak == 1)
     }
 
-    @Test func `a queued operation without a new member is shown and applied`()
-        async throws
-    {
+    @Test func `a queued operation without a new member is shown and applied`() async throws {
         let fixture = try await left { try $0.perform(Old.Rename(habit: habit, title: "Swim")) }
         let client = try fixture.client(seed: 2) { $0.schema = New.schema }
         #expect(client.record(New.Habit.self, habit)?.title == "Swim!")
@@ -220,9 +216,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.value(key)?["look"] == both)
     }
 
-    @Test func `an older app at a newer server keeps members that it does not know`()
-        async throws
-    {
+    @Test func `an older app at a newer server keeps members that it does not know`() async throws {
         let fixture = RecordsFixture(schema: New.schema)
         fixture.authority.put(RecordValue(["title": "Run", "streak": 7]), for: key)
         let client = try fixture.client { $0.schema = Old.schema }
@@ -245,9 +239,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.value(key)?["streak"] == 7)
     }
 
-    @Test func `an unreadable record is never overwritten as if it were absent`()
-        async throws
-    {
+    @Test func `an unreadable record is never overwritten as if it were absent`() async throws {
         let fixture = try await left(server: Bare.schema)
         fixture.connectivity.connect()
         let client = try fixture.client(seed: 2) { $0.schema = Bare.schema }
@@ -294,9 +286,7 @@ struct TypeChangeTests {
         #expect(fixture.authority.record(New.Habit.self, habit) == whole)
     }
 
-    @Test func `another device's change of a record keeps the members pending here`()
-        async throws
-    {
+    @Test func `another device's change of a record keeps the members pending here`() async throws {
         let fixture = try await left()
         fixture.connectivity.connect()
         let client = try fixture.client(seed: 2) { $0.schema = New.schema }

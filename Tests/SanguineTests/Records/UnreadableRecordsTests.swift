@@ -26,9 +26,7 @@ struct UnreadableRecordsTests {
         #expect(client.storeReport.unreadableRecords == 2)
     }
 
-    @Test func `the log reports once which member is wrong, without its value`()
-        async throws
-    {
+    @Test func `the log reports once which member is wrong, without its value`() async throws {
         let fixture = fixture()
         let log = RecordedLog()
         let client = try fixture.client { $0.logger = log.logger }

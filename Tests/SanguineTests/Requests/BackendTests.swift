@@ -116,9 +116,7 @@ struct BackendTests {
         #expect(server.received.count == 1)
     }
 
-    @Test func `an expired token is refreshed once for reads and writes together`()
-        async throws
-    {
+    @Test func `an expired token is refreshed once for reads and writes together`() async throws {
         let valid = Mutex(false)
         let renewals = Mutex(0)
         let server = try LoopbackServer { target, text in

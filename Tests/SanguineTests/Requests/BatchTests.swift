@@ -223,9 +223,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `a look-up cancelled before its window ends sends nothing`()
-        async throws
-    {
+    @Test func `a look-up cancelled before its window ends sends nothing`() async throws {
         let test = try TestClient(network: Self.network())
         let caller = Self.ask(Self.item("1"), test)
         try await Self.waitForAskers(1, test)

@@ -103,7 +103,7 @@ struct ErrorBodyTests {
         #expect(bare?.code == "http_404")
     }
 
-    @Test func `problems of the Sanguine server are not passed to the app`() async throws {
+    @Test func `errorBody is not called for the Sanguine server`() async throws {
         let (error, _) = try await Self.failure(
             .json(Self.body("song_locked"), status: 423),
             base: nil
@@ -124,7 +124,7 @@ struct ErrorBodyTests {
         #expect(requests == 1)
     }
 
-    // MARK: - The answer itself
+    // MARK: - The answer
 
     @Test func `the error contains the answer, up to a limit`() async throws {
         let long = Data(repeating: 0x61, count: ClientLimits.errorBodyBytes + 1)

@@ -142,7 +142,7 @@ enum EveryError {
         try await error(of: "hello", server)
     }
 
-    // MARK: - Who asks
+    // MARK: - Identity
 
     private static let cancelled: EveryErrorTests.Provocation = { server in
         let client = try client(server)

@@ -27,7 +27,7 @@ struct EveryErrorTests {
         return codes
     }
 
-    // MARK: - The tables are complete
+    // MARK: - Completeness of the tables
 
     @Test func `the guide has exactly one row for each error case`() throws {
         let source = URL(filePath: #filePath).deletingLastPathComponent()
@@ -63,7 +63,7 @@ struct EveryErrorTests {
         #expect(Set(rows.keys) == Set(EveryError.all.keys))
     }
 
-    // MARK: - And true
+    // MARK: - Correctness of the tables
 
     @Test(arguments: EveryError.all.keys.sorted())
     func `an error of the client comes as the guide says`(code: String) async throws {

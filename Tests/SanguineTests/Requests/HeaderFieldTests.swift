@@ -61,9 +61,7 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "accept") == ["text/csv"])
     }
 
-    @Test func `a request's own field overrides the configuration's, in any case`()
-        async throws
-    {
+    @Test func `a request's own field overrides the configuration's, in any case`() async throws {
         let request = try await Self.sent { configuration in
             configuration.server = nil
             configuration.baseURL = URL(string: "http://songs.test")

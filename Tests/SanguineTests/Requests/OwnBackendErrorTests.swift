@@ -196,9 +196,7 @@ struct OwnBackendErrorTests {
         #expect(failure?.code == (row.isRefused ? nil : row.code))
     }
 
-    @Test func `a form with files is resent once after a refresh, over a socket`()
-        async throws
-    {
+    @Test func `a form with files is resent once after a refresh, over a socket`() async throws {
         let files = TemporaryFolder()
         let photo = files.url.appending(path: "photo.jpg")
         try FileManager.default.createDirectory(at: files.url, withIntermediateDirectories: true)

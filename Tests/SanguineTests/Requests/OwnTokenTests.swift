@@ -204,9 +204,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `a request sent before a refresh is resent with the new token`()
-        async throws
-    {
+    @Test func `a request sent before a refresh is resent with the new token`() async throws {
         let tokens = OwnTokens()
         let test = try Self.client(tokens)
         tokens.expire()
@@ -332,9 +330,7 @@ struct OwnTokenTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `nothing is sent for a user who leaves while the token is requested`()
-        async throws
-    {
+    @Test func `nothing is sent for a user who leaves while the token is requested`() async throws {
         let isAsked = WatchedState(false)
         let gate = WatchedState(false)
         let test = try Self.client(OwnTokens()) { configuration in

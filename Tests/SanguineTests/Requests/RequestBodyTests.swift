@@ -135,9 +135,7 @@ struct RequestBodyTests {
         }
     }
 
-    @Test func `a form with files is assembled on disk and removed afterwards`()
-        async throws
-    {
+    @Test func `a form with files is assembled on disk and removed afterwards`() async throws {
         // Longer than one read, with the boundary text across two reads.
         let content = Data(count: 262_141) + Data("x-0".utf8) + Data(count: 300_000)
         let file = try Self.file(content)

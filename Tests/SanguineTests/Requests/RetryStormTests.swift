@@ -71,9 +71,7 @@ struct RetryStormTests {
         #expect(test.network.requests.count == 4)
     }
 
-    @Test func `a caller's read is tried once even while the host is paused`()
-        async throws
-    {
+    @Test func `a caller's read is tried once even while the host is paused`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.script(.status(429, headers: ["Retry-After": "40"]))
         let refusal = await #expect(throws: SanguineError.self) {

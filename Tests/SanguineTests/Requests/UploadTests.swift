@@ -143,9 +143,7 @@ struct UploadTests {
         #expect(fixture.writes.map(\.body) == [Data("changed".utf8)])
     }
 
-    @Test func `a form with files is always removed from disk`()
-        async throws
-    {
+    @Test func `a form with files is always removed from disk`() async throws {
         let client = try client()
         defer { client.close() }
         fixture.server.fail(.status(500))

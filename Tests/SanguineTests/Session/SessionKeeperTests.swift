@@ -90,9 +90,7 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.refreshPath) == 4)
     }
 
-    @Test func `an ended session is silently renewed and the cache is kept`()
-        async throws
-    {
+    @Test func `an ended session is silently renewed and the cache is kept`() async throws {
         let client = try await fixture.clientWithBalance()
         let account = client.accountId
         authority.expireTokens()

@@ -67,7 +67,7 @@ final class StagedAuthority: HTTPTransport {
         }
     }
 
-    // MARK: What was asked
+    // MARK: Requests
 
     /// Returns the number of requests to the path.
     func count(_ path: String) -> Int { requests(path).count }
@@ -84,7 +84,7 @@ final class StagedAuthority: HTTPTransport {
         return guests.reduce(into: [:]) { $0[$1] = server.account(ofDevice: $1) }
     }
 
-    // MARK: What is answered
+    // MARK: Answers
 
     /// Answers the next request to the path with this problem.
     func refuse(_ path: String, _ problem: Problem) { server.fail(path, with: problem) }

@@ -36,9 +36,7 @@ struct InMemoryAuthorityTests {
 
     private let id = Identifier(at: Timestamp(millisecondsSince1970: 1))
 
-    @Test func `a client signs in, applies operations, and sees changes by others`()
-        async throws
-    {
+    @Test func `a client signs in, applies operations, and sees changes by others`() async throws {
         authority.set("b", to: 7)
         let client = try client()
         let receipt = try client.add("a", by: 3)
@@ -60,9 +58,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.result(of: id)?.head == first.head)
     }
 
-    @Test func `changes made together are contained in one page`()
-        async throws
-    {
+    @Test func `changes made together are contained in one page`() async throws {
         let head = authority.head()
         try authority.change { records in
             for name in ["a", "b", "c"] { records.set(Counter(id: .of(name), count: 1)) }
@@ -80,9 +76,7 @@ struct InMemoryAuthorityTests {
         #expect(authority.head() == head + 3 && authority.records(Counter.self).count == 3)
     }
 
-    @Test func `only a reader that missed forgotten deletions starts over`()
-        async throws
-    {
+    @Test func `only a reader that missed forgotten deletions starts over`() async throws {
         authority.set("a", to: 1)
         let since = authority.head()
         authority.set("b", to: 1)
@@ -125,9 +119,7 @@ struct InMemoryAuthorityTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `a stream resumes after its last event, or begins with a reset`()
-        async throws
-    {
+    @Test func `a stream resumes after its last event, or begins with a reset`() async throws {
         authority.set("a", to: 1)
         let since = authority.head()
         authority.set("b", to: 1)

@@ -49,9 +49,7 @@ struct InMemoryRulesTests {
         #expect(authority.balance().available == 70)
     }
 
-    @Test func `a reused key and a missing key are refused`()
-        async throws
-    {
+    @Test func `a reused key and a missing key are refused`() async throws {
         _ = try await spend(30, key: "one")
         #expect(try await spend(31, key: "one").problem?.code == .idempotencyMismatch)
         let body = SpendRequest(amount: 1, reason: "a test")

@@ -9,9 +9,7 @@ import Testing
 
 @Suite("Test kit", .bounded)
 struct TestKitTests {
-    @Test func `sleepers wake once the clock has passed their deadline`()
-        async throws
-    {
+    @Test func `sleepers wake once the clock has passed their deadline`() async throws {
         let clock = ManualClock()
         let short = Task { try await clock.sleep(for: .seconds(1)) }
         let long = Task { try await clock.sleep(for: .seconds(5)) }
@@ -118,9 +116,7 @@ struct TestKitTests {
         #expect(test.client.cached(.profile("ada"))?.name == "ada 1")
     }
 
-    @Test func `operations and feed pulls count as work until they have ended`()
-        async throws
-    {
+    @Test func `operations and feed pulls count as work until they have ended`() async throws {
         let fixture = RecordsFixture(onDisk: true)
         let client = try fixture.client { $0.recordPolling = nil }
         fixture.network.hold()

@@ -42,9 +42,7 @@ struct RestoredPhoneTests {
         return account
     }
 
-    @Test func `a guest's queued operations go to the new phone's account`()
-        async throws
-    {
+    @Test func `a guest's queued operations go to the new phone's account`() async throws {
         let backup = TemporaryFolder()
         let account = try await backUp(to: backup)
         authority.endSessions()

@@ -168,7 +168,7 @@ final class SignInGame {
         }
     }
 
-    // MARK: - Looking
+    // MARK: - Checks
 
     private func check(_ client: SanguineClient) throws {
         let shown =

@@ -58,9 +58,7 @@ struct SignedOutTests {
         try await client.waitUntilIdle()
     }
 
-    @Test func `observed data is neither fetched nor stored after a sign-out`()
-        async throws
-    {
+    @Test func `observed data is neither fetched nor stored after a sign-out`() async throws {
         let client = try await clientWithRecord()
         let records = client.model(RecordQuery.all(Counter.self))
         let balance = client.model(.balance)

@@ -66,9 +66,7 @@ struct UserChangeTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `a slow sign-out keeps the next user's records`()
-        async throws
-    {
+    @Test func `a slow sign-out keeps the next user's records`() async throws {
         let device = DeviceOfMany()
         device.authority.set("of-ada", to: 1)
         let client = try device.client()

@@ -238,7 +238,7 @@ extension ClientGame {
         try checkFiles(index)
     }
 
-    // MARK: - Until it is so
+    // MARK: - Waiting
 
     /// Runs a task to its end.
     private func run(_ what: String, _ body: @escaping @Sendable () async -> Void) throws {

@@ -257,7 +257,7 @@ package final class ClientGame {
         }
     }
 
-    // MARK: - Chance and trace
+    // MARK: - Randomness and trace
 
     /// Returns true with a probability of one in `odds`.
     func chance(_ odds: Int) -> Bool { Int.random(in: 0..<odds, using: &random) == 0 }

@@ -133,7 +133,7 @@ final class ClientGameNetwork: Sendable {
     /// The inputs of the function calls that were executed, with their counts.
     var calls: [String: Int] { state.withLock { $0.calls } }
 
-    // MARK: - What the game does
+    // MARK: - Actions of the game
 
     /// The messages that wait for delivery.
     var messages: [Message] { state.withLock { $0.messages } }
@@ -213,7 +213,7 @@ final class ClientGameNetwork: Sendable {
         for stream in streams { stream.finish(.interrupted("the process is dead")) }
     }
 
-    // MARK: - What travels
+    // MARK: - Messages
 
     fileprivate func answer(
         to request: TransportRequest,

@@ -357,7 +357,7 @@ final class UserGame {
         try await checkScreen()
     }
 
-    // MARK: - Looking
+    // MARK: - Checks
 
     /// Checks everything that the public API shows.
     private func check() async throws {

@@ -68,7 +68,7 @@ final class UserGameNetwork: Sendable {
     /// The accounts of all who have signed in.
     var accounts: [Identifier: Person] { state.withLock { $0.people } }
 
-    // MARK: - What the game does
+    // MARK: - Actions of the game
 
     /// The number of requests and answers that wait.
     var heldCount: Int { state.withLock { $0.held.count } }
@@ -106,7 +106,7 @@ final class UserGameNetwork: Sendable {
         for stream in streams { stream.finish(.interrupted("the process is dead")) }
     }
 
-    // MARK: - What travels
+    // MARK: - Messages
 
     fileprivate func send(
         _ request: TransportRequest,
