@@ -374,7 +374,7 @@ struct ListSourceTests {
         (410, "gone", 100, true), (400, "cursor_expired", 100, true),
         (400, "bad_request", 20, true), (400, "bad_request", 100, false), (404, "gone", 20, false),
     ])
-    func `an error that may concern the page size concerns the cursor at the usual size`(
+    func `an ambiguous error expires the cursor only at the usual page size`(
         status: Int,
         code: String,
         limit: Int,

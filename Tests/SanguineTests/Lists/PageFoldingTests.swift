@@ -49,7 +49,7 @@ struct PageFoldingTests {
         #expect(folded.isValid)
     }
 
-    @Test func `a list without rows continues after them`() {
+    @Test func `an emptied list keeps its next cursor`() {
         let folded = folded([])
         #expect(folded.runs.isEmpty && folded.next == "4" && folded.isValid)
     }

@@ -93,7 +93,7 @@ struct ErrorBodyTests {
         #expect(requests == 1)
     }
 
-    @Test func `a body unknown to the app is read by default`() async throws {
+    @Test func `a body that errorBody does not know is read as usual`() async throws {
         let problem = Problem(ProblemCode(rawValue: "gone_away"), "It has left.")
         let (error, _) = try await Self.failure(.json(problem, status: 410))
         let (bare, _) = try await Self.failure(.status(404))

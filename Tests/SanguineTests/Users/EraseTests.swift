@@ -84,7 +84,7 @@ struct EraseTests {
         #expect(client.cached(.news) == nil)
     }
 
-    @Test func `a list of the device starts over`() async throws {
+    @Test func `erasing starts the device's lists over`() async throws {
         let client = try await usedClient()
         let policy = Policy.forever.audience(.device).retry(.never)
         let list = ListQuery<Track>("device-tracks", path: "tracks", policy: policy)
