@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Clients and servers that end and begin again (traps 7, 16).
+    /// Clients and servers that end and begin again.
     @Suite("A client's life", .bounded(.seconds(120)))
     struct ClientLifeTests {
         @Test func `a new process shows the last balance and its age without a server`()

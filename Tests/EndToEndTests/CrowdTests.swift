@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// A thousand calls at once over a thousand connections (traps 25, 27).
+    /// A thousand calls at once over a thousand connections.
     @Suite("A thousand calls at once", .bounded(.seconds(120)))
     struct CrowdTests {
         private static let crowd = 1_000

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// A device's first calls, all at once (trap 19).
+    /// A device's first calls, all at once.
     @Suite("First calls", .bounded(.seconds(120)))
     struct FirstCallTests {
         @Test func `a thousand first calls of a device at once make one account`() async throws {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// What the user sees of a call: its hold at once, then its charge, and no dance (trap 6).
+    /// What the user sees of a call: its hold at once, then its charge, and no dance.
     @Suite("Metered calls of a client", .bounded(.seconds(120)))
     struct MeteredClientTests {
         private struct Stage: Sendable {

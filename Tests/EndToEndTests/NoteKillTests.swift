@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// `kill -9` of the real client, at moments that a seed chooses (traps 8, 10).
+    /// `kill -9` of the real client, at moments that a seed chooses.
     @Suite("Killed clients", .bounded(.seconds(300)))
     struct NoteKillTests {
         private static let devices = 4

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Tokens that are refreshed by two at once, lost, stolen (trap 20), and another's identity.
+    /// Tokens that are refreshed by two at once, lost, stolen, and another's identity.
     @Suite("Sessions", .bounded(.seconds(120)))
     struct SessionTests {
         @Test func `two refreshes at once keep both callers signed in`() async throws {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Spends at once, some of them sent twice (trap 25).
+    /// Spends at once, some of them sent twice.
     @Suite("Spending", .bounded(.seconds(120)))
     struct SpendingTests {
         private struct Spend: Sendable {

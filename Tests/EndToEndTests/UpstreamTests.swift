@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Upstreams that are away or late, and callers that hang up, on the wire (traps 26 and 31).
+    /// Upstreams that are away or late, and callers that hang up, on the wire.
     @Suite("Upstream", .bounded(.seconds(120)))
     struct UpstreamTests {
         private static func settings(upstream url: String) -> ServerSettings {

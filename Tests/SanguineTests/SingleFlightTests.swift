@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Guarantee 2, One flight, and trap 27, with real tasks and a scripted network.
+/// Guarantee 2, One flight, with real tasks and a scripted network.
 @Suite("Single flight", .bounded)
 struct SingleFlightTests {
     @Test func `ten thousand callers cause one call and receive one answer`() async throws {

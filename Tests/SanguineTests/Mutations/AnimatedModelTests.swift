@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Models change before `perform` returns on the main actor: trap 44.
+/// Models change before `perform` returns on the main actor.
 @Suite("Models that change at once", .bounded)
 @MainActor
 struct AnimatedModelTests {

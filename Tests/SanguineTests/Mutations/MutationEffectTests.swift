@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Guarantees 1, 5 and 6 for any backend: traps 1 to 5.
+/// Guarantees 1, 5 and 6 for any backend.
 @Suite("What mutations show", .bounded)
 struct MutationEffectTests {
     @Test func `a mutation is visible before it is sent, and shown once after it is applied`()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Guarantees 3, 4 and 8 for any backend: traps 7 to 17.
+/// Guarantees 3, 4 and 8 for any backend.
 @Suite("How mutations are sent", .bounded)
 struct MutationSendingTests {
     @Test func `the next process shows and sends queued mutations`() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Traces of an applied write, and the state after a crash at that moment: traps 7 and 8.
+/// Traces of an applied write, and the state after a crash at that moment.
 @Suite("Settling", .bounded)
 struct SettlingTests {
     private let fixture = TrackFixture()

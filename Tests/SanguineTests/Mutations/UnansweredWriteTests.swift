@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Fetched values while it is unknown whether a write was applied: traps 2 to 4.
+/// Fetched values while it is unknown whether a write was applied.
 ///
 /// The backend's answers carry no version.
 @Suite("Fetches beside unanswered writes", .bounded)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-/// Operations that a user of the app's own backend leaves at sign-out: traps 16 to 18.
+/// Operations that a user of the app's own backend leaves at sign-out.
 @Suite("Unclaimed operations", .bounded)
 struct UnclaimedOperationTests {
     private let fixture = TrackFixture()
