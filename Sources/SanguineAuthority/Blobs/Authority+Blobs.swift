@@ -4,12 +4,12 @@ import Synchronization
 extension Authority {
     /// Stores a file for an account.
     ///
-    /// Its bytes are durable before it is the account's. The same bytes again are the same file.
+    /// The bytes are durable before the account owns the file. Files with equal bytes are one.
     ///
     /// - Parameters:
-    ///   - file: What was sent; see ``BlobContent`` for what is stored of it.
-    ///   - account: Whose file.
-    /// - Returns: What is known of it, and whether the account did not have it.
+    ///   - file: The uploaded bytes; see ``BlobContent`` for the part that is stored.
+    ///   - account: The owner.
+    /// - Returns: The facts of the file, and whether it is new to the account.
     /// - Throws: in this order `unsupported_media_type`, `malformed_body`, `body_too_large` for too
     ///   many pixels, `storage_full`.
     func addBlob(
@@ -27,7 +27,7 @@ extension Authority {
             createdAt: clock.now()
         )
         let commands = BlobCommands(bytesPerAccount: settings.bytesPerAccount)
-        // Before the disk is written: whoever has no room leaves nothing there.
+        // Checked before the file is written, so that a refused upload leaves no bytes on disk.
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load(commands.keys(row))
         }
@@ -42,7 +42,7 @@ extension Authority {
         return (added.row.facts, added.isNew)
     }
 
-    /// What is known of files of an account, without those that it does not have.
+    /// Returns the rows of those files that the account has.
     func blobs(_ ids: [BlobID], of account: Identifier) async throws(Problem) -> [BlobRow] {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load(ids.map { Key.blob(account, $0) })
@@ -50,13 +50,13 @@ extension Authority {
         return ids.compactMap { loaded.blob(account, $0) }
     }
 
-    /// Bytes of a file that are read at a time: 64 KiB.
+    /// The number of bytes that are read at a time: 64 KiB.
     static let blobPieceBytes = 1 << 16
 
     /// Reads a part of a file.
     ///
-    /// - Returns: The bytes; none behind the end.
-    /// - Throws: `internal_fault` for a file whose bytes are gone.
+    /// - Returns: The bytes; empty past the end of the file.
+    /// - Throws: `internal_fault` if the bytes of the file are lost.
     func readBlob(
         _ id: BlobID,
         from offset: Int,
@@ -69,14 +69,14 @@ extension Authority {
         return bytes
     }
 
-    /// Removes files that no account has, and that were kept so long ago that nobody is about to.
+    /// Removes files that no account owns and that were stored before the grace period.
     ///
     /// - Parameters:
-    ///   - limit: How many files are looked at; the next time goes on from there.
-    ///   - moment: The time by which they are old. Default: what the clock shows.
-    /// - Returns: How many were removed.
-    /// - Throws: `overloaded` or `internal_fault` for a storage that fails; the next time begins
-    ///   where this one did.
+    ///   - limit: The number of files to examine; the next sweep continues after them.
+    ///   - moment: The time of the sweep. Default: the time of the clock.
+    /// - Returns: The number of removed files.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails; the next sweep starts at
+    ///   the same file.
     func sweepBlobs(limit: Int, asOf moment: Timestamp? = nil) async throws(Problem) -> Int {
         let horizon = (moment ?? clock.now()) - settings.blobGrace
         let start = blobSweep.position
@@ -87,7 +87,7 @@ extension Authority {
             blobSweep.position = nil
             return 0
         }
-        // Their time says nothing if the clock has jumped since they were kept.
+        // A clock that has jumped makes new files look old, so uploads in progress are skipped.
         let adding = blobSweep.adding
         let owned = try await read { storage throws(StorageError) in
             try await storage.owned(kept)
@@ -95,7 +95,7 @@ extension Authority {
         var count = 0
         for id in kept where !owned.contains(id) && !adding.contains(id) {
             let isRemoved = try await read { storage throws(StorageError) in
-                // One that is being stored again right now is as good as new.
+                // The store refuses to remove a file that was stored again in the meantime.
                 try await storage.blobs.remove(id, keptBefore: horizon)
             }
             count += isRemoved ? 1 : 0
@@ -105,31 +105,31 @@ extension Authority {
     }
 }
 
-/// The progress of the search for files without an owner, and the files that get one now.
+/// The position of the sweep for files without an owner, and the uploads in progress.
 ///
-/// Mutable state: `state`, by its mutex. There are as many files as uploads that go on.
+/// Mutable state: `state`, guarded by its mutex. It has one entry for each file being uploaded.
 final class BlobSweep: Sendable {
     private struct State {
         var last: BlobID?
-        /// How many uploads of each file go on.
+        /// The number of uploads in progress for each file.
         var adding: [BlobID: Int] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// The file that was looked at last; `nil` at the beginning.
+    /// The last file examined; `nil` before the first.
     var position: BlobID? {
         get { state.withLock { $0.last } }
         set { state.withLock { $0.last = newValue } }
     }
 
-    /// The files that are kept now, and get their owner next.
+    /// The files whose uploads are in progress.
     var adding: Set<BlobID> { state.withLock { Set($0.adding.keys) } }
 
-    /// A file is kept next, and gets its owner then.
+    /// Records that an upload is about to store a file.
     func beginAdding(_ id: BlobID) { state.withLock { $0.adding[id, default: 0] += 1 } }
 
-    /// It has got its owner, or failed to.
+    /// Records that an upload has given the file its owner, or has failed.
     func endAdding(_ id: BlobID) {
         state.withLock { state in
             let others = (state.adding[id] ?? 1) - 1
@@ -139,7 +139,7 @@ final class BlobSweep: Sendable {
 }
 
 extension Problem {
-    /// The answer to whoever reads a file that the data folder has lost.
+    /// The error for a file whose bytes are missing from the data folder.
     fileprivate static var blobLost: Problem {
         Problem(.internalFault, "Upload the file again: its content cannot be read.")
     }

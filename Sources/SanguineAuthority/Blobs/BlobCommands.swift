@@ -1,10 +1,10 @@
 import SanguineModel
 
-/// The commands of files: whose they are, and the room that they take.
+/// Decides on the ownership of files and on the space that they take.
 struct BlobCommands: Sendable {
     let bytesPerAccount: Int64
 
-    /// Makes a file one of an account's, whose bytes are kept already.
+    /// Gives a file whose bytes are stored to an account.
     ///
     /// - Returns: The row, and whether it is new.
     func add(_ row: BlobRow) -> Command<(row: BlobRow, isNew: Bool)> {
@@ -17,14 +17,14 @@ struct BlobCommands: Sendable {
         }
     }
 
-    /// What must be loaded to decide on a file.
+    /// The keys to load for a decision on a file.
     func keys(_ row: BlobRow) -> [Key] {
         [.balance(row.account), .feed(row.account), .blob(row.account, row.id)]
     }
 
-    /// Refuses a file that the account has no room for.
+    /// Refuses a file for which the account has no space left.
     ///
-    /// - Throws: `not_found` for an account that is not there, `storage_full`.
+    /// - Throws: `not_found` for an account that does not exist, `storage_full`.
     func checkRoom(for row: BlobRow, in loaded: Loaded) throws(Problem) {
         guard loaded.balance(row.account) != nil else { throw .noAccount }
         let taken = loaded.feed(row.account)?.bytes ?? 0

@@ -1,25 +1,25 @@
 import SanguineModel
 
-/// A file as it is stored: its type by its content, and nothing of where it was made.
+/// The content of a file as it is stored: typed by its bytes, without data on its origin.
 ///
-/// Of JPEG, PNG and WebP only those parts are kept that the picture needs, and its orientation. Of
-/// HEIC, MP4, QuickTime and WebM the parts that describe are overwritten where they stand, so that
-/// nothing moves, and what follows the last part is cut off. What the tracks of a video hold is not
-/// looked at.
+/// JPEG, PNG and WebP files keep only the parts that the picture needs, and its orientation. In
+/// HEIC, MP4, QuickTime and WebM files the parts with metadata are overwritten in place, so that
+/// offsets stay valid, and bytes after the last part are cut off. The data inside the tracks of a
+/// video is not examined.
 ///
-/// Reading takes time in proportion to the file, and never more memory than a second one.
+/// Cleaning takes time in proportion to the file, and memory for at most one copy of it.
 struct BlobContent {
-    /// What is stored.
+    /// The bytes to store.
     let bytes: [UInt8]
-    /// What it is.
+    /// The type that the bytes show.
     let type: BlobType
-    /// The size of an image.
+    /// The size of an image; `nil` for a video.
     let size: PixelSize?
 
-    /// Reads a file.
+    /// Reads and cleans a file.
     ///
-    /// - Throws: in this order `unsupported_media_type`, naming what is taken, `malformed_body` for
-    ///   a file that is not whole, and `body_too_large` for an image of too many pixels.
+    /// - Throws: in this order `unsupported_media_type`, naming the accepted types,
+    ///   `malformed_body` for an incomplete file, `body_too_large` for an image of too many pixels.
     init(_ file: [UInt8]) throws(Problem) {
         guard let type = BlobType(of: file) else { throw .unknownType }
         let cleaned: CleanedFile? =
@@ -52,7 +52,7 @@ struct BlobContent {
     }
 }
 
-/// A file without what it says of where it was made.
+/// A file without metadata on its origin.
 struct CleanedFile {
     var bytes: [UInt8]
     /// `nil` for a video.

@@ -1,22 +1,22 @@
 import Crypto
 
-/// Names a stored file by its content: SHA-256 of its bytes.
+/// Identifies a stored file by the SHA-256 of its bytes.
 public struct BlobID: Hashable, Sendable {
     /// The 32 bytes of the hash.
     public let bytes: [UInt8]
 
-    /// Names the content.
+    /// Computes the id of the content.
     public init(of content: [UInt8]) { bytes = Array(SHA256.hash(data: content)) }
 
     fileprivate init(_ hash: SHA256) { bytes = Array(hash.finalize()) }
 
-    /// Takes the bytes of a hash, or returns `nil` if they are not 32.
+    /// Creates an id from the bytes of a hash, or returns `nil` if they are not 32.
     public init?(bytes: [UInt8]) {
         guard bytes.count == SHA256.byteCount else { return nil }
         self.bytes = bytes
     }
 
-    /// Reads 64 hexadecimal digits in lower case; returns `nil` for anything else.
+    /// Parses 64 lowercase hexadecimal digits; returns `nil` for anything else.
     public init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 2 * SHA256.byteCount else { return nil }
@@ -38,7 +38,7 @@ public struct BlobID: Hashable, Sendable {
     }
 }
 
-/// Names content that comes in pieces.
+/// Computes the id of content that arrives in pieces.
 package struct BlobHash {
     private var hash = SHA256()
 
@@ -46,7 +46,7 @@ package struct BlobHash {
 
     package mutating func add(_ bytes: [UInt8]) { hash.update(data: bytes) }
 
-    /// The name of what was added.
+    /// The id of the bytes added so far.
     package var id: BlobID { BlobID(hash) }
 }
 

@@ -1,55 +1,55 @@
 public import SanguineModel
 
-/// Keeps the bytes of files by their content.
+/// Stores the bytes of files by their content.
 ///
-/// Whose a file is stands in a ``BlobRow``. Bytes are kept before the row that names them, so a row
-/// never lacks them; bytes that no row names are what a death in between has left, and are removed
-/// after a grace.
+/// A ``BlobRow`` records the owner of a file. The bytes are stored before the row that names them,
+/// so every row has its bytes. A crash in between leaves bytes without a row, which are removed
+/// after a grace period.
 public protocol BlobStore: Sendable {
-    /// Keeps the bytes, and returns when they are durable.
+    /// Stores the bytes, and returns when they are durable.
     ///
-    /// What is there already is kept again: it counts as kept at the later moment. Cancelling the
-    /// calling task does not abort it.
+    /// Bytes that are stored already take the later of both moments as their time. Cancelling the
+    /// calling task does not abort the write.
     ///
     /// - Parameters:
     ///   - bytes: The content.
-    ///   - id: Its name, which the caller has made of it.
-    ///   - moment: The present.
-    /// - Throws: ``StorageError``; nothing is kept then that was not there before.
+    ///   - id: The id, which the caller computes from the content.
+    ///   - moment: The current time.
+    /// - Throws: ``StorageError``; the store is then unchanged.
     func keep(_ bytes: [UInt8], as id: BlobID, at moment: Timestamp) async throws(StorageError)
 
-    /// Reads a part.
+    /// Reads a part of a file.
     ///
     /// - Parameters:
-    ///   - id: What is read.
+    ///   - id: The file.
     ///   - offset: The first byte; 0 for the beginning.
-    ///   - count: How many bytes; fewer come only at the end.
+    ///   - count: The number of bytes; fewer are returned only at the end.
     /// - Returns: The bytes, or `nil` if there is no such file.
-    /// - Throws: ``StorageError`` if they could not be read.
+    /// - Throws: ``StorageError`` if the bytes could not be read.
     func read(
         _ id: BlobID,
         from offset: Int,
         count: Int
     ) async throws(StorageError) -> [UInt8]?
 
-    /// Lists what was last kept before a moment, in the order of the ids.
+    /// Lists the files that were last stored before a moment, in the order of their ids.
     ///
     /// - Parameters:
-    ///   - moment: Only what was kept before.
-    ///   - id: Only what comes after it; `nil` from the first.
-    ///   - limit: How many at most.
+    ///   - moment: The time before which a file was last stored.
+    ///   - id: The id after which the list starts; `nil` for the beginning.
+    ///   - limit: The largest number of ids.
     /// - Returns: The ids; fewer than the limit only at the end.
-    /// - Throws: ``StorageError`` if they could not be read.
+    /// - Throws: ``StorageError`` if the ids could not be read.
     func kept(
         before moment: Timestamp,
         after id: BlobID?,
         limit: Int
     ) async throws(StorageError) -> [BlobID]
 
-    /// Removes a file, unless it was kept again at the moment or later.
+    /// Removes a file, unless it was stored again at the moment or later.
     ///
-    /// - Returns: Whether it was there, and is not any more.
-    /// - Throws: ``StorageError`` if it could not be removed.
+    /// - Returns: Whether a file was removed.
+    /// - Throws: ``StorageError`` if the file could not be removed.
     @discardableResult
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool
 }

@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// A type of file that is taken, as its first bytes tell it.
+/// An accepted type of file, detected by the first bytes.
 enum BlobType: String, CaseIterable {
     case jpeg = "image/jpeg"
     case png = "image/png"
@@ -10,7 +10,7 @@ enum BlobType: String, CaseIterable {
     case quickTime = "video/quicktime"
     case webm = "video/webm"
 
-    /// Looks at the content; `nil` for a type that is not taken.
+    /// Detects the type; returns `nil` for a type that is not accepted.
     init?(of file: [UInt8]) {
         if file.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -28,9 +28,9 @@ enum BlobType: String, CaseIterable {
         }
     }
 
-    /// The brands of pictures that are coded by HEVC (ISO/IEC 23008-12, annex B).
+    /// The brands of images coded in HEVC (ISO/IEC 23008-12, annex B).
     private static let heicBrands: Set = ["heic", "heix", "heim", "heis", "hevc", "hevx"]
-    /// The brands of MP4 files that are common (ISO/IEC 14496-12, 14496-14, and Apple's).
+    /// The common brands of MP4 files (ISO/IEC 14496-12, 14496-14, and Apple's).
     private static let mp4Brands: Set = [
         "isom", "iso2", "iso3", "iso4", "iso5", "iso6", "iso7", "iso8", "iso9", "mp41", "mp42",
         "avc1", "M4V ", "MSNV", "dash", "mmp4",
@@ -41,7 +41,7 @@ enum BlobType: String, CaseIterable {
             let major = file.text(at: box.content.lowerBound)
         else { return nil }
         var brands: Set = [major]
-        // The four bytes after the first one are a version.
+        // The four bytes after the major brand are a version.
         for offset in stride(from: box.content.lowerBound + 8, to: box.content.upperBound, by: 4)
             .prefix(64)
         {
@@ -61,8 +61,7 @@ enum BlobType: String, CaseIterable {
     }
 }
 
-/// What stands at the beginning of Matroska files, of which WebM is one kind (RFC 8794, section
-/// 11).
+/// The header of Matroska files, of which WebM is one kind (RFC 8794, section 11).
 enum EBMLHeader {
     static func isWebM(_ file: [UInt8]) -> Bool {
         guard file.starts(with: [0x1A, 0x45, 0xDF, 0xA3]) else { return false }
@@ -80,7 +79,7 @@ enum EBMLHeader {
         return false
     }
 
-    /// The bytes of a number, by its first one.
+    /// The width of a number in bytes, by its first byte.
     static func length(_ first: Int) -> Int {
         UInt8(truncatingIfNeeded: first).leadingZeroBitCount + 1
     }

@@ -1,31 +1,30 @@
 import SanguineModel
 
-/// The files that a call brings, as its function's rules judge them.
+/// Checks the files of a call against the rules of its function.
 struct CallAttachments {
-    /// What the function takes; `nil` for no files.
+    /// The rules for files; `nil` if the function takes none.
     let rules: AttachmentRules?
-    /// Bytes of all files of a call together.
+    /// The largest total size of a call's files in bytes.
     let bytes: Int
-    /// Whether the function's answers are for everybody, so that nothing of an account may be in
-    /// them.
+    /// Whether the function's answers are public, so that they must not depend on the files of an
+    /// account.
     let isPublic: Bool
 
-    /// Creates the judge of a function's files.
+    /// Creates the checks for a function.
     ///
     /// - Parameters:
-    ///   - rules: What the function declares.
-    ///   - most: Bytes of all files of a call together, whatever it declares.
+    ///   - rules: The rules of the function.
+    ///   - most: The largest total size in bytes that the server allows.
     init(_ rules: FunctionRules, atMost most: Int) {
         self.rules = rules.attachments
         bytes = min(most, rules.attachments?.bytes ?? 0)
         isPublic = rules.cache.audience != .account
     }
 
-    /// Reads the names of files.
+    /// Parses the names of files.
     ///
-    /// - Throws: `invalid_content` for fewer files than the function needs, for files of one that
-    ///   takes none, for more than it takes, for a name that none has, and for a file that is named
-    ///   twice.
+    /// - Throws: `invalid_content` if there are fewer or more files than the function takes, if it
+    ///   takes none, for a malformed name, and for a name that occurs twice.
     func ids(_ names: [String]) throws(Problem) -> [BlobID] {
         let least = rules?.minimum ?? 0
         guard names.count >= least else {
@@ -54,14 +53,14 @@ struct CallAttachments {
         return ids
     }
 
-    /// Judges the files themselves.
+    /// Checks the rows of the files.
     ///
     /// - Parameters:
     ///   - ids: The files of the call, by ``ids(_:)``.
-    ///   - rows: Those that the account has.
-    /// - Returns: What is known of them, in their order.
+    ///   - rows: Those of the files that the account has.
+    /// - Returns: The facts of the files, in the order of the ids.
     /// - Throws: `invalid_content`, naming the file and the rule, for the first file that the
-    ///   account does not have, the first one of another type, and the first one that is too much.
+    ///   account does not have, that is of another type, or that exceeds the total size.
     func check(_ ids: [BlobID], _ rows: [BlobRow]) throws(Problem) -> [BlobFacts] {
         guard let rules else { return [] }
         var files: [BlobFacts] = []

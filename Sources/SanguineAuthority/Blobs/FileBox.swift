@@ -1,16 +1,16 @@
-/// A box of a file in the ISO base media file format (ISO/IEC 14496-12, section 4.2), as HEIC, MP4
-/// and QuickTime are.
+/// A box of a file in the ISO base media file format (ISO/IEC 14496-12, section 4.2), the format of
+/// HEIC, MP4 and QuickTime.
 struct FileBox {
-    /// Its type, if that can be read.
+    /// The type; empty if it is not printable ASCII.
     let type: String
-    /// Where its size stands, and behind it the type.
+    /// The offset of the box: its size, followed by the type.
     let start: Int
-    /// What is in it.
+    /// The range of the box's content.
     let content: Range<Int>
 }
 
 extension [UInt8] {
-    /// The boxes of a part of a file, in their order; none from the first one on that does not fit.
+    /// Returns the boxes in a range, in order, up to the first one that does not fit.
     func boxes(in range: Range<Int>, limit: Int = FileBox.limit) -> [FileBox] {
         var boxes: [FileBox] = []
         var offset = range.lowerBound
@@ -21,10 +21,10 @@ extension [UInt8] {
         return boxes
     }
 
-    /// The boxes of a whole file, and where they end.
+    /// Returns the boxes of a whole file, and the offset at which they end.
     ///
-    /// The bytes after that are no box. `nil` if a box that a picture or film needs goes on past
-    /// the end, or if there are too many.
+    /// The bytes after that offset are not a box. Returns `nil` if a box of a known type extends
+    /// past the end of the file, or if there are too many boxes.
     func topBoxes() -> (boxes: [FileBox], end: Int)? {
         let boxes = boxes(in: 0..<count)
         let end = boxes.last?.content.upperBound ?? 0
@@ -33,9 +33,9 @@ extension [UInt8] {
         return (boxes, end)
     }
 
-    /// The boxes of a box; `nil` if one does not fit, or if there are too many.
+    /// Returns the boxes in a box; `nil` if one does not fit, or if there are too many.
     ///
-    /// Fewer bytes than a box has may follow the last one.
+    /// Up to seven bytes, too few for a box, may follow the last one.
     func children(in range: Range<Int>) -> [FileBox]? {
         let boxes = boxes(in: range)
         let end = boxes.last?.content.upperBound ?? range.lowerBound
@@ -56,7 +56,7 @@ extension [UInt8] {
         return FileBox(type: text(at: start + 4) ?? "", start: start, content: content)
     }
 
-    /// Makes a box one that nobody reads, of the same length: nothing else moves.
+    /// Turns a box into an unused one of the same length, so that no offset changes.
     mutating func free(_ box: FileBox) {
         replaceSubrange(box.start + 4..<box.start + 8, with: Array("free".utf8))
         wipe(box.content)
@@ -68,18 +68,18 @@ extension [UInt8] {
 }
 
 extension FileBox {
-    /// The boxes in one place that are looked at: 10,000.
+    /// The largest number of boxes that are read at one level: 10,000.
     static let limit = 10_000
 
-    /// The boxes at the top of a file that are known to describe nothing but pictures and sound.
+    /// The types of top-level boxes that carry images and sound, and no metadata on them.
     static let top: Set = [
         "ftyp", "styp", "meta", "moov", "moof", "mfra", "mdat", "idat", "sidx", "ssix", "pdin",
         "grpl", "free", "skip", "wide",
     ]
 
-    /// The boxes that readers skip, which may hold anything.
+    /// The types of boxes that readers skip, and that may have any content.
     static let padding: Set = ["free", "skip", "wide"]
 
-    /// The boxes in others that describe, and that no decoder needs.
+    /// The types of nested boxes that carry metadata, which no decoder needs.
     static let descriptions: Set = ["udta", "meta", "uuid", "cmov", "rmra"]
 }

@@ -1,7 +1,6 @@
-// Reading a file that anybody may have made: past its end there is `nil`, and never a trap.
+// Reads files of unknown origin: a read past the end returns `nil`, and never traps.
 extension [UInt8] {
-    /// The number of so many bytes, 1 to 8, with the highest one first; `nil` also for one that is
-    /// larger than an `Int`.
+    /// Returns the big-endian number of `width` bytes, 1 to 8; `nil` also if it exceeds `Int`.
     func big(_ offset: Int, _ width: Int) -> Int? {
         guard has(width, at: offset) else { return nil }
         var number: UInt64 = 0
@@ -9,8 +8,7 @@ extension [UInt8] {
         return Int(exactly: number)
     }
 
-    /// The number of so many bytes, 1 to 8, with the lowest one first; `nil` also for one that is
-    /// larger than an `Int`.
+    /// Returns the little-endian number of `width` bytes, 1 to 8; `nil` also if it exceeds `Int`.
     func little(_ offset: Int, _ width: Int) -> Int? {
         guard has(width, at: offset) else { return nil }
         var number: UInt64 = 0
@@ -18,7 +16,7 @@ extension [UInt8] {
         return Int(exactly: number)
     }
 
-    /// Four bytes that name something, if all of them are printable ASCII.
+    /// Returns four bytes as text, if all of them are printable ASCII.
     func text(at offset: Int) -> String? {
         guard has(4, at: offset) else { return nil }
         let bytes = self[offset..<offset + 4]
@@ -26,7 +24,7 @@ extension [UInt8] {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether these bytes stand there.
+    /// Whether the text stands at the offset.
     func has(_ text: StaticString, at offset: Int) -> Bool {
         guard has(text.utf8CodeUnitCount, at: offset) else { return false }
         return text.withUTF8Buffer { self[offset..<offset + $0.count].elementsEqual($0) }
@@ -38,21 +36,21 @@ extension [UInt8] {
 }
 
 extension Int {
-    /// The number as so many bytes, the lowest one first.
+    /// Returns the number as `width` bytes, lowest first.
     func little(_ width: Int) -> [UInt8] {
         (0..<width).map { UInt8(truncatingIfNeeded: self >> (8 * $0)) }
     }
 
-    /// The number as so many bytes, the highest one first.
+    /// Returns the number as `width` bytes, highest first.
     func big(_ width: Int) -> [UInt8] { little(width).reversed() }
 }
 
-/// How large an image is, in pixels.
+/// The size of an image in pixels.
 struct PixelSize: Hashable {
     let width: Int
     let height: Int
 
-    /// `nil` for an image of no pixels, and for one that no file could have.
+    /// Returns `nil` for an empty image, and for a side that exceeds 32 bits.
     init?(_ width: Int?, _ height: Int?) {
         guard let width, let height, width > 0, height > 0, width <= UInt32.max,
             height <= UInt32.max
@@ -61,12 +59,12 @@ struct PixelSize: Hashable {
         self.height = height
     }
 
-    /// All pixels, or the largest number.
+    /// The number of pixels, or `Int.max` if it overflows.
     var pixels: Int {
         let (pixels, overflow) = width.multipliedReportingOverflow(by: height)
         return overflow ? .max : pixels
     }
 
-    /// Whether another one has room in it.
+    /// Whether another size fits into this one.
     func holds(_ other: PixelSize) -> Bool { other.width <= width && other.height <= height }
 }

@@ -1,12 +1,12 @@
-/// HEIC (ISO/IEC 23008-12), whose items and properties stand in one box.
+/// HEIC (ISO/IEC 23008-12), which lists its items and properties in one `meta` box.
 enum HEICFile {
-    /// Returns the picture with its descriptions overwritten, or `nil` if it cannot be read.
+    /// Returns the image with its metadata overwritten, or `nil` if the file cannot be read.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         guard let (top, end) = file.topBoxes(),
             let meta = top.first(where: { $0.type == "meta" }), meta.content.count >= 4,
-            // Behind a version and flags.
+            // The content starts with a version and flags.
             let parts = file.children(in: meta.content.dropFirst(4)),
-            // Of two, each reader may take the other one.
+            // Of two equal boxes, each reader may use a different one.
             needed.allSatisfy({ name in parts.count { $0.type == name } <= 1 }),
             let size = size(parts, of: file),
             let descriptions = descriptions(parts, of: file)
@@ -37,7 +37,7 @@ enum HEICFile {
         return CleanedFile(bytes: bytes, size: size)
     }
 
-    /// The boxes by which a picture is found.
+    /// The boxes that readers need to find an image.
     private static let needed: Set = [
         "hdlr", "pitm", "iinf", "iloc", "iprp", "iref", "idat", "dinf", "ipro", "grpl",
     ]
@@ -49,7 +49,7 @@ enum HEICFile {
         return file.children(in: all.content) ?? []
     }
 
-    /// The size of the largest picture: of one that is put together of tiles, the whole.
+    /// Returns the size of the largest image; for tiles, this is the composed image.
     private static func size(_ meta: [FileBox], of file: [UInt8]) -> PixelSize? {
         properties(meta, of: file).filter { $0.type == "ispe" }
             .compactMap { box in
@@ -60,14 +60,14 @@ enum HEICFile {
             .max { $0.pixels < $1.pixels }
     }
 
-    /// The kinds of items that are pictures, or say how pictures are put together.
+    /// The types of items that are images or describe how images are composed.
     private static let pictures: Set = [
         "hvc1", "hev1", "hvt1", "lhv1", "lhe1", "grid", "iovl", "iden", "tmap", "jpeg", "av01",
         "avc1",
     ]
 
-    /// The ids of the items that are no pictures, such as Exif and XMP; `nil` if one of the items
-    /// does not say what it is.
+    /// Returns the ids of the items that are not images, such as Exif and XMP; `nil` if an item has
+    /// no readable type.
     private static func descriptions(_ meta: [FileBox], of file: [UInt8]) -> Set<Int>? {
         guard let box = meta.first(where: { $0.type == "iinf" }),
             let version = file.big(box.content.lowerBound, 1)
@@ -88,9 +88,9 @@ enum HEICFile {
     }
 }
 
-/// Where some items of a HEIC file are (ISO/IEC 14496-12, section 8.11.3).
+/// The byte ranges of some items in a HEIC file (ISO/IEC 14496-12, section 8.11.3).
 private struct ItemPlaces {
-    /// The parts that are looked at, of all items: 10,000.
+    /// The largest number of extents that are read, of all items: 10,000.
     private static let limit = 10_000
 
     private(set) var ranges: [Range<Int>] = []
@@ -98,10 +98,10 @@ private struct ItemPlaces {
     private let file: [UInt8]
     private var offset: Int
     private let end: Int
-    /// What is left of the parts and bytes that a file may name.
+    /// The extents and bytes that the file may still name.
     private var rest = (parts: Self.limit, bytes: 0)
 
-    /// Returns `nil` if the places cannot be read.
+    /// Returns `nil` if the ranges cannot be read.
     init?(of items: Set<Int>, _ meta: [FileBox], _ file: [UInt8]) {
         guard let box = meta.first(where: { $0.type == "iloc" }) else { return nil }
         self.file = file
@@ -140,7 +140,7 @@ private struct ItemPlaces {
         in whole: Range<Int>
     ) -> Bool {
         let limit = whole.count
-        // What a file says of parts that overlap is not worked through again and again.
+        // The sum of all lengths is limited, so overlapping extents cannot cost unbounded time.
         guard length <= limit, length <= rest.bytes, base <= limit, start <= limit - base,
             length <= limit - base - start
         else { return false }
@@ -150,7 +150,7 @@ private struct ItemPlaces {
         return true
     }
 
-    /// The next number of so many bytes; one of none is 0.
+    /// Reads the next number of `width` bytes; a width of 0 reads 0.
     private mutating func number(_ width: Int) -> Int? {
         guard width > 0 else { return 0 }
         guard offset <= end - width, let number = file.big(offset, width) else { return nil }
@@ -160,10 +160,10 @@ private struct ItemPlaces {
 }
 
 extension [UInt8] {
-    /// Overwrites an item by an Exif structure without an entry, or by nothing if that has no room.
+    /// Overwrites an item with an Exif structure without entries, or with zeros if it is too short.
     fileprivate mutating func forget(_ range: Range<Int>) {
         wipe(range)
-        // Behind the number of bytes up to it, of which there are none.
+        // The structure follows its offset, which is zero.
         let empty = [0, 0, 0, 0] + Array("MM".utf8) + 42.big(2) + 8.big(4)
         guard range.count >= empty.count + 6 else { return }
         replaceSubrange(range.prefix(empty.count), with: empty)

@@ -1,12 +1,12 @@
-/// How a picture is to be turned before it is shown: the one thing of its description that is kept.
+/// The rotation and mirroring of an image for display: the only metadata that is kept.
 struct ImageOrientation: Equatable {
-    /// 2 to 8, as Exif 2.32 has them (section 4.6.4, tag 0x0112).
+    /// 2 to 8, as in Exif 2.32 (section 4.6.4, tag 0x0112).
     let value: Int
 
     /// The tag.
     private static let tag = 0x0112
 
-    /// Finds it in a TIFF structure; `nil` if it has none, or says "as it is".
+    /// Reads the orientation from a TIFF structure; `nil` if it is absent or the default.
     init?(tiff range: Range<Int>, of file: [UInt8]) {
         let start = range.lowerBound
         let isLittle = file.has("II", at: start)
@@ -31,10 +31,10 @@ struct ImageOrientation: Equatable {
         return nil
     }
 
-    /// A TIFF structure that says this and nothing else.
+    /// A TIFF structure with this orientation as its only entry.
     var tiff: [UInt8] {
         var bytes = Array("MM".utf8)
-        // The header, and a directory of one entry: one number of 16 bits. No other one follows.
+        // The header, then a directory with one 16-bit entry and no next directory.
         for (number, width) in [
             (42, 2), (8, 4), (1, 2), (Self.tag, 2), (3, 2), (1, 4), (value, 2), (0, 2), (0, 4),
         ] {

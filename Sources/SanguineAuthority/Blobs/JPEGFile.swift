@@ -1,8 +1,8 @@
-/// JPEG (ITU-T T.81, annex B), with what JFIF, Exif, ICC and Adobe have put into it.
+/// JPEG (ITU-T T.81, annex B), with the segments of JFIF, Exif, ICC and Adobe.
 enum JPEGFile {
-    /// Returns the picture with nothing but its orientation, or `nil` if it cannot be read.
+    /// Returns the image with the orientation as its only metadata, or `nil` if it cannot be read.
     ///
-    /// What stands behind the end of the picture, such as a second one or a film, is left out.
+    /// Data after the end of the image, such as a second image or a video, is left out.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         var picture = Picture(file)
         var offset = 2
@@ -24,7 +24,7 @@ enum JPEGFile {
                 offset = end
             }
         }
-        // Cut short: what is there is shown.
+        // A truncated file shows the part that is there.
         return picture.finished
     }
 
@@ -32,7 +32,7 @@ enum JPEGFile {
     private static let endOfImage: UInt8 = 0xD9
     private static let startOfScan: UInt8 = 0xDA
 
-    /// The marker at a place, which fill bytes may precede.
+    /// Reads the marker at an offset, which fill bytes may precede.
     private static func marker(in file: [UInt8], at offset: Int) -> (code: UInt8, end: Int)? {
         guard file[offset] == 0xFF else { return nil }
         var offset = offset
@@ -41,7 +41,7 @@ enum JPEGFile {
         return (file[offset], offset + 1)
     }
 
-    /// Where the next marker is that ends coded data.
+    /// Returns the offset of the marker that ends the coded data.
     private static func endOfScan(in file: [UInt8], from start: Int) -> Int {
         var offset = start
         while let found = file[offset...].firstIndex(of: 0xFF), found + 1 < file.count {
@@ -52,7 +52,7 @@ enum JPEGFile {
         return file.count
     }
 
-    /// What was read so far, and is kept.
+    /// The parts of the file that are read so far and kept.
     private struct Picture {
         private let file: [UInt8]
         private var bytes: [UInt8] = [0xFF, 0xD8]
@@ -70,9 +70,9 @@ enum JPEGFile {
             return CleanedFile(bytes: bytes + [0xFF, 0xD9], size: size)
         }
 
-        /// Takes a segment, of which the first two bytes are its length.
+        /// Adds a segment, which begins with its length in two bytes.
         ///
-        /// - Returns: Whether it can be read.
+        /// - Returns: Whether the segment can be read.
         mutating func take(_ code: UInt8, _ segment: Range<Int>) -> Bool {
             let start = segment.lowerBound + 2
             switch code {
@@ -85,12 +85,12 @@ enum JPEGFile {
                 return true
             case 0xC4, 0xCC, 0xDA...0xDF: break
             case 0xC0...0xC3, 0xC5...0xC7, 0xC9...0xCB, 0xCD...0xCF:
-                // A second frame would be one of another size.
+                // A second frame could have another size.
                 guard size == nil, segment.count >= 8,
                     let frame = PixelSize(file.big(start + 3, 2), file.big(start + 1, 2))
                 else { return false }
                 size = frame
-            default: return true  // Comments, and what other programs have noted.
+            default: return true  // Comments, and the data of other programs.
             }
             bytes += [0xFF, code]
             bytes += file[segment]

@@ -1,9 +1,9 @@
 public import SanguineModel
 import Synchronization
 
-/// Keeps the bytes of files in memory, for tests and previews.
+/// Stores the bytes of files in memory, for tests and previews.
 ///
-/// Mutable state: `state`, by its mutex. Bounded by what the accounts may have.
+/// Mutable state: `state`, guarded by its mutex. Bounded by the space of the accounts.
 public final class MemoryBlobStore: BlobStore {
     private struct State {
         var files: [BlobID: (bytes: [UInt8], at: Timestamp)] = [:]
@@ -12,10 +12,10 @@ public final class MemoryBlobStore: BlobStore {
 
     private let state = Mutex(State())
 
-    /// Creates a store without a file.
+    /// Creates an empty store.
     public init() {}
 
-    /// Keeps the bytes.
+    /// Stores the bytes.
     public func keep(
         _ bytes: [UInt8],
         as id: BlobID,
@@ -24,7 +24,7 @@ public final class MemoryBlobStore: BlobStore {
         try withFiles { $0[id] = (bytes, max(moment, $0[id]?.at ?? moment)) }
     }
 
-    /// Reads a part.
+    /// Reads a part of a file.
     public func read(
         _ id: BlobID,
         from offset: Int,
@@ -35,7 +35,7 @@ public final class MemoryBlobStore: BlobStore {
         }
     }
 
-    /// Lists what was last kept before a moment.
+    /// Lists the files that were last stored before a moment.
     public func kept(
         before moment: Timestamp,
         after id: BlobID?,
@@ -49,7 +49,7 @@ public final class MemoryBlobStore: BlobStore {
         }
     }
 
-    /// Removes a file, unless it was kept again.
+    /// Removes a file, unless it was stored again.
     @discardableResult
     public func remove(
         _ id: BlobID,
@@ -62,7 +62,7 @@ public final class MemoryBlobStore: BlobStore {
         }
     }
 
-    /// Forgets everything; later calls throw ``StorageError/closed``.
+    /// Removes all files; later calls throw ``StorageError/closed``.
     func close() {
         state.withLock { state in
             state.files = [:]

@@ -2,14 +2,14 @@
 enum PNGFile {
     static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-    /// The chunks that a picture needs, moving ones among them: not those of text, time or Exif,
-    /// and none that other programs have made up.
+    /// The chunks that an image or animation needs. Text, time, Exif and the private chunks of
+    /// other programs are left out.
     private static let kept: Set = [
         "IHDR", "PLTE", "IDAT", "tRNS", "cHRM", "gAMA", "iCCP", "sBIT", "sRGB", "cICP", "mDCV",
         "cLLI", "bKGD", "hIST", "pHYs", "sPLT", "acTL", "fcTL", "fdAT",
     ]
 
-    /// Returns the picture with nothing but its orientation, or `nil` if it cannot be read.
+    /// Returns the image with the orientation as its only metadata, or `nil` if it cannot be read.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         var bytes = signature
         bytes.reserveCapacity(file.count)
@@ -40,7 +40,7 @@ enum PNGFile {
                 return CleanedFile(bytes: bytes + self.chunk("IEND", []), size: size)
             default: break
             }
-            // The first one has the size.
+            // The header comes first and holds the size.
             guard size != nil else { return nil }
             if kept.contains(type) { bytes += file[chunk] }
         }
@@ -52,7 +52,7 @@ enum PNGFile {
         return content.count.big(4) + checked + checksum(checked).big(4)
     }
 
-    /// CRC-32 (annex D), bit by bit: what it is made of is short.
+    /// Computes the CRC-32 (annex D) bit by bit, as the input is short.
     private static func checksum(_ bytes: [UInt8]) -> Int {
         var register: UInt32 = .max
         for byte in bytes {

@@ -1,14 +1,14 @@
 /// MP4 and QuickTime.
 enum VideoFile {
-    /// Returns the film with its descriptions overwritten, or `nil` if it has none of a film's
-    /// parts, or one that does not fit.
+    /// Returns the video with its metadata overwritten, or `nil` if it has no `moov` or `moof` box,
+    /// or if a box does not fit.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         guard let (top, end) = file.topBoxes(),
             top.contains(where: { $0.type == "moov" || $0.type == "moof" })
         else { return nil }
         var bytes = file
         for box in top {
-            // Beside the film there is no use in it.
+            // A player needs no other box at the top.
             if !FileBox.top.contains(box.type) || box.type == "meta" {
                 bytes.free(box)
             } else if FileBox.padding.contains(box.type) {
@@ -21,8 +21,8 @@ enum VideoFile {
         return CleanedFile(bytes: bytes, size: nil)
     }
 
-    /// Overwrites the descriptions of a film, or of a part of one, and of its tracks; `false` if a
-    /// box does not fit into the one around it.
+    /// Overwrites the metadata of a `moov` or `moof` box and its tracks; returns `false` if a box
+    /// does not fit into its parent.
     static func cleanMovie(_ movie: FileBox, of file: inout [UInt8]) -> Bool {
         guard let boxes = file.children(in: movie.content) else { return false }
         for box in boxes {
@@ -31,7 +31,7 @@ enum VideoFile {
             } else if FileBox.padding.contains(box.type) {
                 file.wipe(box.content)
             } else if box.type == "hdlr" {
-                // Behind version, flags and what kind of handler it is stands a name.
+                // The name of the handler follows the version, the flags and the type.
                 file.wipe(box.content.dropFirst(24))
             } else if containers.contains(box.type) {
                 guard cleanMovie(box, of: &file) else { return false }
@@ -41,7 +41,7 @@ enum VideoFile {
         return true
     }
 
-    /// The boxes of a film whose own boxes are looked at.
+    /// The boxes of a video whose children are cleaned.
     private static let containers: Set = [
         "trak", "traf", "mdia", "minf", "stbl", "edts", "mvex", "dinf",
     ]

@@ -1,10 +1,10 @@
-/// WebM (RFC 9559, RFC 8794): elements in elements.
+/// WebM (RFC 9559, RFC 8794): nested elements.
 enum WebMFile {
-    /// Returns the film with each element that is not needed to play it overwritten by one that is
-    /// void, or `nil` if the elements do not fit into each other.
+    /// Returns the video with each element that playback does not need replaced by a void element,
+    /// or `nil` if an element does not fit into its parent.
     ///
-    /// Nothing moves, so that the places that the film names stay right. Bytes after the film are
-    /// cut off.
+    /// All offsets stay the same, so the positions that the file names stay valid. Bytes after the
+    /// video are cut off.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         var bytes = file
         guard let header = EBMLElement(in: file, at: 0, end: file.count),
@@ -17,10 +17,10 @@ enum WebMFile {
         return CleanedFile(bytes: bytes, size: nil)
     }
 
-    /// Overwrites what a part's table does not keep.
+    /// Overwrites the elements that the level does not keep.
     ///
-    /// - Returns: Where the elements end; `nil` if one does not fit. A film of unknown size, which
-    ///   was recorded as it was sent, ends before the first one that does not.
+    /// - Returns: The offset at which the elements end; `nil` if one does not fit. A segment of
+    ///   unknown size, as in a live recording, ends before the first element that does not fit.
     private static func cleanElements(
         of master: EBMLElement,
         _ level: Level,
@@ -34,7 +34,7 @@ enum WebMFile {
             }
             offset = element.content.upperBound
             if element.hasUnknownSize {
-                // Only a cluster. Its parts follow, up to the next one.
+                // Only a cluster may have an unknown size. Its elements follow directly.
                 guard level == .segment, element.name == EBMLElement.cluster else { return nil }
                 offset = element.content.lowerBound
             } else if let inner = level.masters[element.name] {
@@ -50,14 +50,14 @@ enum WebMFile {
 }
 
 extension WebMFile {
-    /// A place in a film, and which elements a player needs there.
+    /// A level of the file, with the elements that a player needs there.
     private enum Level {
         case header, segment, info, tracks, track, cluster, group, seekHead, seek, cues, cue
         case position
-        /// All but padding and checksums.
+        /// Keeps everything except padding and checksums.
         case other
 
-        /// The elements whose own elements are looked at.
+        /// The elements whose children are cleaned.
         var masters: [Int: Level] {
             switch self {
             case .segment:
@@ -76,7 +76,7 @@ extension WebMFile {
             }
         }
 
-        /// Texts that must be there, and may be empty: the programs that wrote the film.
+        /// Text elements that are required but may be empty: the names of the writing programs.
         var texts: Set<Int> { self == .info ? [0x4D80, 0x5741] : [] }
 
         func keeps(_ name: Int) -> Bool {
@@ -111,13 +111,13 @@ private struct EBMLElement {
     static let cluster = 0x1F43_B675
 
     let name: Int
-    /// Where its name stands.
+    /// The offset of the element.
     let start: Int
-    /// What is in it; up to the end of what it is in, if its size is not known.
+    /// The range of the content; up to the end of the parent if the size is unknown.
     let content: Range<Int>
     let hasUnknownSize: Bool
 
-    /// Reads the element there; `nil` for one that does not fit before the end.
+    /// Reads the element at an offset; returns `nil` if it does not fit before the end.
     init?(in file: [UInt8], at start: Int, end: Int) {
         guard let first = file.big(start, 1) else { return nil }
         let width = EBMLHeader.length(first)
@@ -141,7 +141,7 @@ private struct EBMLElement {
 }
 
 extension [UInt8] {
-    /// Makes an element void, at the same length.
+    /// Replaces an element with a void element of the same length.
     fileprivate mutating func makeVoid(_ element: EBMLElement) {
         let range = element.start..<element.content.upperBound
         wipe(range)

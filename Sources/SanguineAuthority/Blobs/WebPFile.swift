@@ -6,7 +6,7 @@ enum WebPFile {
         let whole: Range<Int>
     }
 
-    /// Returns the picture with nothing but its orientation, or `nil` if it cannot be read.
+    /// Returns the image with the orientation as its only metadata, or `nil` if it cannot be read.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         guard let length = file.little(4, 4), length >= 4, length <= file.count - 8 else {
             return nil
@@ -19,7 +19,7 @@ enum WebPFile {
         return picture.finished
     }
 
-    /// The chunks of a part of the file; `nil` if one of them does not fit.
+    /// Returns the chunks in a range; `nil` if one of them does not fit.
     private static func chunks(in range: Range<Int>, of file: [UInt8]) -> [Chunk]? {
         var chunks: [Chunk] = []
         var offset = range.lowerBound
@@ -28,9 +28,9 @@ enum WebPFile {
                 length <= range.upperBound - offset - 8
             else { return nil }
             let content = offset + 8..<offset + 8 + length
-            // Of an odd length there is one byte more.
+            // A padding byte follows content of an odd length.
             let end = min(range.upperBound, content.upperBound + length % 2)
-            // One without a name that can be read is none that is kept.
+            // A chunk without a readable name is dropped later.
             let type = file.text(at: offset) ?? ""
             chunks.append(Chunk(type: type, content: content, whole: offset..<end))
             offset = end
@@ -43,7 +43,7 @@ enum WebPFile {
         private var bytes: [UInt8]
         private var canvas: PixelSize?
         private var frame: PixelSize?
-        /// Where the flags stand in `bytes`, of a file that has them.
+        /// The offset of the flags in `bytes`, if the file has them.
         private var flags: Int?
         private var orientation: ImageOrientation?
 
@@ -94,7 +94,7 @@ enum WebPFile {
             return true
         }
 
-        /// Takes one picture of those that move, without chunks in it that are unknown.
+        /// Adds a frame of an animation without its unknown chunks.
         private mutating func takeFrame(_ chunk: Chunk) -> Bool {
             let head = 16
             guard chunk.content.count >= head,
@@ -117,13 +117,13 @@ enum WebPFile {
 
         private mutating func add(_ chunk: Chunk) { bytes += whole(chunk) }
 
-        /// The chunk with its filling byte, also where the file has left it out.
+        /// Returns the chunk with its padding byte, even if the file lacks it.
         private func whole(_ chunk: Chunk) -> [UInt8] {
             let bytes = Array(file[chunk.whole])
             return bytes.count % 2 == 0 ? bytes : bytes + [0]
         }
 
-        /// Takes note of a size; what is drawn into a canvas may not be larger than that.
+        /// Records the size of a frame; returns `false` if it is unknown or exceeds the canvas.
         private mutating func note(_ size: PixelSize?) -> Bool {
             guard let size else { return false }
             if let canvas, !canvas.holds(size) { return false }
@@ -135,7 +135,7 @@ enum WebPFile {
             return true
         }
 
-        /// Two numbers of 24 bits, each one less than it means.
+        /// Reads two 24-bit numbers, each stored as its value minus one.
         private func size(at offset: Int) -> PixelSize? {
             PixelSize(
                 file.little(offset, 3).map { $0 + 1 },
