@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// The rules for what requests may ask of the ledger.
+/// Checks the amounts and reasons that requests send to the ledger.
 enum Amounts {
     /// Throws unless the amount is in range: from `least` to ``WireLimits/amount``.
     static func check(_ amount: Int64, atLeast least: Int64 = 1) throws(Problem) {
@@ -23,7 +23,7 @@ enum Amounts {
         }
     }
 
-    /// Throws unless a grant leaves the account within ``WireLimits/amount``, held included.
+    /// Throws if a grant raises the balance, including held tokens, above ``WireLimits/amount``.
     static func checkGrant(_ amount: Int64, to balance: BalanceRow) throws(Problem) {
         guard balance.available + balance.held <= WireLimits.amount - amount else {
             throw Problem(

@@ -1,13 +1,13 @@
 public import SanguineModel
 
 extension Authority {
-    /// The balance as of the newest commit.
+    /// Returns the balance as of the newest commit.
     ///
     /// - Parameters:
-    ///   - account: Whose.
-    ///   - operations: Idempotency keys of which to say whether the balance contains them; at most
-    ///     ``WireLimits/operationsAsked``. All as of the same moment as the balance.
-    /// - Returns: The balance, with the state of the operations if there was a question.
+    ///   - account: The owner.
+    ///   - operations: Idempotency keys to look up; at most ``WireLimits/operationsAsked``. Their
+    ///     states are as of the same moment as the balance.
+    /// - Returns: The balance, with the states of the operations if any were given.
     /// - Throws: `not_found` if the account is gone, `malformed_request` for too many operations.
     public func balance(
         _ account: Identifier,
@@ -21,8 +21,8 @@ extension Authority {
         }
         let keys = [Key.balance(account)] + operations.map { .operation(account, key: $0) }
         var loaded = try await load(keys)
-        // What is held for a running operation stands with its hold. A hold that appears between
-        // two looks means another look; a commit does not come between all of them for ever.
+        // The amount that a running operation holds is stored with its hold. A hold that appears
+        // between two reads requires another read; the number of reads is limited.
         for _ in 0..<Self.looks where !operations.isEmpty {
             let holds = operations.compactMap { runningHold(account, $0, loaded) }
             loaded = try await load(keys + holds.map(Key.hold))
@@ -39,7 +39,7 @@ extension Authority {
         return balance
     }
 
-    /// The balance as JSON, with its head: the fast path of the call that apps make most.
+    /// Returns the balance as JSON, with its head: the fast path of the most frequent request.
     public func balanceJSON(
         _ account: Identifier
     ) async throws(Problem) -> (body: [UInt8], head: Int64) {
@@ -49,7 +49,7 @@ extension Authority {
         return (Array(encoder.json(row).utf8), row.head)
     }
 
-    /// Spends at once.
+    /// Spends tokens at once.
     ///
     /// - Throws: in this order `idempotency_mismatch`, `operation_in_progress`,
     ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`.
@@ -60,20 +60,20 @@ extension Authority {
         try await perform(ledger.spend(account, submission))
     }
 
-    /// Gives tokens.
+    /// Grants tokens.
     ///
-    /// For support.
+    /// Intended for support.
     public func grant(
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
     ) async throws(Problem) -> Answer {
-        // A blank, which no client's key can contain: support and the owner never meet.
+        // Keys of clients contain no blanks, so the keys of support and the owner never collide.
         var submission = submission
         submission.key = "grant " + submission.key
         return try await perform(ledger.grant(account, submission))
     }
 
-    /// Sets an amount aside.
+    /// Holds an amount.
     public func hold(
         _ account: Identifier,
         _ submission: Submission<HoldRequest>
@@ -81,7 +81,7 @@ extension Authority {
         try await perform(ledger.hold(account, submission))
     }
 
-    /// Charges at most what a hold had set aside, and gives back the rest.
+    /// Charges at most the amount of a hold, and releases the rest.
     ///
     /// - Throws: as ``spend(_:_:)``, before it `not_found`, after it `hold_settled`.
     public func capture(
@@ -92,7 +92,7 @@ extension Authority {
         try await perform(ledger.capture(hold, account, submission))
     }
 
-    /// Gives back what a hold had set aside.
+    /// Releases a hold.
     public func release(
         _ hold: Identifier,
         _ account: Identifier,
@@ -101,14 +101,14 @@ extension Authority {
         try await perform(ledger.release(hold, account, submission))
     }
 
-    /// A page of the ledger, newest first.
+    /// Returns a page of the ledger, newest first.
     ///
     /// - Parameters:
-    ///   - account: Whose.
-    ///   - limit: How many; clamped to 1 up to ``WireLimits/largestPage``. Default: 20.
-    ///   - cursor: `nextCursor` of the page before, or `nil` for the first.
+    ///   - account: The owner.
+    ///   - limit: The number of entries; clamped to 1 to ``WireLimits/largestPage``. Default: 20.
+    ///   - cursor: `nextCursor` of the previous page, or `nil` for the first.
     /// - Returns: The entries, and the cursor of the next page if there is one.
-    /// - Throws: `malformed_request` for a cursor that is not of this account's ledger.
+    /// - Throws: `malformed_request` for a cursor that does not belong to this account's ledger.
     public func ledger(
         of account: Identifier,
         limit: Int? = nil,

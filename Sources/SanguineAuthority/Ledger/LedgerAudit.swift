@@ -1,12 +1,13 @@
 public import SanguineModel
 
-/// Recomputes one account's balance from its transfers, in order.
+/// Recomputes the balance of one account from its transfers, in order.
 ///
-/// A driver feeds it an account at a time, so that an audit of any ledger needs constant memory.
+/// A driver passes one account at a time, so that an audit of any ledger needs constant memory.
 ///
-/// It checks that every transfer's running balances follow from the one before, that nothing ever
-/// went below zero or past 64 bits, that the stored balance is where the transfers end, that what
-/// is held is what the open holds sum up to, and that no transfer lies beyond the feed's head.
+/// The audit checks that the running balances of each transfer follow from the previous one, that
+/// no balance went below zero or past 64 bits, that the stored balance matches the last transfer,
+/// that the held amount is the sum of the open holds, and that no transfer is numbered past the
+/// feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0
@@ -17,7 +18,7 @@ public struct LedgerAudit: Sendable {
     /// Creates an audit of one account.
     public init(account: Identifier) { self.account = account }
 
-    /// Takes the next transfer, in the order of the ledger.
+    /// Adds the next transfer, in the order of the ledger.
     public mutating func add(_ transfer: Transfer) {
         guard transfer.amount >= 0 else {
             return find("transfer \(transfer.id) moves \(transfer.amount), less than nothing")
@@ -55,7 +56,7 @@ public struct LedgerAudit: Sendable {
     /// - Parameters:
     ///   - balance: The stored balance, or `nil` if there is none.
     ///   - openHolds: The sum of the account's open holds.
-    /// - Returns: The first thing that is wrong, or `nil`.
+    /// - Returns: The first difference found, or `nil`.
     public mutating func finish(
         balance: BalanceRow?,
         openHolds: Int64

@@ -1,9 +1,9 @@
 import SanguineModel
 
-/// The ledger's commands: each names what it loads and decides with it, purely.
+/// The commands of the ledger: each names its keys, and decides as a pure function.
 ///
-/// Every one decides its refusals in the order of the wire contract: not found, idempotency,
-/// invalid content, cannot pay.
+/// Every command checks in the order of the wire contract: not found, idempotency, invalid content,
+/// insufficient tokens.
 struct LedgerCommands: Sendable {
     let encoder: AnswerEncoder
     let now: Timestamp
@@ -83,7 +83,7 @@ struct LedgerCommands: Sendable {
         settle(id, account, submission) { _, _ in .released }
     }
 
-    /// A draft with the other rows that it writes and the answer that it earns.
+    /// A draft with the other rows to write and the answer to return.
     private struct Draft {
         var ledger: LedgerDraft
         var rows: [Row]
@@ -96,7 +96,7 @@ struct LedgerCommands: Sendable {
         }
     }
 
-    /// The frame of every operation on one account's balance.
+    /// Builds a command for one account's balance: idempotency, draft, and stored answer.
     private func operation<Content>(
         _ account: Identifier,
         _ submission: Submission<Content>,
@@ -128,14 +128,14 @@ struct LedgerCommands: Sendable {
         }
     }
 
-    /// The frame of capture and release.
+    /// Builds the commands for capture and release.
     private func settle<Content>(
         _ id: Identifier,
         _ account: Identifier,
         _ submission: Submission<Content>,
         as state: @escaping @Sendable (Content, HoldRow) throws(Problem) -> HoldRow.State
     ) -> Command<Answer> {
-        // Holds of function calls are the server's to settle: to a client they do not exist.
+        // Only the server settles the holds of function calls; clients cannot see them.
         let found: @Sendable (Loaded) throws(Problem) -> Void = { loaded throws(Problem) in
             guard let hold = loaded.hold(id), hold.account == account, hold.operation == nil else {
                 throw .noHold
@@ -148,7 +148,7 @@ struct LedgerCommands: Sendable {
             guard var hold = loaded.hold(id) else { throw .noHold }
             var draft = LedgerDraft(balance, now: now)
             let wanted = try state(content, hold)
-            // What was settled just so before is answered alike, and nothing moves.
+            // A hold that is already settled in this way gets the same answer; nothing moves.
             guard hold.state != wanted else {
                 return Draft(draft, answer: encoder.balance(balance))
             }
@@ -165,7 +165,7 @@ struct LedgerCommands: Sendable {
 }
 
 extension Problem {
-    /// The account is gone.
+    /// The error for an account that does not exist.
     static var noAccount: Problem {
         Problem(.notFound, "Sign in again: this account does not exist any more.")
     }

@@ -1,14 +1,14 @@
 import SanguineModel
 
-/// What one operation does to one account's balance: transfers, and the balance that they lead to.
+/// The effect of one operation on one account's balance: transfers and the resulting balance.
 ///
 /// Invariants, checked after every step in debug builds:
 ///
 /// 1. Neither `available` nor `held` is below zero.
-/// 2. However many transfers an operation makes, it takes one number of the feed: the owner sees
-///    all of them or none.
-/// 3. The last transfer's running balances are the balance's.
-/// 4. Nothing moves nothing: an amount of zero makes no transfer, unless it is a note.
+/// 2. All transfers of an operation share one number of the feed: the owner sees all of them or
+///    none.
+/// 3. The running balances of the last transfer equal the balance.
+/// 4. An amount of zero makes no transfer, unless it is a note.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
@@ -17,16 +17,16 @@ struct LedgerDraft {
 
     init(_ balance: BalanceRow, now: Timestamp) {
         self.balance = balance
-        // A wall clock may have been set back; a balance's time never runs backwards.
+        // A wall clock may have been set back; the time of a balance never decreases.
         self.now = max(now, balance.changedAt)
     }
 
-    /// What must be stored: the transfers in order, then the balance.
+    /// The rows to store: the transfers in order, then the balance.
     var changes: [Change] {
         hasNumber ? transfers.map(Change.append) + [.put(.balance(balance))] : []
     }
 
-    /// The operation's number of the feed, for what it changes beside the balance.
+    /// Returns the operation's number of the feed, also for rows other than the balance.
     mutating func takeNumber() -> Int64 {
         if !hasNumber { balance.head += 1 }
         hasNumber = true
@@ -37,7 +37,7 @@ struct LedgerDraft {
         move(amount, .grant, reason)
     }
 
-    /// Adds an entry for a change of an administrator that does not move the balance.
+    /// Adds an entry for an administrator's change that does not move tokens.
     mutating func note(_ reason: String) { append(0, .grant, reason) }
 
     mutating func spend(_ amount: Int64, reason: String) throws(Problem) {
@@ -50,7 +50,7 @@ struct LedgerDraft {
         move(amount, .hold, reason)
     }
 
-    /// Gives a hold back whole, then charges what it turned out to cost.
+    /// Releases the whole hold, then charges the actual cost.
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
         precondition(charged >= 0 && charged <= hold.amount, "A capture is at most its hold.")
         move(hold.amount, .release, hold.reason)

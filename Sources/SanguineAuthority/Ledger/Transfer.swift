@@ -1,41 +1,42 @@
 public import SanguineModel
 
-/// A ledger account of double entry.
+/// An account in double-entry bookkeeping.
 ///
-/// Every user has the two in the middle; the outer two are the world's, and may go below zero.
+/// Every user has the two in the middle. The outer two belong to the system and may go below zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
-    /// Where what is granted comes from.
+    /// The source of granted tokens.
     case grants = 0
-    /// What a user may spend.
+    /// The tokens that a user may spend.
     case available = 1
-    /// What is set aside for a user's open holds.
+    /// The tokens in a user's open holds.
     case held = 2
-    /// Where what is charged goes.
+    /// The destination of charged tokens.
     case revenue = 3
 }
 
 /// One movement of the ledger: the same amount leaves one book and enters another.
 ///
-/// Both sides stand in one row, so they cannot disagree; the ledger sums to zero by construction,
-/// and a balance is what entered its book minus what left it. Rows are only ever appended.
+/// One row holds both sides, so they cannot disagree, and the ledger sums to zero by construction.
+/// A balance is the amount that entered its book minus the amount that left it. Rows are
+/// append-only.
 public struct Transfer: Hashable, Sendable {
     /// The transfer's id.
     public var id: Identifier
-    /// Whose books are meant by ``Book/available`` and ``Book/held``.
+    /// The owner of the books ``Book/available`` and ``Book/held``.
     public var account: Identifier
-    /// The number in the account's feed at which the transfer is contained.
+    /// The number in the account's feed that includes the transfer.
     public var seq: Int64
-    /// Why.
+    /// The kind of movement.
     public var kind: LedgerEntry.Kind
-    /// How much; zero and more.
+    /// The amount; zero or more.
     public var amount: Int64
-    /// What the owner may spend after the transfer.
+    /// The tokens that the owner may spend after the transfer.
     public var availableAfter: Int64
-    /// What is set aside after the transfer.
+    /// The tokens that are held after the transfer.
     public var heldAfter: Int64
-    /// What for.
+    /// The reason that the owner sees.
     public var reason: String
-    /// When.
+    /// The time of the transfer.
     public var at: Timestamp
 
     /// Creates a transfer.
@@ -67,7 +68,7 @@ public struct Transfer: Hashable, Sendable {
     /// The book that the amount enters.
     public var credit: Book { Self.books(of: kind).credit }
 
-    /// Which books a kind moves between.
+    /// Returns the books that a kind of transfer debits and credits.
     public static func books(of kind: LedgerEntry.Kind) -> (debit: Book, credit: Book) {
         switch kind {
         case .grant: (.grants, .available)
@@ -77,17 +78,17 @@ public struct Transfer: Hashable, Sendable {
         }
     }
 
-    /// How the transfer moved what the owner may spend.
+    /// The change of the tokens that the owner may spend.
     public var availableChange: Int64 {
         (credit == .available ? amount : 0) &- (debit == .available ? amount : 0)
     }
 
-    /// How the transfer moved what is set aside.
+    /// The change of the held tokens.
     public var heldChange: Int64 {
         (credit == .held ? amount : 0) &- (debit == .held ? amount : 0)
     }
 
-    /// The line as its owner sees it.
+    /// The ledger entry that the owner sees.
     public var entry: LedgerEntry {
         LedgerEntry(
             id: id,
@@ -100,14 +101,14 @@ public struct Transfer: Hashable, Sendable {
     }
 }
 
-/// A transfer with its place in the ledger.
+/// A transfer with its position in the ledger.
 public struct NumberedTransfer: Hashable, Sendable {
-    /// The place: later transfers have larger numbers.
+    /// The position: later transfers have larger numbers.
     public var number: Int64
     /// The transfer.
     public var transfer: Transfer
 
-    /// Creates the pair.
+    /// Creates a transfer with its position.
     public init(number: Int64, transfer: Transfer) {
         self.number = number
         self.transfer = transfer
