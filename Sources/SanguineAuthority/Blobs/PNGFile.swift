@@ -2,8 +2,8 @@
 enum PNGFile {
     static let signature: [UInt8] = [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
 
-    /// The chunks that an image or animation needs. Text, time, Exif and the private chunks of
-    /// other programs are left out.
+    /// The chunks that an image or animation needs, without those for text, time and Exif and the
+    /// private ones of other programs.
     private static let kept: Set = [
         "IHDR", "PLTE", "IDAT", "tRNS", "cHRM", "gAMA", "iCCP", "sBIT", "sRGB", "cICP", "mDCV",
         "cLLI", "bKGD", "hIST", "pHYs", "sPLT", "acTL", "fcTL", "fdAT",

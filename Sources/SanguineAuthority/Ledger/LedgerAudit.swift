@@ -6,8 +6,7 @@ public import SanguineModel
 ///
 /// The audit checks that the running balances of each transfer follow from the previous one, that
 /// no balance went below zero or past 64 bits, that the stored balance matches the last transfer,
-/// that the held amount is the sum of the open holds, and that no transfer is numbered past the
-/// feed's head.
+/// that the held amount is the sum of the open holds, and that no transfer is past the feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0

@@ -17,8 +17,7 @@ public enum Book: Int, Hashable, Sendable, CaseIterable {
 /// One movement of the ledger: the same amount leaves one book and enters another.
 ///
 /// One row holds both sides, so they cannot disagree, and the ledger sums to zero by construction.
-/// A balance is the amount that entered its book minus the amount that left it. Rows are
-/// append-only.
+/// A book's balance is the amount that entered it minus the amount that left. Rows are append-only.
 public struct Transfer: Hashable, Sendable {
     /// The transfer's id.
     public var id: Identifier
