@@ -1,10 +1,10 @@
 package import SanguineModel
 import Synchronization
 
-/// The indexes that do not know all records yet.
+/// The indexes that do not contain all records yet.
 ///
-/// Mutable state: `names`, by its mutex, held over nothing. In a process a name leaves it and never
-/// comes back.
+/// Mutable state: `names`, guarded by its mutex. A name that has left the set never returns while
+/// the process runs.
 final class IncompleteIndexes: Sendable {
     private let names = Mutex<Set<IndexName>>([])
 
@@ -15,10 +15,10 @@ final class IncompleteIndexes: Sendable {
 }
 
 extension Authority {
-    /// Finds the indexes that do not know all records: lists and look-ups by them are refused with
-    /// `overloaded` until ``buildIndexes()`` has added what is missing.
+    /// Finds incomplete indexes, so that lists and look-ups by them are refused with `overloaded`
+    /// until ``buildIndexes()`` has completed them.
     ///
-    /// Call it once, before requests are served. If the storage cannot say it, no index is used.
+    /// Call it once, before the first request. If the storage cannot be read, no index is used.
     package func findIncompleteIndexes() async {
         let commands = IndexCommands(schema: settings.schema)
         incompleteIndexes.all = commands.declared
@@ -26,12 +26,12 @@ extension Authority {
         note(loaded.indexes)
     }
 
-    /// Does a small part of the work that the indexes need.
+    /// Does one step of the work to build or remove indexes.
     ///
-    /// - Parameter unreadable: Is called with the records that are no JSON objects: at most a few
-    ///   hundred, and each once for each index. They are found as records without members.
-    /// - Returns: What is left to be built or removed, in order; none if all is done.
-    /// - Throws: what the storage failed with.
+    /// - Parameter unreadable: Receives the records that are not JSON objects: at most a few
+    ///   hundred per call, and each once per index. They are indexed as records without members.
+    /// - Returns: The indexes that remain to be built or removed, in order.
+    /// - Throws: the error of the storage.
     package func buildIndexes(
         unreadable: ([RecordName]) -> Void = { _ in }
     ) async throws(Problem) -> [IndexName] {
@@ -50,7 +50,7 @@ extension Authority {
 }
 
 extension Problem {
-    /// The refusal of what would have to be found by an index that does not know all records.
+    /// The refusal of a request that needs an index without all records.
     static func incomplete(_ index: IndexName) -> Problem {
         Problem(
             .overloaded,

@@ -2,20 +2,20 @@ import Foundation
 public import SanguineModel
 
 extension Authority {
-    /// Which records of a collection a reader asks for.
+    /// The records of a collection that a reader asks for.
     public struct RecordsRequest: Hashable, Sendable {
-        /// The records of these ids, at most ``WireLimits/largestPage``, and nothing else said;
+        /// The ids of the records, at most ``WireLimits/largestPage`` and without other members;
         /// `nil` for a list.
         public var ids: [RecordID]?
         /// The values that indexed members must have.
         public var conditions: [String: JSONValue]
-        /// The indexed member to order by, after a `-` for the largest first; `nil` for the ids.
+        /// The indexed member to order by, with a `-` prefix for descending; `nil` orders by id.
         public var order: String?
-        /// How many; clamped to 1 up to ``WireLimits/largestPage``.
+        /// The number of records; clamped to 1 to ``WireLimits/largestPage``.
         ///
         /// Default: 20.
         public var limit: Int?
-        /// `nextCursor` of the page before, or `nil` for the first.
+        /// `nextCursor` of the previous page, or `nil` for the first.
         public var cursor: String?
 
         /// Creates the request.
@@ -34,14 +34,14 @@ extension Authority {
         }
     }
 
-    /// The records of a collection that the account may read, as they are now.
+    /// Returns the records of a collection that the account may read, as they are now.
     ///
-    /// A page may be shorter than its limit although more follow, if its records are large, or few
-    /// of those that were looked at meet the conditions.
+    /// A page may be shorter than its limit even if more records follow: its records may be large,
+    /// or few of those examined meet the conditions.
     ///
-    /// - Throws: `not_found` for a collection that was not declared, `malformed_request` for
-    ///   members that are no index, too many ids, or a cursor of another list or account,
-    ///   `overloaded` while an index is being built.
+    /// - Throws: `not_found` for a collection that is not declared, `malformed_request` for members
+    ///   without an index, too many ids, or a cursor of another list or account, `overloaded` while
+    ///   a needed index is being built.
     public func records(
         in name: String,
         for account: Identifier,
@@ -78,9 +78,9 @@ extension Authority {
         return ListPage(items: items, hasMore: next != nil, nextCursor: next)
     }
 
-    /// One record that the account may read.
+    /// Returns one record that the account may read.
     ///
-    /// - Throws: `not_found` if there is none, or not for this account.
+    /// - Throws: `not_found` if there is no such record, or the account may not read it.
     public func record(
         _ id: RecordID,
         in name: String,
@@ -136,12 +136,12 @@ extension Authority {
         return collection
     }
 
-    /// How many records a page of a list looks at, at most.
+    /// The largest number of records that one page of a list examines.
     static let looksPerPage = 10_000
 }
 
 extension RecordQuery {
-    /// Takes conditions and order.
+    /// Adds the conditions and the order of the request.
     fileprivate mutating func take(
         _ request: Authority.RecordsRequest,
         _ collection: RecordCollection
@@ -171,7 +171,7 @@ extension RecordQuery {
         }
     }
 
-    /// What binds a cursor to the list.
+    /// The text that binds a cursor to the list.
     fileprivate var name: String {
         let conditions = conditions.sorted { $0.key < $1.key }
             .map { "\($0.key)=\(Base64URL.encode($0.value.bytes))" }
@@ -208,7 +208,7 @@ extension CursorSeal {
 }
 
 extension RecordRow {
-    /// The record as lists have it.
+    /// Returns the record as it appears in lists.
     fileprivate func asItem() throws(Problem) -> RecordChange {
         guard let value = try? JSONValue(stored: value) else { throw .unreadableRecord }
         return RecordChange(collection: name.collection, id: name.id, seq: seq, value: value)

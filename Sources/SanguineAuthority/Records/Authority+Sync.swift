@@ -1,13 +1,13 @@
 public import SanguineModel
 
 extension Authority {
-    /// Decides operations that a device sends, all in one commit.
+    /// Decides the operations that a device sends, all in one commit.
     ///
-    /// Each takes effect once, however often it is sent.
+    /// Each operation takes effect once, no matter how often it is sent.
     ///
-    /// - Returns: What became of each, in the order of the request.
-    /// - Throws: `not_found` if the account is gone, `invalid_content` if the request is none that
-    ///   a device may send. A refused operation is no error, but a result.
+    /// - Returns: The result of each operation, in the order of the request.
+    /// - Throws: `not_found` if the account is gone, `invalid_content` if the request as a whole is
+    ///   invalid. A refused operation does not throw: its refusal is its result.
     public func push(
         _ account: Identifier,
         _ request: PushRequest
@@ -15,12 +15,11 @@ extension Authority {
         try await push(account, .success(request))
     }
 
-    /// Refuses an operation before its record mutation is asked; `nil` leaves it to the record
-    /// mutation.
+    /// Refuses an operation before its record mutation runs, or returns `nil` to run the mutation.
     package typealias PushJudge = @Sendable (PushedOperation) -> Refusal?
 
-    /// As ``push(_:_:)-``, for a request that may be a refusal already: an account that is gone is
-    /// refused before content is judged.
+    /// Works like ``push(_:_:)-``, for a request whose decoding may have failed: a missing account
+    /// is refused before invalid content.
     public func push(
         _ account: Identifier,
         _ request: Result<PushRequest, Problem>
@@ -51,22 +50,22 @@ extension Authority {
         return try await perform(sync.push(account, try batch.get()))
     }
 
-    /// What a reader of the feed asks for.
+    /// A reader's request for a part of the feed.
     public struct PullRequest: Hashable, Sendable {
-        /// The number up to which the reader has everything; 0 at first.
+        /// The number up to which the reader has all changes; 0 at first.
         public var since: Int64
-        /// How many changes; clamped to 1 up to ``WireLimits/largestPull``.
+        /// The number of changes; clamped to 1 to ``WireLimits/largestPull``.
         ///
         /// Default: 100.
         public var limit: Int?
-        /// The ``PullAnswer/horizon`` that the reader was told last.
+        /// The latest ``PullAnswer/horizon`` that the reader has received.
         public var horizon: Int64?
-        /// The ``PullAnswer/epoch`` that the reader was told last; `nil` if it does not say.
+        /// The latest ``PullAnswer/epoch`` that the reader has received, if it sends one.
         ///
-        /// Another one than the storage's leads to a reset.
+        /// An epoch other than that of the storage leads to a reset.
         public var epoch: Epoch?
-        /// Operations of which to say what became of them, at most ``WireLimits/operationsAsked``;
-        /// `nil` for no question.
+        /// The operations whose results the reader asks for, at most
+        /// ``WireLimits/operationsAsked``; `nil` for none.
         public var operations: [Identifier]?
 
         /// Creates the request.
@@ -87,8 +86,8 @@ extension Authority {
 
     /// Reads a part of the account's feed.
     ///
-    /// An operation's changes are never parted, so a page may be longer than its limit; it may be
-    /// shorter if its records are large.
+    /// A page never splits the changes of an operation, so it may be longer than its limit. It may
+    /// be shorter if its records are large.
     ///
     /// - Throws: `not_found` if the account is gone, `malformed_request` for too many operations.
     public func pull(
@@ -98,7 +97,7 @@ extension Authority {
         try await page(account, request).answer()
     }
 
-    /// The answer of ``pull(_:_:)`` as JSON, in which no value is read and written again.
+    /// Returns the answer of ``pull(_:_:)`` as JSON, with the stored values copied unparsed.
     public func pullJSON(
         _ account: Identifier,
         _ request: PullRequest
@@ -120,7 +119,7 @@ extension Authority {
         }
     }
 
-    /// The read that a reader's question leads to.
+    /// Creates the read for a reader's request.
     func feedRead(
         _ account: Identifier,
         _ request: PullRequest
@@ -134,7 +133,7 @@ extension Authority {
         )
     }
 
-    /// The page that the last slice of a read makes.
+    /// Builds the page from the last slice of a read.
     func page(_ slice: FeedSlice, _ read: FeedRead) throws(Problem) -> FeedPage {
         let (account, query) = (read.query.account, read.query)
         guard let balance = slice.loaded.balance(account) else { throw .noAccount }
@@ -162,7 +161,7 @@ extension Authority {
             + operations.map { .operation(account, key: $0.description) }
     }
 
-    // What the account can see beside its records, each in a collection that none can declare.
+    // The account's state other than records. No schema can declare these collections.
     private func system(_ account: Identifier, _ loaded: Loaded) -> [FeedPage.Entry] {
         var entries: [FeedPage.Entry] = []
         let id = RecordID(account)
@@ -174,7 +173,7 @@ extension Authority {
         let profile = AnswerEncoder.encode(row.profile)
         entries.append(.init(system: "$account", id, seq: row.seq, profile))
         for quota in quota.all(of: row.profile, loaded) {
-            // One that was never used has no number.
+            // A quota that was never used has no feed number.
             guard let used = loaded.quota(account, name: quota.name),
                 let id = try? RecordID(derivedFrom: quota.name)
             else { continue }
@@ -184,10 +183,10 @@ extension Authority {
         return entries
     }
 
-    /// After how many bytes of values no further operation is begun on a page: 1 MiB.
+    /// The size of values in bytes after which a page begins no further operation: 1 MiB.
     ///
-    /// The last one may be of 100 records of 64 KiB each, and the page is still one that clients
-    /// take.
+    /// The last operation may change 100 records of 64 KiB each, and clients still accept such a
+    /// page.
     static let pageBytes = 1 << 20
 
     var sync: SyncCommands {

@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// A part of an account's feed as its reader gets it: records and system records by their numbers.
+/// A page of an account's feed: records and system records, ordered by their numbers.
 struct FeedPage: Sendable {
     /// One change, with its value as JSON.
     struct Entry: Sendable {
@@ -21,18 +21,18 @@ struct FeedPage: Sendable {
     var epoch: Epoch
     var operations: [PushResult]?
 
-    /// Takes what belongs on the page.
+    /// Selects the entries of the page.
     ///
     /// - Parameters:
     ///   - slice: The records.
-    ///   - system: The system records after the same number.
-    ///   - cut: How much goes on the page.
-    ///   - least: The number up to which everything was read, and the cut takes it.
+    ///   - system: The system records with numbers greater than the query's.
+    ///   - cut: The limits of the page.
+    ///   - least: The number up to which all changes were read; the cut takes all of them.
     ///   - head: The newest number of the feed.
     ///   - horizon: The number up to which deletions are forgotten.
     ///   - epoch: The epoch of the numbers.
-    ///   - begunAt: The head when a reader on the way from the start began; 0 for any other.
-    ///   - isReset: Whether the reader must forget its records first.
+    ///   - begunAt: The head at which a reader began its first full read; 0 for any other reader.
+    ///   - isReset: Whether the reader must delete its records first.
     init(
         _ slice: FeedSlice,
         _ system: [Entry],
@@ -49,7 +49,7 @@ struct FeedPage: Sendable {
         self.isReset = isReset
         next = head
         var cut = cut
-        // Beyond the last record that was read there may be others; up to `least` all were read.
+        // Past the last record of the slice others may follow; up to `least` all were read.
         let known = slice.hasMore ? max(least, slice.records.last?.through ?? 0) : .max
         let all = (slice.records.map(Entry.init) + system.filter { $0.seq <= known })
             .sorted { $0.seq < $1.seq }
@@ -61,13 +61,13 @@ struct FeedPage: Sendable {
             entries.append(entry)
         }
         hasMore = hasMore || slice.hasMore
-        // What was deleted before the reader began, it was not given.
+        // The reader never received records that were deleted before it began.
         self.horizon = hasMore ? max(horizon, begunAt) : horizon
-        // Nothing need lie at that number.
+        // The number itself may have no entry.
         if hasMore { next = max(entries.last?.through ?? 0, least) }
     }
 
-    /// The page as a message.
+    /// Returns the page as a message.
     func answer() throws(Problem) -> PullAnswer {
         var changes: [RecordChange] = []
         for entry in entries {
@@ -90,7 +90,7 @@ struct FeedPage: Sendable {
         )
     }
 
-    /// The page as JSON, with the values as they are stored.
+    /// Returns the page as JSON, with the values as they are stored.
     func json() -> [UInt8] {
         var frame = PullAnswer(changes: [], next: next, head: head, hasMore: hasMore)
         frame.reset = isReset
@@ -102,7 +102,7 @@ struct FeedPage: Sendable {
             if index > 0 { bytes.append(UInt8(ascii: ",")) }
             bytes += entry.json
         }
-        // The frame begins with the same member, empty.
+        // The encoded answer begins with the same member, which is empty.
         bytes += AnswerEncoder.encode(frame).dropFirst("{\"changes\":[".utf8.count)
         return bytes
     }
@@ -136,7 +136,7 @@ extension FeedPage.Entry {
         )
     }
 
-    // Collections and ids have no character that JSON escapes.
+    // Collections and ids contain no characters that JSON escapes.
     var json: [UInt8] {
         var text = """
             {"collection":"\(collection)","deleted":\(value == nil),"id":"\(id)","seq":\(seq)

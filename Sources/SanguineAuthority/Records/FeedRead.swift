@@ -1,23 +1,23 @@
 import SanguineModel
 
-/// What must be read of a feed to answer a reader, one query after the other.
+/// The queries that answer a reader of the feed, one after the other.
 ///
-/// A reader who has missed deletions that were forgotten, knows of more than there is, or comes
-/// from another epoch, begins afresh: that turns out with the first slice, and needs another.
+/// A reader starts over if it missed forgotten deletions, has a number past the head, or comes from
+/// another epoch. The first slice shows whether it must, and then a second query is needed.
 struct FeedRead: Sendable {
-    /// What is to be read next.
+    /// The next query.
     private(set) var query: FeedQuery
-    /// Whether the reader must forget its records first.
+    /// Whether the reader must delete its records first.
     private(set) var isReset = false
-    /// The operations that the reader asks about.
+    /// The operations whose results the reader asks for.
     let operations: [Identifier]?
-    /// The epoch of the storage that is read.
+    /// The epoch of the storage.
     let epoch: Epoch
 
     private let request: Authority.PullRequest
     private var isSecond = false
 
-    /// Begins a read.
+    /// Creates the read.
     ///
     /// - Throws: `malformed_request` for too many operations.
     init(
@@ -47,20 +47,20 @@ struct FeedRead: Sendable {
         )
     }
 
-    /// The head when the reader began, as far as it is known; 0 unless it is on its way from the
-    /// start.
+    /// Returns the head at which the reader's first full read began, if known; 0 for a reader that
+    /// has finished its first read.
     ///
-    /// The reader has none of the records that were deleted before, so it misses nothing if those
-    /// deletions are forgotten while it is on its way.
+    /// Such a reader has no records that were deleted earlier, so it misses nothing if those
+    /// deletions are forgotten during the read.
     func begunAt(_ head: Int64) -> Int64 {
         if query.after == 0 { return head }
         let told = min(request.horizon ?? 0, head)
         return query.after < told ? told : 0
     }
 
-    /// Takes what the query has found.
+    /// Examines the result of the query.
     ///
-    /// - Returns: Whether that is enough; if not, ``query`` says what to read instead.
+    /// - Returns: Whether the slice is sufficient; otherwise ``query`` is the next query.
     /// - Throws: `not_found` if the account is gone.
     mutating func take(_ slice: FeedSlice) throws(Problem) -> Bool {
         guard !isSecond else { return true }
@@ -71,8 +71,8 @@ struct FeedRead: Sendable {
         let missed = since > 0 && since < horizon && request.horizon ?? 0 < horizon
         let isOther = request.epoch.map { $0 != epoch } ?? false
         isReset = missed || isOther || since > balance.head
-        // A reader that says nothing of the horizon would be sent back to the start again and again
-        // if a page ended before it.
+        // A reader that sends no horizon would be reset repeatedly if a page ended before the
+        // horizon.
         query.least = (isReset || since == 0) && request.horizon == nil ? horizon : 0
         guard isReset || (slice.hasMore && slice.records.last?.through ?? 0 < query.least) else {
             return true

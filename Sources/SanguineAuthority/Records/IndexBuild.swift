@@ -1,60 +1,60 @@
 import Foundation
 public import SanguineModel
 
-/// How far an index of a collection is built.
+/// The progress of building an index.
 ///
-/// An index that was just declared knows none of the records that are there. They are added in
-/// small steps, so that requests go on meanwhile; until that is done, nothing may be found by the
-/// index, because what it does not know would be missing without a word.
+/// A newly declared index contains none of the existing records. They are added in small steps, so
+/// that requests are served in between. Until then the index is not used, because queries by it
+/// would silently miss records.
 public struct IndexBuild: Hashable, Codable, Sendable {
-    /// What is done to the index.
+    /// The current work on the index.
     public enum Stage: String, Codable, Sendable {
-        /// Entries of an earlier declaration are removed: they were not maintained since.
+        /// Entries of an earlier declaration are removed, because they were not maintained since.
         case clearing
         /// Records are added.
         case building
-        /// All records are in it, and each change of a record maintains it.
+        /// The index contains all records, and each change of a record updates it.
         case complete
     }
 
-    /// A place in the order of a collection's records: by scope, then by id.
+    /// A position in the order of a collection's records: by scope, then by id.
     public struct Place: Hashable, Codable, Sendable {
-        /// An account, for its records; `nil` for those of everyone, which come first.
+        /// The account whose records follow; `nil` for public records, which come first.
         public var scope: Identifier?
-        /// The record; `nil` for all of the scope.
+        /// The record; `nil` for the end of the scope.
         public var id: RecordID?
 
-        /// Creates the place.
+        /// Creates the position.
         public init(_ scope: Identifier?, _ id: RecordID? = nil) {
             self.scope = scope
             self.id = id
         }
     }
 
-    /// The version of ``IndexKey``'s bytes: an index with entries of another one is built again.
+    /// The version of ``IndexKey``'s encoding; an index with entries of another one is rebuilt.
     public static let currentVersion = 1
-    /// How many records and entries a step of the work looks at, so that requests wait for it no
-    /// longer than some milliseconds: 200.
+    /// The number of records and entries that a step examines, so that it delays requests by a few
+    /// milliseconds at most: 200.
     public static let looksPerStep = 200
-    /// After how many bytes of records a step ends: 1 MiB.
+    /// The size of records in bytes after which a step ends: 1 MiB.
     public static let bytesPerStep = 1 << 20
-    /// How many steps a server does before it takes requests: 32.
+    /// The number of steps that a server does before it accepts requests: 32.
     ///
-    /// They are enough for some thousand records: lists of these are never refused.
+    /// They suffice for some thousand records, so lists of that size are never refused.
     public static let stepsAtStart = 32
 
     /// The collection's name.
     public var collection: String
-    /// The member.
+    /// The indexed member.
     public var field: String
-    /// The version of its entries.
+    /// The version of the entries.
     public var version: Int
-    /// What is done to it.
+    /// The current stage.
     public var stage: Stage
-    /// After which place the stage goes on; `nil` for the first.
+    /// The position after which the stage continues; `nil` for the beginning.
     public var after: Place?
 
-    /// Creates an index of which nothing is known.
+    /// Creates an index without entries.
     public init(_ collection: String, by field: String) {
         self.collection = collection
         self.field = field
@@ -65,14 +65,14 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     /// The name of the index.
     var name: IndexName { IndexName(collection: collection, field: field) }
 
-    /// Goes on with the next stage, from its first place.
+    /// Starts the next stage at its beginning.
     mutating func begin(_ next: Stage) {
         stage = next
         after = nil
     }
 }
 
-/// The one row that says how far the indexes are.
+/// The row that stores the progress of all indexes.
 public struct IndexesRow: Hashable, Sendable {
     /// The indexes, by collection and member.
     public var builds: [IndexBuild]
@@ -88,31 +88,31 @@ public struct IndexName: Hashable, Sendable, Comparable, CustomStringConvertible
     /// The member.
     public var field: String
 
-    /// The collection and the member, with a point between them.
+    /// The collection and the member, separated by a period.
     public var description: String { "\(collection).\(field)" }
 
-    /// Orders by the collection, then by the member.
+    /// Orders by collection, then by member.
     public static func < (lhs: IndexName, rhs: IndexName) -> Bool {
         (lhs.collection, lhs.field) < (rhs.collection, rhs.field)
     }
 }
 
-/// The command that builds indexes, step by step.
+/// The command that builds indexes step by step.
 struct IndexCommands: Sendable {
     let schema: RecordSchema
     var looks = IndexBuild.looksPerStep
 
-    /// What a step has done.
+    /// The result of a step.
     struct Step: Sendable {
-        /// How far the indexes are.
+        /// The progress of the indexes.
         var row: IndexesRow
-        /// Records that are no JSON objects, and were added as if they had no members.
+        /// Records that are not JSON objects, which were added as records without members.
         var unreadable: [RecordName] = []
     }
 
-    /// Compares what is stored with the declarations, and does a part of the work.
+    /// Compares the stored indexes with the declarations, and does a part of the work.
     ///
-    /// It changes nothing if nothing is left to do.
+    /// It changes nothing if no work is left.
     func step() -> Command<Step> {
         Command(keys: [.indexes]) { loaded, reader throws(Problem) in
             let stored = loaded.indexes
@@ -144,7 +144,7 @@ struct IndexCommands: Sendable {
         }
     }
 
-    /// All indexes that are declared.
+    /// All declared indexes.
     var declared: Set<IndexName> {
         var names: Set<IndexName> = []
         for collection in schema.allCollections {
@@ -164,7 +164,7 @@ struct IndexCommands: Sendable {
         var builds: [IndexBuild] = []
         for build in stored.builds {
             let isDeclared = missing.remove(build.name) != nil
-            // Another version may have added entries behind the place that a clearing has reached.
+            // Another version may have added entries before the position that clearing has reached.
             let isKept =
                 build.version == IndexBuild.currentVersion
                 && (isDeclared || build.stage == .clearing)
@@ -176,8 +176,8 @@ struct IndexCommands: Sendable {
 
     /// Does a part of a stage.
     ///
-    /// - Returns: How many records and entries it looked at.
-    /// - Throws: what the storage failed with.
+    /// - Returns: The number of records and entries that it examined.
+    /// - Throws: the error of the storage.
     private func advance(
         _ build: inout IndexBuild,
         _ looks: Int,
@@ -203,7 +203,7 @@ struct IndexCommands: Sendable {
             let entries = try reader.entries(in: list, limit: looks - looked)
             changes += entries.map(Change.unindex)
             looked += max(1, entries.count)
-            // There may be more of this list.
+            // The list may have more entries.
             guard looked < looks || entries.isEmpty else { return looked }
             build.after = IndexBuild.Place(scope)
             guard looked < looks else { return looked }
@@ -231,7 +231,7 @@ struct IndexCommands: Sendable {
         }
         for row in rows {
             let fields = try? RecordValue(json: Data(row.value)).fields()
-            // One that cannot be read must not keep all others from being found.
+            // A record that cannot be read must not keep the index from completing.
             if fields == nil { unreadable.append(row.name) }
             changes += collection.entries(
                 of: row.name.id,
@@ -247,10 +247,10 @@ struct IndexCommands: Sendable {
 }
 
 extension IndexBuild.Place: Comparable {
-    /// The place of a record.
+    /// The position of a record.
     init(_ name: RecordName) { self.init(name.scope, name.id) }
 
-    /// Orders by the scope, everyone's first, then by the id.
+    /// Orders by scope, public records first, then by id.
     public static func < (lhs: Self, rhs: Self) -> Bool {
         if lhs.scope == rhs.scope { return lhs.order.lexicographicallyPrecedes(rhs.order) }
         guard let left = lhs.scope, let right = rhs.scope else { return lhs.scope == nil }

@@ -1,22 +1,22 @@
 public import SanguineModel
 
-/// The value of an indexed member, as bytes that are ordered like the values.
+/// The value of an indexed member, encoded as bytes that sort like the values.
 ///
-/// Missing comes first, also for arrays and objects; then `null`, `false`, `true`, numbers by their
+/// Missing values come first, as do arrays and objects; then `null`, `false`, `true`, numbers by
 /// size, and texts by their UTF-8. Equal numbers have equal keys, with or without a fraction.
 public struct IndexKey: Hashable, Sendable, Comparable {
-    /// The bytes, at most ``limit``, and one more for a text that is too long.
+    /// The bytes: at most ``limit``, and one more for the beginning of a longer text.
     public let bytes: [UInt8]
 
-    /// Bytes of a key at most: one for the kind, 512 for a text or a number.
+    /// The largest size of a key in bytes: one for the kind, 512 for a text or a number.
     public static let limit = 513
 
-    /// Creates the key at which a record is found.
+    /// Creates the key under which a record is indexed.
     ///
-    /// A text that is too long stands by its beginning, after all texts that are no longer than
-    /// that, with others that begin alike; no list can ask for this key. A number with too many
-    /// digits stands with the missing values. Neither is refused: a record may be older than the
-    /// index, and must stay editable.
+    /// A text that is too long is indexed by its beginning, after the text that consists of it,
+    /// with others of the same beginning; no list can ask for this key. A number with too many
+    /// digits is indexed as missing. Neither is refused, because a record may be older than the
+    /// index and must stay editable.
     init(ofStored value: JSONValue?) {
         if let key = IndexKey(value) {
             self = key
@@ -27,7 +27,7 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         }
     }
 
-    /// Creates the key of a member, or returns `nil` for a text or a number of too many bytes.
+    /// Creates the key of a value, or returns `nil` for a text or a number of too many bytes.
     public init?(_ value: JSONValue?) {
         switch value {
         case nil, .array, .object: bytes = [0]
@@ -45,7 +45,7 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         }
     }
 
-    /// Creates a key from bytes that one had.
+    /// Creates a key from stored bytes.
     public init(bytes: [UInt8]) { self.bytes = bytes }
 
     /// Orders by the bytes, as databases do.
@@ -53,8 +53,8 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         lhs.bytes.lexicographicallyPrecedes(rhs.bytes)
     }
 
-    // Doubles are ordered like their bits if those of negative ones are all turned over, and the
-    // sign of the others. What an integer has beyond its double decides among those that share one.
+    // Doubles sort like their bits if all bits of negative ones and the sign bit of the others are
+    // inverted. Integers with the same nearest double sort by their difference from it.
     private static func bytes(_ number: Double, _ rest: Int64) -> [UInt8] {
         let bits = (number == 0 ? 0 : number).bitPattern
         let high = bits >> 63 == 0 ? bits | 1 << 63 : ~bits
@@ -65,15 +65,15 @@ public struct IndexKey: Hashable, Sendable, Comparable {
             }
     }
 
-    // A number with more digits comes behind the integer or the double below it. Those that share
-    // both are ordered by their digits, of which a negative one has the complements.
+    // A number with more digits follows the integer or the double below it. Numbers that share both
+    // sort by their digits; those of a negative number are complemented.
     private static func bytes(of digits: DecimalDigits) -> [UInt8] {
         let number = Double(digits.text) ?? 0
         let rest: Int64
         if let floor = digits.floor, let near = Int64(exactly: number) {
             rest = floor - near
         } else if number == -0x1p63 {
-            rest = -1  // Below the smallest integer, which has no rest.
+            rest = -1  // Less than the smallest integer, whose rest is 0.
         } else {
             rest = digits < DecimalDigits(number) ? -1 : 1
         }
@@ -86,15 +86,15 @@ public struct IndexKey: Hashable, Sendable, Comparable {
 
     private static func rest(of integer: Int64) -> Int64 {
         let number = Double(integer)
-        // 2⁶³ itself is no Int64.
+        // 2⁶³ itself is not an Int64.
         guard let near = Int64(exactly: number) else { return integer - .max - 1 }
         return integer - near
     }
 }
 
-/// Where a record is found by the value of a member.
+/// An entry of an index: a record and its value of the member.
 public struct IndexEntry: Hashable, Sendable {
-    /// The list in which it is found.
+    /// The list that contains the entry.
     public let list: IndexList
     /// The member's value.
     public let key: IndexKey
@@ -109,11 +109,11 @@ public struct IndexEntry: Hashable, Sendable {
     }
 }
 
-/// The records of a collection in the order of a member's values, and then of their ids.
+/// The records of a collection, ordered by the values of a member and then by id.
 public struct IndexList: Hashable, Sendable {
     /// The collection's name.
     public let collection: String
-    /// An account, for its records alone; `nil` for those of everyone.
+    /// The account whose records are listed; `nil` for the list that everyone may read.
     public let scope: Identifier?
     /// The member.
     public let field: String
@@ -127,10 +127,10 @@ public struct IndexList: Hashable, Sendable {
 }
 
 extension RecordCollection {
-    /// Where a record of the collection is found, by all indexes.
+    /// Returns the entries of a record in all indexes.
     ///
-    /// A record that everyone may read stands in two lists: everyone's, and its owner's, in which
-    /// record mutations look.
+    /// A record that everyone may read has entries in two lists: the public one, and that of its
+    /// owner, which record mutations use.
     func entries(
         of id: RecordID,
         owner: Identifier,
@@ -139,7 +139,7 @@ extension RecordCollection {
         Set(indexes.flatMap { entries(of: id, owner: owner, fields, by: $0) })
     }
 
-    /// Where a record of the collection is found by one index.
+    /// Returns the entries of a record in one index.
     func entries(
         of id: RecordID,
         owner: Identifier,
@@ -151,6 +151,6 @@ extension RecordCollection {
         return scopes.map { IndexEntry(IndexList(name, in: $0, by: field), key, id) }
     }
 
-    /// The scope of the names of an account's records.
+    /// Returns the scope of the names of an account's records.
     func scope(of account: Identifier) -> Identifier? { access == .owner ? account : nil }
 }

@@ -1,18 +1,18 @@
 package import SanguineModel
 
-/// Parts of a feed as the events of a live connection (WHATWG HTML, section 9.2.6).
+/// Encodes pages of a feed as server-sent events (WHATWG HTML, section 9.2.6).
 package enum LiveEvents {
-    /// The events of a part.
+    /// Returns the events of a page.
     ///
     /// - Parameters:
-    ///   - answer: The part.
-    ///   - number: The number up to which the reader had everything.
-    /// - Returns: The bytes; none if there is nothing new. Of the changes that share a number only
-    ///   the last has an `id`: a reader that resumes between them is given them again.
+    ///   - answer: The page.
+    ///   - number: The number up to which the reader has all changes.
+    /// - Returns: The bytes; empty if there is nothing new. Among changes with the same number only
+    ///   the last has an `id`, so that a reader that resumes in between receives all of them again.
     package static func bytes(of answer: PullAnswer, after number: Int64) -> [UInt8] {
         var bytes: [UInt8] = []
         if answer.reset {
-            // With the id a reader that loses the connection here does not skip the beginning.
+            // Without the id, a reader that loses the connection here would skip the beginning.
             bytes += "event: reset\nid: \(id(0, answer))\ndata: {}\n\n".utf8
         }
         for (index, change) in answer.changes.enumerated() {
@@ -27,7 +27,7 @@ package enum LiveEvents {
         }
         let last = answer.changes.last?.seq ?? (answer.reset ? 0 : number)
         if answer.next > last {
-            // No event: it only moves the place to resume from past numbers that have no record.
+            // An id without an event moves the reader past numbers that have no records.
             bytes += "id: \(id(answer.next, answer))\n\n".utf8
         }
         return bytes

@@ -1,22 +1,22 @@
 import Foundation
 import SanguineModel
 
-/// A push that was checked and read, so that the storage need only run it.
+/// A push that is checked and decoded, so that only its operations remain to run.
 struct PushBatch: Sendable {
     /// One operation, ready to run.
     struct Operation: Sendable {
         let id: Identifier
         /// The idempotency key.
         let key: String
-        /// Operations of one lane are decided in their order.
+        /// The lane; operations of one lane are decided in their order.
         let lane: String
-        /// Of record mutation and arguments; the device, lane and sequence number do not matter.
+        /// Covers the record mutation and its arguments, not the device, lane or sequence number.
         let fingerprint: [UInt8]
-        /// What to run, or why that cannot be made out.
+        /// The mutation to run, or the refusal if it could not be decoded.
         let mutator: Result<any RecordMutation, Refusal>
     }
 
-    /// In the order in which they are decided.
+    /// The operations in the order in which they are decided.
     let operations: [Operation]
     /// The ids in the order of the request.
     let ids: [Identifier]
@@ -24,12 +24,12 @@ struct PushBatch: Sendable {
     /// Checks a request.
     ///
     /// - Parameters:
-    ///   - request: What a device sends.
-    ///   - schema: The record mutations that there are.
-    ///   - overLimit: The operations whose structure is too large, by their indexes: each is
-    ///     refused for itself. Default: none.
-    ///   - judge: Refuses operations before their record mutations are asked. Default: none.
-    /// - Throws: `invalid_content` for what no operation can be blamed for alone: then none is
+    ///   - request: The request of the device.
+    ///   - schema: The declared record mutations.
+    ///   - overLimit: The indexes of operations whose structure is too large; each is refused
+    ///     individually. Default: none.
+    ///   - judge: Refuses operations before their record mutations run. Default: none.
+    /// - Throws: `invalid_content` for an error of the request as a whole; then no operation is
     ///   decided.
     init(
         _ request: PushRequest,

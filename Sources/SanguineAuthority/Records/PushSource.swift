@@ -1,15 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// An operation looks records up by an index that does not know all of them.
+/// An operation looks records up by an index that does not contain all of them.
 ///
-/// It is a fault of the source, so no mutator can decide without the records.
+/// The source throws this error, so a mutation cannot decide with records missing.
 struct IncompleteIndex: Error {
     let name: IndexName
 }
 
-/// The records that an operation of a push sees: the stored ones, under what the operations before
-/// it have changed.
+/// The records that an operation of a push sees: the stored ones with the changes of the previous
+/// operations.
 struct PushSource: RecordSource {
     let account: Identifier
     let schema: RecordSchema
@@ -29,26 +29,26 @@ struct PushSource: RecordSource {
         self.incomplete = incomplete
     }
 
-    /// The name of a record of that account, or of everyone.
+    /// Returns the name of a record of the account, or of a public record.
     func name(of id: RecordID, in collection: RecordCollection) -> RecordName {
         RecordName(collection.name, in: collection.scope(of: account), id)
     }
 
-    /// The row, also of a record that was deleted.
+    /// Returns the row, which may be a tombstone.
     func row(_ name: RecordName) throws -> RecordRow? {
         try changed[name] ?? reader.record(name)
     }
 
-    /// The oldest tombstones of the account, as the operations have left them.
+    /// Returns the account's oldest tombstones, including the changes of the operations.
     func tombstones(limit: Int) throws -> [RecordRow] {
-        // All that was changed has larger numbers than what was not.
+        // All changed records have larger numbers than unchanged ones.
         let changed = changed.values.filter { !$0.isLive }.sorted { $0.seq < $1.seq }
         let stored = try reader.tombstones(of: account, limit: limit + self.changed.count)
             .filter { self.changed[$0.name] == nil }
         return Array((stored + changed).prefix(limit))
     }
 
-    /// Takes in what an operation has changed.
+    /// Adds a change of an operation.
     mutating func set(_ row: RecordRow) { changed[row.name] = row }
 
     func record(_ key: RecordKey) throws -> SourcedRecord? {
@@ -70,8 +70,8 @@ struct PushSource: RecordSource {
         let list = IndexList(collection, in: account, by: field)
         let most = limit + changed.count
         var ids = Set(try reader.ids(in: list, at: key ?? IndexKey(ofStored: value), limit: most))
-        // What is too long for a key shares its place in the index with other values. With more
-        // records than may be read the operation is refused, so all of them stay.
+        // A value that is too long for a key shares its index entry with other values. If there are
+        // more records than may be read, the operation is refused, so they are not filtered.
         if key == nil, ids.count < most, let declared = schema.collection(collection) {
             ids = try ids.filter { id in
                 guard let row = try row(name(of: id, in: declared)) else { return false }
@@ -85,7 +85,7 @@ struct PushSource: RecordSource {
         return Array(ids.sorted().prefix(max(0, limit)))
     }
 
-    /// Whether a record's member has the value, whose key is `nil` if it is too long for one.
+    /// Whether a record's member has the value; `key` is `nil` if the value is too long for one.
     private static func has(
         _ row: RecordRow,
         _ field: String,

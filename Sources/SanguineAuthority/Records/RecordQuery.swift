@@ -1,24 +1,24 @@
 public import SanguineModel
 
-/// Which records of a collection to list, and in which order.
+/// A query for the records of a collection.
 public struct RecordQuery: Hashable, Sendable {
     /// The collection's name.
     public var collection: String
-    /// The account whose records they are; `nil` for those of everyone.
+    /// The account whose records are listed; `nil` for public records.
     public var scope: Identifier?
-    /// The values that indexed members must have.
+    /// The required values of indexed members.
     public var conditions: [String: IndexKey]
-    /// The indexed member by which they are ordered; `nil` for their ids.
+    /// The indexed member to order by; `nil` orders by id.
     public var order: String?
-    /// Whether the largest comes first; of equal ones the largest id.
+    /// Whether the order is descending, by value and then by id.
     public var isDescending: Bool
-    /// Only what comes after this; `nil` from the first.
+    /// The position after which the list continues; `nil` for the beginning.
     public var after: RecordPosition?
-    /// How many records at most.
+    /// The largest number of records.
     public var limit: Int
-    /// After how many bytes of values the list ends.
+    /// The size of values in bytes after which the list ends.
     public var bytes: Int
-    /// How many records are looked at at most, so that a rare value does not make a list slow.
+    /// The largest number of records to examine, so that a rare value does not make a list slow.
     public var looks: Int
 
     /// Creates the query.
@@ -44,14 +44,14 @@ public struct RecordQuery: Hashable, Sendable {
         self.looks = looks
     }
 
-    /// The list along which a driver goes, and the one key at which it stays there; `nil` if it
-    /// goes along the ids of the collection.
+    /// The index that a driver follows, with the only key to read if there is one; `nil` to follow
+    /// the ids of the collection.
     public var path: (list: IndexList, key: IndexKey?)? {
         guard let field = order ?? conditions.keys.min() else { return nil }
         return (IndexList(collection, in: scope, by: field), conditions[field])
     }
 
-    /// The entries that a record on the path must have besides.
+    /// Returns the other entries that a record on the path must have.
     public func entriesNeeded(by id: RecordID) -> [IndexEntry] {
         let field = path?.list.field
         return conditions.filter { $0.key != field }.map { other, key in
@@ -60,11 +60,11 @@ public struct RecordQuery: Hashable, Sendable {
     }
 }
 
-/// A place in a list of records: after the value, and among equal ones after the id.
+/// A position in a list of records: after a value, and among equal values after an id.
 public struct RecordPosition: Hashable, Sendable {
-    /// The value by which the list is ordered; `nil` if that is the id.
+    /// The value that the list is ordered by; `nil` for a list in the order of ids.
     public var key: IndexKey?
-    /// The id.
+    /// The record's id.
     public var id: RecordID
 
     /// Creates the position.
@@ -86,7 +86,7 @@ extension RecordPosition: Comparable {
 public struct RecordList: Hashable, Sendable {
     /// The records, in their order.
     public private(set) var records: [RecordRow] = []
-    /// What was looked at last if there is more to look at, and `nil` otherwise.
+    /// The last position examined if there is more to examine; `nil` otherwise.
     public private(set) var next: RecordPosition?
 
     private let limit: Int
@@ -96,14 +96,14 @@ public struct RecordList: Hashable, Sendable {
     private var looked = 0
     private var last: RecordPosition?
 
-    /// Creates the empty part, to which a driver adds what it finds.
+    /// Creates an empty part, to which a driver adds the records that it finds.
     public init(_ query: RecordQuery) {
         limit = max(1, query.limit)
         bytes = max(1, query.bytes)
         looks = max(1, query.looks)
     }
 
-    /// Whether the next record on the path is looked at; if not, the part is complete.
+    /// Returns whether to examine the next record on the path; if not, the part is complete.
     public mutating func looksFurther() -> Bool {
         guard records.count < limit, taken < bytes, looked < looks else {
             next = last
@@ -112,7 +112,7 @@ public struct RecordList: Hashable, Sendable {
         return true
     }
 
-    /// Takes note of what was looked at: the record, or `nil` if it does not belong to the list.
+    /// Adds an examined position, with its record or `nil` if that does not belong to the list.
     public mutating func add(_ row: RecordRow?, at position: RecordPosition) {
         looked += 1
         last = position

@@ -1,34 +1,34 @@
 public import SanguineModel
 
-/// Where a decision reads records that nobody could name before it ran.
+/// Reads records whose names are not known before a decision runs.
 ///
-/// Valid only while the command decides: it reads within the unit in which the command's changes
-/// are stored.
+/// Valid only while the command decides: it reads in the same transaction that stores the command's
+/// changes.
 public protocol RecordReader {
-    /// The row, also of a record that was deleted; `nil` if there is none.
+    /// Returns the row, which may be a tombstone; `nil` if there is none.
     ///
-    /// - Throws: if the storage failed. The driver aborts the command then, whatever it decides.
+    /// - Throws: if the storage failed. The driver then aborts the command, whatever it decides.
     func record(_ name: RecordName) throws -> RecordRow?
 
-    /// The ids in the list with that key, ascending, at most `limit`.
+    /// Returns the ids in the list with the key, ascending, at most `limit`.
     ///
-    /// - Throws: as ``record(_:)``.
+    /// - Throws: see ``record(_:)``.
     func ids(in list: IndexList, at key: IndexKey, limit: Int) throws -> [RecordID]
 
-    /// What is left of an account's deleted records, by their feed numbers, at most `limit`.
+    /// Returns an account's tombstones, ordered by feed number, at most `limit`.
     ///
-    /// - Throws: as ``record(_:)``.
+    /// - Throws: see ``record(_:)``.
     func tombstones(of account: Identifier, limit: Int) throws -> [RecordRow]
 
-    /// The live records of a collection, by scope and id.
+    /// Returns the live records of a collection, ordered by scope and id.
     ///
     /// - Parameters:
     ///   - collection: The collection's name.
-    ///   - place: Only records after this place; `nil` from the first.
-    ///   - limit: How many at most.
-    ///   - bytes: After how many bytes of values no further one is begun.
-    /// - Returns: The records; none if there are no more.
-    /// - Throws: as ``record(_:)``.
+    ///   - place: The position after which the records follow; `nil` for the beginning.
+    ///   - limit: The largest number of records.
+    ///   - bytes: The size of values in bytes after which no further record is read.
+    /// - Returns: The records; empty if there are no more.
+    /// - Throws: see ``record(_:)``.
     func records(
         in collection: String,
         after place: IndexBuild.Place?,
@@ -36,37 +36,37 @@ public protocol RecordReader {
         bytes: Int
     ) throws -> [RecordRow]
 
-    /// The scopes of the lists of a collection that have entries, in order, at most `limit`: `nil`
-    /// for everyone's comes first.
+    /// Returns the scopes of a collection's nonempty lists, in order, at most `limit`; the public
+    /// scope `nil` comes first.
     ///
-    /// - Throws: as ``record(_:)``.
+    /// - Throws: see ``record(_:)``.
     func scopes(
         in collection: String,
         after place: IndexBuild.Place?,
         limit: Int
     ) throws -> [Identifier?]
 
-    /// Some entries of a list, at most `limit`.
+    /// Returns entries of a list in any order, at most `limit`.
     ///
-    /// - Throws: as ``record(_:)``.
+    /// - Throws: see ``record(_:)``.
     func entries(in list: IndexList, limit: Int) throws -> [IndexEntry]
 }
 
-/// A part of an account's feed to read, and the rows to read with it, as of the same moment.
+/// A query for a part of an account's feed, and for rows as of the same moment.
 public struct FeedQuery: Hashable, Sendable {
-    /// Whose feed.
+    /// The owner of the feed.
     public var account: Identifier
-    /// Only records whose last change has a larger number.
+    /// The number that the last change of each record must exceed.
     public var after: Int64
-    /// How many records, but for the rest of the last one's group.
+    /// The number of records; the group of the last record is completed beyond it.
     public var limit: Int
-    /// After how many bytes of values no further group is begun.
+    /// The size of values in bytes after which no further group begins.
     public var bytes: Int
-    /// The number up to which everything is read, whatever the limit and the bytes.
+    /// The number up to which everything is read regardless of the limit and the bytes.
     public var least: Int64
     /// Whether deleted records are left out.
     public var liveOnly: Bool
-    /// The rows to load.
+    /// The keys of the rows to load.
     public var keys: [Key]
 
     /// Creates the query.
@@ -88,7 +88,7 @@ public struct FeedQuery: Hashable, Sendable {
         self.keys = keys
     }
 
-    /// What cuts the part off.
+    /// The limits of the part.
     public var cut: FeedCut { FeedCut(limit: limit, bytes: bytes, least: least) }
 }
 
@@ -96,12 +96,12 @@ public struct FeedQuery: Hashable, Sendable {
 public struct FeedSlice: Sendable {
     /// The rows of the query's keys.
     public var loaded: Loaded
-    /// The records in the order of their numbers; never a part of a group.
+    /// The records in the order of their numbers; groups are complete.
     public var records: [RecordRow]
     /// Whether there are more records.
     public var hasMore: Bool
 
-    /// Creates the part.
+    /// Creates the slice.
     public init(loaded: Loaded, records: [RecordRow], hasMore: Bool) {
         self.loaded = loaded
         self.records = records
@@ -109,28 +109,28 @@ public struct FeedSlice: Sendable {
     }
 }
 
-/// Takes records in the order of the feed until there are enough, and never a part of a group.
+/// Takes records in the order of the feed until a limit is reached, and never splits a group.
 public struct FeedCut: Sendable {
     private let limit: Int
     private let bytes: Int
     private var taken = 0
     private var count = 0
-    /// The number up to which everything is taken.
+    /// The number up to which every record is taken.
     private var through: Int64
 
     /// Creates a cut.
     ///
     /// - Parameters:
-    ///   - limit: After how many records; one group is always taken.
-    ///   - bytes: After how many bytes of values.
-    ///   - least: The number up to which everything is taken all the same.
+    ///   - limit: The number of records after which it cuts; one group is always taken.
+    ///   - bytes: The size of values after which it cuts.
+    ///   - least: The number up to which everything is taken regardless of the limits.
     public init(limit: Int, bytes: Int, least: Int64 = 0) {
         self.limit = max(1, limit)
         self.bytes = max(1, bytes)
         through = least
     }
 
-    /// Whether the next record is taken as well; after the first that is not, the rest is to come.
+    /// Returns whether the next record is taken; after the first refusal no more are taken.
     public mutating func takes(seq: Int64, through: Int64, _ bytes: Int) -> Bool {
         guard seq <= self.through || (count < limit && taken < self.bytes) else { return false }
         self.through = max(self.through, through)

@@ -1,13 +1,13 @@
 public import SanguineModel
 
-/// Names one stored record.
+/// The name of a stored record.
 ///
-/// Records that only their owner may read are named within their account: nobody else can take
-/// their ids, or learn that they exist. Those that everyone may read share one space of names.
+/// The names of records that only their owner may read are scoped to the account: other accounts
+/// cannot use up their ids, or learn that they exist. Public records share one namespace.
 public struct RecordName: Hashable, Sendable, Comparable {
     /// The collection's name.
     public let collection: String
-    /// The account within which the id is unique; `nil` if it is unique among all.
+    /// The account in which the id is unique; `nil` if the id is unique in the collection.
     public let scope: Identifier?
     /// The record's id.
     public let id: RecordID
@@ -32,23 +32,23 @@ public struct RecordName: Hashable, Sendable, Comparable {
     }
 }
 
-/// A record, or what is left of one that was deleted.
+/// A record, or the tombstone of a deleted one.
 public struct RecordRow: Hashable, Sendable {
     /// The record's name.
     public var name: RecordName
-    /// Whose record; the only account that may change it.
+    /// The owner; the only account that may change the record.
     public var owner: Identifier
-    /// The number in the owner's feed of the record's last change.
+    /// The number of the record's last change in the owner's feed.
     public var seq: Int64
-    /// The number at which all that was changed together with it is contained; `seq` or later.
+    /// The last number of the changes made together with this one; `seq` or later.
     public var through: Int64
-    /// When it was deleted; `nil` while it lives.
+    /// The time of the deletion; `nil` for a live record.
     public var deletedAt: Timestamp?
-    /// What it holds: a JSON object without the id, its members ordered by name; empty if deleted.
+    /// A JSON object without the id, with its members ordered by name; empty for a tombstone.
     public var value: [UInt8]
-    /// When it was created.
+    /// The time of creation.
     public var createdAt: Timestamp
-    /// When it last changed.
+    /// The time of the last change.
     public var updatedAt: Timestamp
 
     /// Creates the row.
@@ -72,28 +72,28 @@ public struct RecordRow: Hashable, Sendable {
         self.updatedAt = updatedAt
     }
 
-    /// What a record counts for besides its value, and what is left of a deleted one: its name, its
-    /// numbers and its entries in indexes.
+    /// The size that is counted for a record besides its value, and for a tombstone: its name, its
+    /// numbers and its index entries.
     public static let overheadBytes: Int64 = 100
 
-    /// What the record takes of the bytes that its owner may keep.
+    /// The part of the owner's storage limit that the record uses.
     public var storedBytes: Int64 { Int64(value.count) + Self.overheadBytes }
 }
 
-/// What is known of an account's records, and of the room that it takes, as a whole.
+/// The totals of an account's records and storage.
 public struct FeedRow: Hashable, Sendable {
-    /// Whose feed.
+    /// The owner of the feed.
     public var account: Identifier
-    /// How many records the account has, without the deleted.
+    /// The number of live records.
     public var records: Int64
-    /// Of how many records it is known that they were deleted.
+    /// The number of tombstones.
     public var tombstones: Int64
-    /// The ``RecordRow/storedBytes`` of both, and the ``BlobRow/storedBytes`` of the account's
+    /// The ``RecordRow/storedBytes`` of both, plus the ``BlobRow/storedBytes`` of the account's
     /// files.
     public var bytes: Int64
-    /// The largest feed number of a deletion that was dropped; 0 if none was.
+    /// The largest feed number of a dropped tombstone; 0 if none was dropped.
     ///
-    /// Who has read only up to a smaller number may have missed deletions.
+    /// A reader that has read only up to a smaller number may have missed deletions.
     public var horizon: Int64
 
     /// Creates the row.
@@ -111,7 +111,7 @@ public struct FeedRow: Hashable, Sendable {
         self.horizon = horizon
     }
 
-    /// Takes note that what is left of a deleted record is dropped.
+    /// Subtracts a tombstone that is dropped.
     public mutating func drop(_ tombstone: RecordRow) {
         tombstones = max(0, tombstones - 1)
         bytes = max(0, bytes - tombstone.storedBytes)

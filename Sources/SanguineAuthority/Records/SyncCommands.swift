@@ -1,20 +1,20 @@
 import Foundation
 import SanguineModel
 
-/// The commands of records: a whole push is one.
+/// The commands of records; a whole push is one command.
 struct SyncCommands: Sendable {
     let settings: AuthoritySettings
     let now: Timestamp
-    /// The indexes by which no operation may look.
+    /// The indexes that operations must not use.
     var incomplete: Set<IndexName> = []
 
-    /// Decides the operations one after another, each over what those before it have changed.
+    /// Decides the operations in order, each on top of the changes of the previous ones.
     ///
-    /// One that is refused contributes nothing and stops nothing. One with an unknown mutator or
-    /// collection is not decided, and neither is what follows it in its lane: a later server
-    /// decides them. The same holds for one that looks records up by an index that is being built.
-    /// If nothing else is left, the push is refused with `overloaded`, so that it comes again after
-    /// a while.
+    /// A refused operation changes nothing and does not stop the others. An operation with an
+    /// unknown mutator or collection stays undecided, as do the later ones of its lane: a later
+    /// server decides them. The same holds for one that looks records up by an index that is being
+    /// built. If no operation was decided, the push is refused with `overloaded`, so that the
+    /// client retries it.
     func push(_ account: Identifier, _ batch: PushBatch) -> Command<PushAnswer> {
         let keys = batch.operations.map { Key.operation(account, key: $0.key) }
         return Command(
@@ -30,7 +30,7 @@ struct SyncCommands: Sendable {
                 for operation in batch.operations {
                     let before = known[operation.key]
                     guard before != nil || !waiting.contains(operation.lane) else {
-                        // It comes after one that this server will know later.
+                        // It follows an operation that only a later server can decide.
                         results[operation.id] = PushResult(id: operation.id, status: .unknown)
                         continue
                     }
@@ -58,7 +58,7 @@ struct SyncCommands: Sendable {
 
     /// Changes records of an account without an operation; `nil` deletes.
     ///
-    /// All of them or, if one may not be changed so, none.
+    /// If one of the changes is refused, none is made.
     func put(
         _ account: Identifier,
         _ changes: [RecordKey: RecordValue?]
@@ -103,23 +103,22 @@ struct SyncCommands: Sendable {
     }
 }
 
-/// What the operations of a push have done so far.
+/// The changes of a push so far.
 ///
 /// Invariants:
 ///
-/// 1. The numbers that changed records took rise one by one, from the head that was loaded to the
-///    present one.
-/// 2. A refused operation has changed nothing but its own row.
-/// 3. The feed's row counts the account's records and tombstones as they will be stored. There are
-///    at most ``AuthoritySettings/tombstonesPerAccount``, if there were before.
+/// 1. The numbers of the changed records rise one by one, from the loaded head to the current one.
+/// 2. A refused operation has changed only its own row.
+/// 3. The feed's row counts the account's records and tombstones as they will be stored. If there
+///    were at most ``AuthoritySettings/tombstonesPerAccount`` before, there are no more afterwards.
 struct PushDraft {
     private(set) var balance: BalanceRow
-    /// The first index by which an operation looked in vain, because it is being built.
+    /// The first index that an operation needed while it is being built.
     private(set) var incomplete: IndexName?
     private var feed: FeedRow
     private var source: PushSource
     private var stored: [Change] = []
-    /// How many records were changed, each as often as it was.
+    /// The number of changes of records.
     private var changed = 0
     private let settings: AuthoritySettings
     private let now: Timestamp
@@ -138,14 +137,14 @@ struct PushDraft {
         self.now = now
     }
 
-    /// What must be stored, in order.
+    /// The changes to store, in order.
     var changes: [Change] {
         changed > 0 ? stored + [.put(.feed(feed)), .put(.balance(balance))] : stored
     }
 
     /// Changes records without an operation; `nil` deletes.
     ///
-    /// - Throws: ``Refusal`` for what no operation could do, or what the storage failed with.
+    /// - Throws: ``Refusal`` for changes that no operation could make, or the storage's error.
     mutating func put(_ changes: [RecordKey: RecordValue?]) throws {
         var changes = changes
         for case (let key, let value?) in changes {
@@ -158,12 +157,12 @@ struct PushDraft {
         apply(try edits(changes))
     }
 
-    /// Drops the oldest tombstones past those that the account may have.
+    /// Drops the oldest tombstones beyond the account's limit.
     ///
-    /// An account that had far more, by an earlier setting, loses them over several pushes, so that
-    /// each costs what it changes.
+    /// An account that has far more, after a setting was lowered, loses them over several pushes,
+    /// so that the cost of a push stays proportional to its changes.
     ///
-    /// - Throws: what the storage failed with; its driver aborts the command then.
+    /// - Throws: the storage's error; the driver then aborts the command.
     mutating func dropTombstones() throws(Problem) {
         let surplus = feed.tombstones - max(0, settings.tombstonesPerAccount)
         guard changed > 0, surplus > 0 else { return }
@@ -181,7 +180,7 @@ struct PushDraft {
 
     /// Decides one operation.
     ///
-    /// - Throws: what the storage failed with; its driver aborts the command then.
+    /// - Throws: the storage's error; the driver then aborts the command.
     mutating func decide(
         _ operation: PushBatch.Operation,
         _ known: OperationRow?
@@ -241,7 +240,7 @@ struct PushDraft {
 
     // MARK: - Records
 
-    /// What an operation does to one record.
+    /// The effect of an operation on one record.
     private struct Edit {
         let name: RecordName
         let old: RecordRow?
@@ -272,7 +271,7 @@ struct PushDraft {
         return edits
     }
 
-    /// What does not grow is always possible: deleting above all.
+    /// Only growth is refused, so deletions always succeed.
     private func checkRoom(for edits: [Edit]) throws(Refusal) {
         var (records, bytes) = (0 as Int64, 0 as Int64)
         for edit in edits {
@@ -307,7 +306,7 @@ struct PushDraft {
         }
         var unindexed: Set<IndexEntry> = []
         if let old, old.isLive {
-            // One that is no JSON was indexed without its members, and can be deleted only.
+            // A record that is not JSON was indexed without members, and can only be deleted.
             let fields = (try? RecordValue(json: Data(old.value)).fields()) ?? [:]
             unindexed = collection.entries(of: key.id, owner: balance.account, fields)
         }
@@ -315,7 +314,7 @@ struct PushDraft {
             guard old?.isLive == true else { return nil }
             return Edit(name: name, old: old, value: nil, unindexed: unindexed, indexed: [])
         }
-        // The order of a list that others read is not the writer's to choose.
+        // `createdAt` is not the writer's, so it cannot choose a position in others' lists.
         let createdAt = old?.isLive == true ? old?.createdAt ?? now : now
         let (json, fields) = try Self.checked(
             key,
@@ -384,12 +383,12 @@ struct PushDraft {
 }
 
 extension RecordRow {
-    /// Whether the record was not deleted.
+    /// Whether the record is not deleted.
     var isLive: Bool { deletedAt == nil }
 }
 
 extension OperationRow {
-    /// What became of the operation, if it was pushed.
+    /// Returns the result of the operation, if it was pushed.
     func result(_ id: Identifier) -> PushResult {
         switch state {
         case .pushed(let head, nil): return PushResult(id: id, status: .applied, head: head)
@@ -406,7 +405,7 @@ extension OperationRow {
 }
 
 extension Refusal {
-    /// With a text that is not too long to be kept.
+    /// The refusal with its text shortened for storage.
     fileprivate var brief: Refusal {
         Refusal(code, detail.utf8.count <= 1_000 ? detail : String(detail.prefix(200)))
     }
