@@ -52,7 +52,7 @@ extension Authority {
 
     /// A reader's request for a part of the feed.
     public struct PullRequest: Hashable, Sendable {
-        /// The number up to which the reader has all changes; 0 at first.
+        /// The number of the last change that the reader has; 0 at first.
         public var since: Int64
         /// The number of changes; clamped to 1 to ``WireLimits/largestPull``.
         ///

@@ -27,9 +27,9 @@ struct FeedPage: Sendable {
     ///   - slice: The records.
     ///   - system: The system records with numbers greater than the query's.
     ///   - cut: The limits of the page.
-    ///   - least: The number up to which all changes were read; the cut takes all of them.
+    ///   - least: The number through which all changes were read; the cut takes all of them.
     ///   - head: The newest number of the feed.
-    ///   - horizon: The number up to which deletions are forgotten.
+    ///   - horizon: The largest number of a forgotten deletion.
     ///   - epoch: The epoch of the numbers.
     ///   - begunAt: The head at which a reader began its first full read; 0 for any other reader.
     ///   - isReset: Whether the reader must delete its records first.

@@ -11,7 +11,7 @@ public struct IndexKey: Hashable, Sendable, Comparable {
     /// The largest size of a key in bytes: one for the kind, 512 for a text or a number.
     public static let limit = 513
 
-    /// Creates the key under which a record is indexed.
+    /// Creates the key that an index has for a value.
     ///
     /// A text that is too long is indexed by its beginning, after the text that consists of it,
     /// with others of the same beginning; no list can ask for this key. A number with too many

@@ -6,7 +6,7 @@ package enum LiveEvents {
     ///
     /// - Parameters:
     ///   - answer: The page.
-    ///   - number: The number up to which the reader has all changes.
+    ///   - number: The number of the last change that the reader had before.
     /// - Returns: The bytes; empty if there is nothing new. Among changes with the same number only
     ///   the last has an `id`, so that a reader that resumes in between receives all of them again.
     package static func bytes(of answer: PullAnswer, after number: Int64) -> [UInt8] {

@@ -62,7 +62,7 @@ public struct FeedQuery: Hashable, Sendable {
     public var limit: Int
     /// The size of values in bytes after which no further group begins.
     public var bytes: Int
-    /// The number up to which everything is read regardless of the limit and the bytes.
+    /// The number through which everything is read, regardless of the limit and the bytes.
     public var least: Int64
     /// Whether deleted records are left out.
     public var liveOnly: Bool
@@ -115,7 +115,7 @@ public struct FeedCut: Sendable {
     private let bytes: Int
     private var taken = 0
     private var count = 0
-    /// The number up to which every record is taken.
+    /// The number through which every record is taken.
     private var through: Int64
 
     /// Creates a cut.
@@ -123,7 +123,7 @@ public struct FeedCut: Sendable {
     /// - Parameters:
     ///   - limit: The number of records after which it cuts; one group is always taken.
     ///   - bytes: The size of values after which it cuts.
-    ///   - least: The number up to which everything is taken regardless of the limits.
+    ///   - least: The number through which everything is taken, regardless of the limits.
     public init(limit: Int, bytes: Int, least: Int64 = 0) {
         self.limit = max(1, limit)
         self.bytes = max(1, bytes)
