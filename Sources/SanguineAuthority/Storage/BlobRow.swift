@@ -1,22 +1,22 @@
 public import SanguineModel
 
-/// A file that an account has; its bytes are in the ``BlobStore``.
+/// A file of an account; its bytes are in the ``BlobStore``.
 ///
-/// Of one content there is a row for each account that has it.
+/// Each account that has the content has a row of its own.
 public struct BlobRow: Hashable, Sendable {
-    /// Whose file.
+    /// The owner.
     public var account: Identifier
-    /// Its content's name.
+    /// The id of its content.
     public var id: BlobID
-    /// Its bytes.
+    /// The size in bytes.
     public var size: Int64
-    /// Its type, by its content.
+    /// The type, detected from the content.
     public var type: String
     /// The width of an image, in pixels.
     public var width: Int64?
     /// The height of an image, in pixels.
     public var height: Int64?
-    /// When the account first stored it.
+    /// The time when the account first stored it.
     public var createdAt: Timestamp
 
     /// Creates the row.
@@ -38,11 +38,11 @@ public struct BlobRow: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// What the file takes of the bytes that its owner may keep: as a record does, its content and
-    /// ``RecordRow/overheadBytes``.
+    /// The part of the owner's storage limit that the file uses: its content and
+    /// ``RecordRow/overheadBytes``, as for a record.
     public var storedBytes: Int64 { size + RecordRow.overheadBytes }
 
-    /// What the wire says of it.
+    /// The description of the file in messages.
     public var facts: BlobFacts {
         BlobFacts(
             id: id.description,

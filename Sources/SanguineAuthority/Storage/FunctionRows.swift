@@ -1,21 +1,21 @@
 import Foundation
 public import SanguineModel
 
-/// What a call takes of a daily quota, until it ends.
+/// The part of a daily quota that a call reserves until it ends.
 ///
-/// The units belong to the day on which they were taken: they count as used from then on, and are
-/// given back to that day alone.
+/// The units belong to the day on which they were reserved. They count as used from that moment,
+/// and can only be returned to that day.
 public struct QuotaHold: Hashable, Sendable {
     /// The quota's name in the configuration.
     public var name: String
     /// The user's day.
     public var day: CalendarDay
-    /// How much.
+    /// The number of units.
     public var units: Int64
     /// Whether the units stay used if the call was sent and its end is never known.
     public var isKeptWhenLost: Bool
 
-    /// Creates a hold; its units are given back if the call is lost, unless it says otherwise.
+    /// Creates a hold; by default its units are returned if the call is lost.
     public init(name: String, day: CalendarDay, units: Int64, isKeptWhenLost: Bool = false) {
         self.name = name
         self.day = day
@@ -24,19 +24,19 @@ public struct QuotaHold: Hashable, Sendable {
     }
 }
 
-/// An answer of a function that is kept for later calls.
+/// A stored answer of a function, for later calls.
 public struct ResultRow: Hashable, Sendable {
-    /// SHA-256 of what the answer is an answer to; see ``ResultKey``.
+    /// The SHA-256 of the request that the answer belongs to; see ``ResultKey``.
     public var key: [UInt8]
-    /// Whose answer it is; `nil` for everybody's.
+    /// The account that may receive the answer; `nil` for a public one.
     public var account: Identifier?
     /// The function's name.
     public var function: String
     /// The `output` of the answer, as JSON.
     public var output: [UInt8]
-    /// When it was made.
+    /// The time when the answer was made.
     public var madeAt: Timestamp
-    /// From when on it is not given any more.
+    /// The time from which the answer is no longer used.
     public var expiresAt: Timestamp
 
     /// Creates the row.
@@ -57,15 +57,15 @@ public struct ResultRow: Hashable, Sendable {
     }
 }
 
-/// Some parts of a streamed answer, in a row.
+/// Consecutive parts of a streamed answer.
 public struct PartsRow: Hashable, Sendable {
-    /// The run that has made them: several calls may follow one.
+    /// The run that made the parts; several calls may follow one.
     public var run: Identifier
-    /// The index of the first one; the answer's first part has 0.
+    /// The index of the first of these parts; the answer begins with 0.
     public var first: Int64
     /// The texts, as a JSON array of strings.
     public var texts: [UInt8]
-    /// When they were stored.
+    /// The time when the parts were stored.
     public var at: Timestamp
 
     /// The texts.

@@ -53,7 +53,7 @@ struct MemoryRecords: RecordReader {
         Array((lists[list] ?? []).prefix(max(0, limit)))
     }
 
-    /// The one door through which records change.
+    /// Sets or removes a record; all changes of records go through this method.
     mutating func set(_ name: RecordName, to row: RecordRow?) {
         if let old = rows[name] { owned[old.owner]?.remove(name) }
         if let row { owned[row.owner, default: []].insert(name) }
@@ -64,7 +64,7 @@ struct MemoryRecords: RecordReader {
 
     mutating func unindex(_ entry: IndexEntry) { lists[entry.list]?.remove(entry) }
 
-    /// The part of the feed, and whether there is more.
+    /// Returns a part of the feed, and whether more follows.
     func feed(_ query: FeedQuery) -> (records: [RecordRow], hasMore: Bool) {
         var due: [RecordRow] = []
         for name in owned[query.account] ?? [] {
@@ -77,7 +77,7 @@ struct MemoryRecords: RecordReader {
         return (Array(page), page.count < due.count)
     }
 
-    /// The part of the list.
+    /// Returns a part of the list.
     func records(_ query: RecordQuery) -> RecordList {
         var list = RecordList(query)
         for position in positions(query) {
@@ -109,7 +109,7 @@ struct MemoryRecords: RecordReader {
         return found
     }
 
-    /// Records that were deleted before the moment, the longest ago first.
+    /// Returns tombstones of records that were deleted before the moment, oldest first.
     func tombstones(before moment: Timestamp, limit: Int) -> [RecordRow] {
         var found: [(at: Timestamp, row: RecordRow)] = []
         for row in rows.values {

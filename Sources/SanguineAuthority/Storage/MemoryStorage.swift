@@ -1,19 +1,19 @@
 public import SanguineModel
 import Synchronization
 
-/// Keeps everything in memory, for tests and previews.
+/// Stores everything in memory, for tests and previews.
 ///
-/// It is lost with the object.
+/// The data is lost with the object.
 ///
-/// Held to the same contract as the other drivers, but for durability.
+/// Fulfills the same contract as the other drivers, except for durability.
 ///
 /// Invariants:
-/// 1. A command's changes are all there or none; nothing comes between its load and its changes.
+/// 1. A command's changes are stored all or none; no other command runs between load and store.
 /// 2. Transfers are numbered from 1 without gaps, and never change.
 /// 3. `liveSessions` has the ids of exactly those sessions in `rows` that have not ended.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Commands decide while it is held, against the
-/// rule: the decision *is* the critical section, it is pure, and it knows no storage.
+/// Mutable state: one `State`, guarded by its mutex. Commands decide while it is held, which is an
+/// exception to the rule: the decision is the critical section, and it is pure.
 public final class MemoryStorage: Storage {
     fileprivate struct State {
         var epoch = Epoch.random()
@@ -24,7 +24,7 @@ public final class MemoryStorage: Storage {
         var lastNumber: Int64 = 0
         var isClosed = false
 
-        /// The one door through which rows change.
+        /// Sets or removes a row; all changes of rows go through this method.
         mutating func set(_ key: Key, to row: Row?) {
             if case .record(let name) = key {
                 if case .record(let record) = row {
@@ -57,7 +57,7 @@ public final class MemoryStorage: Storage {
 
     /// Performs the command without suspending.
     ///
-    /// The command must not use the storage: it decides under its lock.
+    /// The command must not use the storage, which is locked while it decides.
     package func performNow<Outcome>(
         _ command: Command<Outcome>
     ) throws(StorageError) -> Result<Outcome, Problem> {
@@ -93,12 +93,12 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// The sessions that have not ended.
+    /// Returns the sessions that have not ended.
     package func liveSessions() throws(StorageError) -> [Identifier] {
         try withState { $0.liveSessions.values.flatMap { $0 }.sorted() }
     }
 
-    /// What records hold as of now: valid only until the next change.
+    /// Returns the current records; later changes are not included.
     package func recordsNow() throws(StorageError) -> some RecordReader {
         try withState { $0.records }
     }
@@ -146,7 +146,7 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Returns the parts of a streamed answer that were stored.
+    /// Returns the stored parts of a streamed answer.
     public func parts(
         of run: Identifier,
         from index: Int64,
@@ -159,7 +159,7 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Returns those of the files that any account has.
+    /// Returns those of the files that have an owner.
     public func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID> {
         try withState { state in
             var owned: Set<BlobID> = []
@@ -175,26 +175,26 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Drops what has served its time.
+    /// Drops expired rows.
     @discardableResult
     public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
         try withState { $0.sweep(horizon, limit: limit) }
     }
 
-    /// Recomputes every balance from its transfers and compares.
+    /// Recomputes every balance from its transfers, and compares.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
         try withState { $0.verifyLedger() }
     }
 
-    /// Throws if the storage was closed: memory is always ready.
+    /// Throws if the storage is closed; memory is always ready.
     public func checkHealth() async throws(StorageError) {
         try withState { _ in }
     }
 
-    /// The epoch; another one after ``restore(_:)``.
+    /// The epoch, which changes with ``restore(_:)``.
     public var epoch: Epoch { state.withLock { $0.epoch } }
 
-    /// What the storage holds at one moment, but for the bytes of files.
+    /// A copy of the storage at one moment, without the bytes of files.
     package struct Copy: Sendable {
         fileprivate let state: State
     }
@@ -202,7 +202,7 @@ public final class MemoryStorage: Storage {
     /// Returns a copy of all rows.
     package func copy() throws(StorageError) -> Copy { try withState { Copy(state: $0) } }
 
-    /// Replaces all rows by those of an older copy, under a new epoch.
+    /// Replaces all rows with those of an older copy, under a new epoch.
     package func restore(_ copy: Copy) throws(StorageError) {
         try withState { state in
             state = copy.state
@@ -210,13 +210,13 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// The bytes of the files, in memory too.
+    /// The bytes of the files, also in memory.
     public var blobs: any BlobStore { files }
 
-    /// Always `nil`: nobody says how much memory there is.
+    /// Always `nil`, as the amount of free memory is not known.
     public var freeBytes: Int64? { nil }
 
-    /// Closes the storage and forgets everything.
+    /// Closes the storage and deletes its content.
     public func close() async {
         files.close()
         state.withLock { state in
@@ -396,7 +396,7 @@ extension OperationPosition: Comparable {
 }
 
 extension Array {
-    /// The first few in that order; none if the limit is negative.
+    /// Returns the first elements in that order; none if the limit is negative.
     fileprivate func first(_ limit: Int, by precedes: (Element, Element) -> Bool) -> [Element] {
         Array(sorted(by: precedes).prefix(Swift.max(0, limit)))
     }

@@ -1,39 +1,39 @@
 public import SanguineModel
 
-/// Names one row.
+/// The key of one row.
 ///
-/// A command lists the keys of what it needs before it decides.
+/// A command lists the keys of the rows that it needs before it decides.
 public enum Key: Hashable, Sendable {
     /// An account's profile.
     case account(Identifier)
     /// An account's balance and the head of its feed.
     case balance(Identifier)
-    /// A device, by the id that it gave itself.
+    /// A device, by the id that it chose.
     case device(String)
     /// A session, by the id of its family of refresh tokens.
     case session(Identifier)
-    /// An account's allowance of one name.
+    /// An account's use of one quota.
     case quota(Identifier, name: String)
     /// A hold.
     case hold(Identifier)
     /// An account's operation, by its idempotency key.
     case operation(Identifier, key: String)
-    /// A record, also one that was deleted.
+    /// A record or tombstone.
     case record(RecordName)
-    /// What is known of an account's records as a whole.
+    /// The totals of an account's records.
     case feed(Identifier)
-    /// An answer of a function that is kept, by its ``ResultRow/key``.
+    /// A stored answer of a function, by its ``ResultRow/key``.
     case result([UInt8])
     /// Parts of a streamed answer, by the run and the index of the first one.
     case parts(Identifier, first: Int64)
-    /// A file that an account has.
+    /// A file of an account.
     case blob(Identifier, BlobID)
-    /// How far the indexes of records are.
+    /// The progress of the indexes of records.
     case indexes
 }
 
 extension Key {
-    /// The account that the key names; `nil` for what is found before its account is known.
+    /// The account that the key names; `nil` for rows that are found before their account is known.
     package var account: Identifier? {
         switch self {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
@@ -44,9 +44,7 @@ extension Key {
     }
 }
 
-/// One stored row.
-///
-/// Its key is part of it.
+/// One stored row, which includes its key.
 public enum Row: Hashable, Sendable {
     /// See ``AccountRow``.
     case account(AccountRow)
@@ -75,7 +73,7 @@ public enum Row: Hashable, Sendable {
     /// See ``IndexesRow``.
     case indexes(IndexesRow)
 
-    /// The name under which the row is stored.
+    /// The key under which the row is stored.
     public var key: Key {
         switch self {
         case .account(let row): .account(row.id)
@@ -97,9 +95,9 @@ public enum Row: Hashable, Sendable {
 
 /// An account's profile, with the feed number of its last change.
 public struct AccountRow: Hashable, Sendable {
-    /// What the owner sees.
+    /// The profile that the owner sees.
     public var profile: Account
-    /// The number in the account's feed of the profile's last change.
+    /// The number of the profile's last change in the account's feed.
     public var seq: Int64
 
     /// The account's id.
@@ -114,19 +112,19 @@ public struct AccountRow: Hashable, Sendable {
 
 /// An account's balance and the head of its feed.
 ///
-/// One small row, because every charge rewrites it.
+/// The row is small, because every charge rewrites it.
 public struct BalanceRow: Hashable, Sendable {
-    /// Whose balance.
+    /// The owner.
     public var account: Identifier
-    /// The newest number of the account's feed, over all that the account can see.
+    /// The newest number of the account's feed, across everything that the account can see.
     public var head: Int64
-    /// What may be spent; never below zero.
+    /// The tokens that may be spent; never below zero.
     public var available: Int64
-    /// What is set aside by open holds; never below zero.
+    /// The tokens in open holds; never below zero.
     public var held: Int64
-    /// The number in the account's feed of the balance's last change.
+    /// The number of the balance's last change in the account's feed.
     public var seq: Int64
-    /// When the balance last changed.
+    /// The time of the balance's last change.
     public var changedAt: Timestamp
 
     /// Creates the row.
@@ -147,15 +145,15 @@ public struct BalanceRow: Hashable, Sendable {
     }
 }
 
-/// A device and the account that it made.
+/// A device and the guest account that it created.
 public struct DeviceRow: Hashable, Sendable {
-    /// The id that the device gave itself.
+    /// The id that the device chose.
     public var id: String
-    /// SHA-256 of the secret that the device made: 32 bytes.
+    /// The SHA-256 of the secret that the device chose: 32 bytes.
     public var secretHash: [UInt8]
-    /// The account that the device stands for.
+    /// The account of the device.
     public var account: Identifier
-    /// When the device was first seen.
+    /// The time when the device was first seen.
     public var createdAt: Timestamp
 
     /// Creates the row.
@@ -167,19 +165,19 @@ public struct DeviceRow: Hashable, Sendable {
     }
 }
 
-/// A signed-in device: one family of refresh tokens, of which the newest generation is valid.
+/// A signed-in device: one family of refresh tokens, of which only the newest is valid.
 public struct SessionRow: Hashable, Sendable {
-    /// The family's id; the `sid` of its access tokens.
+    /// The id of the family, and the `sid` of its access tokens.
     public var id: Identifier
-    /// Who is signed in.
+    /// The account that is signed in.
     public var account: Identifier
     /// The number of the newest refresh token: 0 for the first.
     public var generation: Int64
-    /// When the newest refresh token was made.
+    /// The time when the newest refresh token was made.
     public var rotatedAt: Timestamp
-    /// When the newest refresh token expires.
+    /// The time when the newest refresh token expires.
     public var expiresAt: Timestamp
-    /// When the family was ended, by sign-out or by reuse; `nil` while it lives.
+    /// The time when the family ended, by sign-out or reuse; `nil` while it is valid.
     public var endedAt: Timestamp?
 
     /// Creates the row.
@@ -200,19 +198,19 @@ public struct SessionRow: Hashable, Sendable {
     }
 }
 
-/// What of a daily allowance is used in the period that began last.
+/// The used part of a daily quota in its latest period.
 public struct QuotaRow: Hashable, Sendable {
-    /// Whose allowance.
+    /// The account that uses the quota.
     public var account: Identifier
-    /// The allowance's name in the configuration.
+    /// The quota's name in the configuration.
     public var name: String
-    /// The user's day to which the period belongs.
+    /// The user's day of the period.
     public var day: CalendarDay
-    /// How much is used.
+    /// The number of used units.
     public var used: Int64
-    /// When the period ends, by the zone that the account had when it began.
+    /// The time when the period ends, in the account's time zone at its beginning.
     public var resetsAt: Timestamp
-    /// The number in the account's feed of the allowance's last change.
+    /// The number of the quota's last change in the account's feed.
     public var seq: Int64
 
     /// Creates the row.
@@ -233,44 +231,44 @@ public struct QuotaRow: Hashable, Sendable {
     }
 }
 
-/// An amount that is or was set aside.
+/// An amount that is or was held.
 public struct HoldRow: Hashable, Sendable {
-    /// What became of a hold.
+    /// The state of a hold.
     public enum State: Hashable, Sendable {
-        /// The amount is set aside.
+        /// The amount is held.
         case open
-        /// This much was charged, and the rest given back.
+        /// This amount was charged, and the rest was released.
         case captured(Int64)
-        /// All was given back, because someone said so.
+        /// The whole amount was released by a request or by the end of its call.
         case released
-        /// All was given back, because the time was over.
+        /// The whole amount was released because the hold expired.
         case expired
     }
 
     /// The hold's id.
     public var id: Identifier
-    /// Whose hold.
+    /// The owner.
     public var account: Identifier
-    /// How much was set aside.
+    /// The held amount.
     public var amount: Int64
-    /// When an open hold expires.
+    /// The time when an open hold expires.
     public var expiresAt: Timestamp
-    /// What became of it.
+    /// The state.
     public var state: State
-    /// What for; it stands in the ledger.
+    /// The reason that the ledger shows.
     public var reason: String
-    /// The idempotency key of the function call that it pays for, or `nil` for a client's own hold.
+    /// The idempotency key of the function call that the hold pays for; `nil` for a client's hold.
     public var operation: String?
     /// Whether the call was sent upstream.
     ///
-    /// Then expiry charges it, and otherwise releases it.
+    /// If so, expiry charges the hold; otherwise it releases it.
     public var sent: Bool
-    /// What the call takes of a daily quota; `nil` for none.
+    /// The part of a daily quota that the call reserves; `nil` for none.
     public var quota: QuotaHold?
-    /// What a call is charged if nothing more comes of it: at most ``amount``.
+    /// The charge if nothing more of the call becomes known; at most ``amount``.
     ///
-    /// `nil`, which is the whole amount, if what was made is not known: the call is not streamed,
-    /// or it leaves for no upstream and nothing of it is stored yet.
+    /// `nil` stands for the whole amount. It is used if the output is not known: the call is not
+    /// streamed, or it has no upstream and nothing of its answer is stored yet.
     public var chargeWhenCut: Int64?
 
     /// Creates an open hold.
@@ -301,32 +299,32 @@ public struct HoldRow: Hashable, Sendable {
 
 /// An operation that was accepted under an idempotency key.
 ///
-/// Its row is kept for ever if it moved the ledger, so that no key ever charges twice.
+/// If it moved the ledger, its row is kept forever, so that no key is charged twice.
 public struct OperationRow: Hashable, Sendable {
-    /// How far the operation is.
+    /// The state of an operation.
     public enum State: Hashable, Sendable {
-        /// It runs, and pays with this hold if it has a price.
+        /// The operation runs, and pays with this hold if it has a price.
         case running(hold: Identifier?)
-        /// It is done, and this is what every sending is answered with.
+        /// The operation is done; every repetition receives this answer.
         case done(StoredAnswer)
-        /// It was done so long ago that the answer was dropped.
+        /// The operation was done, and its answer has been dropped since.
         case forgotten
-        /// It was pushed and decided, which is kept for ever: the feed number at which its changes
-        /// are contained, or, if it was refused, the ``Problem`` as JSON.
+        /// The operation was pushed and decided; the row is kept forever. It has the feed number
+        /// that includes its changes, and for a refusal the ``Problem`` as JSON.
         case pushed(head: Int64, refusal: [UInt8]?)
     }
 
-    /// Whose operation.
+    /// The owner.
     public var account: Identifier
     /// The idempotency key that the client chose.
     public var key: String
-    /// SHA-256 of the request, which tells a repetition from another request.
+    /// The SHA-256 of the request, which distinguishes a repetition from another request.
     public var fingerprint: [UInt8]
-    /// How far it is.
+    /// The state.
     public var state: State
-    /// When it was accepted, or done.
+    /// The time when the operation was accepted or done.
     public var at: Timestamp
-    /// The run of a function whose parts its answer streams; `nil` if it comes in one piece.
+    /// The run whose parts the answer streams; `nil` for an answer in one piece.
     public var run: Identifier?
 
     /// Creates the row.
@@ -347,15 +345,15 @@ public struct OperationRow: Hashable, Sendable {
     }
 }
 
-/// An answer that is given again, byte for byte, whenever its operation is sent again.
+/// The answer that every repetition of an operation receives, byte for byte.
 public struct StoredAnswer: Hashable, Sendable {
     /// The HTTP status.
     public var status: Int
     /// The JSON body.
     public var body: [UInt8]
-    /// The feed number at which the operation's change is contained; `nil` if it changed nothing.
+    /// The feed number that includes the operation's change; `nil` if it changed nothing.
     public var head: Int64?
-    /// How many parts it has of the run of its operation; `nil` for as many as are stored.
+    /// The number of parts that the answer takes from its run; `nil` for all stored parts.
     public var parts: Int64?
 
     /// Creates the answer.

@@ -1,10 +1,10 @@
 public import SanguineModel
 
-/// Where an authority keeps what it knows.
+/// Stores the state of an authority.
 ///
-/// A driver loads, asks a ``Command`` to decide, and stores, in one unit: nothing that another
-/// command does can come in between, and after a crash either all of it is there or nothing.
-/// Drivers hold no rules; all of them share the decisions.
+/// A driver loads, calls a ``Command`` to decide, and stores, in one transaction: no other command
+/// takes effect in between, and after a crash either all of its changes are stored or none. Drivers
+/// contain no rules; all of them share the decisions.
 ///
 /// ```swift
 /// let result = try await storage.perform(Command(keys: [.balance(id)]) { loaded in
@@ -12,16 +12,16 @@ public import SanguineModel
 /// })
 /// ```
 ///
-/// What every driver promises is written down as tests, in `StorageContractTests`.
+/// `StorageContractTests` states the guarantees of every driver as tests.
 public protocol Storage: Sendable {
     /// Loads the command's keys, lets it decide, and stores its changes.
     ///
-    /// Returns after the changes are durable. Cancelling the calling task does not abort it: a
-    /// charge whose client hung up must not stop half-way.
+    /// Returns after the changes are durable. Cancelling the calling task does not abort it, so
+    /// that a charge completes even if its client has disconnected.
     ///
-    /// - Returns: The outcome, or the problem that the command refused with. A refused command has
-    ///   changed nothing.
-    /// - Throws: ``StorageError`` if the driver could not do it. Nothing was changed then, except
+    /// - Returns: The outcome, or the problem with which the command refused. A refused command
+    ///   changes nothing.
+    /// - Throws: ``StorageError`` if the driver failed. Nothing was changed then, except possibly
     ///   after ``StorageError/unknownOutcome(_:)``.
     func perform<Outcome>(
         _ command: Command<Outcome>
@@ -39,11 +39,11 @@ public protocol Storage: Sendable {
     /// Returns an account's transfers, newest first.
     ///
     /// - Parameters:
-    ///   - account: Whose.
-    ///   - number: Only transfers with a smaller ``NumberedTransfer/number``; `nil` from the
-    ///     newest.
-    ///   - limit: How many at most.
-    /// - Returns: The transfers with their places in the ledger; none if there are no more.
+    ///   - account: The owner.
+    ///   - number: The ``NumberedTransfer/number`` that all returned ones are less than; `nil`
+    ///     starts with the newest.
+    ///   - limit: The largest number of transfers.
+    /// - Returns: The transfers with their positions in the ledger; empty if there are no more.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func transfers(
         of account: Identifier,
@@ -57,22 +57,22 @@ public protocol Storage: Sendable {
     /// Returns operations that are still running, in the order of their keys.
     ///
     /// - Parameters:
-    ///   - position: Only operations after this one; `nil` from the first.
-    ///   - limit: How many at most.
-    /// - Returns: The operations; none if there are no more.
+    ///   - position: The position after which the operations follow; `nil` for the beginning.
+    ///   - limit: The largest number of operations.
+    /// - Returns: The operations; empty if there are no more.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func runningOperations(
         after position: OperationPosition?,
         limit: Int
     ) async throws(StorageError) -> [OperationRow]
 
-    /// Returns the parts of a streamed answer that were stored.
+    /// Returns the stored parts of a streamed answer.
     ///
     /// - Parameters:
-    ///   - run: The run that has made them.
-    ///   - index: The first part that is wanted; the row that has it comes first.
-    ///   - limit: How many rows at most.
-    /// - Returns: The rows in order; none if there are none from there on.
+    ///   - run: The run that made the parts.
+    ///   - index: The first part to return; the row that contains it comes first.
+    ///   - limit: The largest number of rows.
+    /// - Returns: The rows in order; empty if no parts follow the index.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func parts(
         of run: Identifier,
@@ -80,9 +80,9 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [PartsRow]
 
-    /// Returns those of the files that any account has.
+    /// Returns those of the files that have an owner.
     ///
-    /// - Parameter ids: Some files, at most some thousand.
+    /// - Parameter ids: The files, at most some thousand.
     /// - Returns: Those of them that have a ``BlobRow``.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>
@@ -90,77 +90,77 @@ public protocol Storage: Sendable {
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
-    /// Drops what has served its time: answers of operations done before `answers` (one whose
-    /// answer has a ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other
-    /// goes), sessions that expired or ended before `sessions`, holds that were settled and expired
-    /// before `holds`, kept answers of functions that expired before `results`, parts of streamed
-    /// answers that were stored before `parts`, and what is left of records that were deleted
-    /// before `tombstones`: the account's ``FeedRow`` takes note of each, see ``FeedRow/drop(_:)``.
+    /// Drops expired rows.
     ///
-    /// - Returns: How many rows were dropped or emptied, at most `limit` of each kind.
+    /// These are the answers of operations done before `answers` (an operation whose answer has a
+    /// ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other is removed),
+    /// sessions, settled holds, answers and parts of functions, and tombstones, which
+    /// ``FeedRow/drop(_:)`` subtracts from the account's ``FeedRow``; see ``SweepHorizon``.
+    ///
+    /// - Returns: The number of rows dropped or emptied, at most `limit` of each kind.
     @discardableResult
     func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int
 
-    /// Recomputes every balance from its transfers and compares.
+    /// Recomputes every balance from its transfers, and compares.
     func verifyLedger() async throws(StorageError) -> LedgerReport
 
-    /// Proves that the storage can do its work: keeps something that changes nothing, durably.
+    /// Verifies that the storage works by writing a value durably, without changing data.
     ///
-    /// It costs a commit, so whoever asks for many asks seldom.
+    /// This costs a commit, so a caller should cache the result.
     ///
-    /// - Throws: ``StorageError`` if a command that changes something would fail.
+    /// - Throws: ``StorageError`` if a command with changes would fail.
     func checkHealth() async throws(StorageError)
 
-    /// The epoch to which the numbers of its feeds belong.
+    /// The epoch of the feeds' numbers.
     ///
-    /// It is kept with the data, and is another one after a copy of the data was restored.
+    /// It is stored with the data, and changes when a copy of the data is restored.
     var epoch: Epoch { get }
 
-    /// The bytes of the files whose ``BlobRow`` the storage has.
+    /// The bytes of the files that have a ``BlobRow`` in the storage.
     var blobs: any BlobStore { get }
 
-    /// How far the storage has come in checking the data that it opened.
+    /// The progress of checking the data that the storage opened.
     ///
-    /// Default: nothing is to be checked.
+    /// Default: no check is needed.
     var dataCheck: DataCheck { get }
 
-    /// Bytes that can still be written where the data is; `nil` where that is not known.
+    /// The number of bytes that can still be written to the data folder; `nil` if unknown.
     var freeBytes: Int64? { get }
 
-    /// Finishes what is queued and releases everything. Later calls throw ``StorageError/closed``.
+    /// Completes queued work and releases all resources. Later calls throw ``StorageError/closed``.
     func close() async
 }
 
 extension Storage {
-    /// Nothing is to be checked.
+    /// No check is needed.
     public var dataCheck: DataCheck { .done }
 }
 
-/// How far a storage has come in checking the data that it opened.
+/// The progress of checking the data that a storage opened.
 public enum DataCheck: Hashable, Sendable {
-    /// This is being read, in a few words; what comes after it is not checked yet.
+    /// The check is at the part that the text describes; later parts are not checked yet.
     case running(String)
-    /// All of it was read.
+    /// All data was checked.
     case done
-    /// It could not be read to the end; the text says why.
+    /// The check failed; the text says why.
     case failed(String)
 }
 
-/// What a command needs, and the pure function that decides with it.
+/// A command: the keys that it needs, and the pure function that decides.
 public struct Command<Outcome: Sendable>: Sendable {
-    /// What to load before deciding.
+    /// The keys of the rows to load before deciding.
     public let keys: [Key]
 
-    /// Which sessions to look for before deciding, beside the rows; `nil` for none.
+    /// The sessions to find before deciding, in addition to the rows; `nil` for none.
     public let surplus: SurplusSessions?
 
-    /// Looks at what was loaded and says what happens.
+    /// Decides on the outcome and the changes.
     ///
-    /// Performs no I/O but by the reader, and reads no clock: a driver may ask again, and only the
-    /// last decision counts.
+    /// Performs no I/O except through the reader, and reads no clock: a driver may call it
+    /// repeatedly, and only the last decision counts.
     public let decide: @Sendable (Loaded, any RecordReader) throws(Problem) -> Decision<Outcome>
 
-    /// The account that the command is about, if its keys name one.
+    /// The account of the command, if its keys name one.
     package var account: Identifier? { keys.lazy.compactMap(\.account).first }
 
     /// Creates a command.
@@ -174,7 +174,7 @@ public struct Command<Outcome: Sendable>: Sendable {
         self.decide = { loaded, _ throws(Problem) in try decide(loaded) }
     }
 
-    /// Creates a command that reads records on its way.
+    /// Creates a command that reads records while it decides.
     public init(
         keys: [Key],
         surplus: SurplusSessions? = nil,
@@ -187,33 +187,31 @@ public struct Command<Outcome: Sendable>: Sendable {
     }
 }
 
-/// Asks for an account's sessions that have not ended, but for those used last.
+/// A request for an account's sessions that have not ended, without the most recently used ones.
 ///
-/// A driver gives the ones whose newest refresh token was made longest ago first, and of equal ones
-/// those with the smaller id. It finds them by an index: nobody else pays for the question.
+/// A driver returns the sessions whose newest refresh token is oldest first, and equal ones by id.
+/// It uses an index, so that other commands have no cost from it.
 public struct SurplusSessions: Hashable, Sendable {
-    /// How many are given at most, so that no command grows without bound.
+    /// The largest number of sessions returned, so that commands stay small.
     public static let limit = 16
 
-    /// Whose sessions.
+    /// The owner of the sessions.
     public var account: Identifier
-    /// How many of those used last are left out; never negative.
+    /// The number of most recently used sessions to leave out; never negative.
     public let kept: Int
 
-    /// Creates the question.
+    /// Creates the request.
     public init(of account: Identifier, kept: Int) {
         self.account = account
         self.kept = max(0, kept)
     }
 }
 
-/// What a command decided.
+/// The decision of a command.
 public struct Decision<Outcome: Sendable>: Sendable {
-    /// What the caller learns.
+    /// The outcome that the caller receives.
     public var outcome: Outcome
-    /// What must be stored, in order.
-    ///
-    /// Empty if nothing changes.
+    /// The changes to store, in order; empty if nothing changes.
     public var changes: [Change]
 
     /// Creates a decision.
@@ -223,62 +221,62 @@ public struct Decision<Outcome: Sendable>: Sendable {
     }
 }
 
-/// One thing to store.
+/// One change to store.
 public enum Change: Hashable, Sendable {
-    /// Writes the row, and replaces one of the same key.
+    /// Writes the row, replacing one with the same key.
     case put(Row)
-    /// Removes the row, if it is there.
+    /// Removes the row, if it exists.
     case delete(Key)
-    /// Appends to the ledger.
+    /// Appends a transfer to the ledger.
     case append(Transfer)
-    /// Lets a record be found by the value of a member; it is not found there yet.
+    /// Adds an index entry that does not exist yet.
     case index(IndexEntry)
-    /// Lets a record no longer be found by the value of a member.
+    /// Removes an index entry.
     case unindex(IndexEntry)
-    /// Removes the kept answers of an account, or with `nil` those of everybody, but for so many
-    /// that were made last.
+    /// Removes the stored answers of an account, or the public ones for `nil`, except for a number
+    /// of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
 }
 
-/// The rows that a command asked for, as of one moment.
+/// The rows that a command requested, as of one moment.
 public struct Loaded: Sendable {
-    // Commands ask for one to four keys: searching so few beats hashing them.
+    // Commands load one to four keys; a linear search is faster than hashing so few.
     fileprivate var rows: [Row] = []
 
-    /// The sessions that the command's ``SurplusSessions`` asked for.
+    /// The sessions found for the command's ``SurplusSessions``.
     public var surplusSessions: [SessionRow] = []
 
-    /// Creates an empty set, to which a driver adds what it finds.
+    /// Creates an empty set, to which a driver adds the rows that it finds.
     public init() {}
 
-    /// Adds a row that was found.
+    /// Adds a row.
     public mutating func add(_ row: Row) { rows.append(row) }
 
-    /// The account's profile, if it was asked for and exists.
+    /// Returns the account's profile, if it was requested and exists.
     public func account(_ id: Identifier) -> AccountRow? {
         for case .account(let row) in rows where row.id == id { return row }
         return nil
     }
 
-    /// The account's balance, if it was asked for and exists.
+    /// Returns the account's balance, if it was requested and exists.
     public func balance(_ account: Identifier) -> BalanceRow? {
         for case .balance(let row) in rows where row.account == account { return row }
         return nil
     }
 
-    /// The device, if it was asked for and exists.
+    /// Returns the device, if it was requested and exists.
     public func device(_ id: String) -> DeviceRow? {
         for case .device(let row) in rows where row.id == id { return row }
         return nil
     }
 
-    /// The session, if it was asked for and exists.
+    /// Returns the session, if it was requested and exists.
     public func session(_ id: Identifier) -> SessionRow? {
         for case .session(let row) in rows where row.id == id { return row }
         return nil
     }
 
-    /// The allowance, if it was asked for and has ever been used.
+    /// Returns the use of the quota, if it was requested and exists.
     public func quota(_ account: Identifier, name: String) -> QuotaRow? {
         for case .quota(let row) in rows where row.account == account && row.name == name {
             return row
@@ -286,13 +284,13 @@ public struct Loaded: Sendable {
         return nil
     }
 
-    /// The hold, if it was asked for and exists.
+    /// Returns the hold, if it was requested and exists.
     public func hold(_ id: Identifier) -> HoldRow? {
         for case .hold(let row) in rows where row.id == id { return row }
         return nil
     }
 
-    /// The operation, if it was asked for and exists.
+    /// Returns the operation, if it was requested and exists.
     public func operation(_ account: Identifier, key: String) -> OperationRow? {
         for case .operation(let row) in rows where row.account == account && row.key == key {
             return row
@@ -302,53 +300,53 @@ public struct Loaded: Sendable {
 }
 
 extension Loaded {
-    /// All operations that were asked for and exist.
+    /// All operations that were requested and exist.
     public var operations: [OperationRow] {
         rows.compactMap { if case .operation(let row) = $0 { row } else { nil } }
     }
 
-    /// The record, if it was asked for and exists or existed.
+    /// Returns the record or tombstone, if it was requested and exists.
     public func record(_ name: RecordName) -> RecordRow? {
         for case .record(let row) in rows where row.name == name { return row }
         return nil
     }
 
-    /// The kept answer, if it was asked for and exists.
+    /// Returns the stored answer, if it was requested and exists.
     public func result(_ key: [UInt8]) -> ResultRow? {
         for case .result(let row) in rows where row.key == key { return row }
         return nil
     }
 
-    /// The parts, if they were asked for by the index of the first one, and exist.
+    /// Returns the parts, if they were requested by the index of the first one and exist.
     public func parts(_ run: Identifier, first: Int64) -> PartsRow? {
         for case .parts(let row) in rows where row.run == run && row.first == first { return row }
         return nil
     }
 
-    /// The account's file, if it was asked for and is the account's.
+    /// Returns the account's file, if it was requested and the account has it.
     public func blob(_ account: Identifier, _ id: BlobID) -> BlobRow? {
         for case .blob(let row) in rows where row.account == account && row.id == id { return row }
         return nil
     }
 
-    /// How far the indexes are, if it was asked for; of none anything is known at first.
+    /// The progress of the indexes, if it was requested; empty before the first step.
     public var indexes: IndexesRow {
         for case .indexes(let row) in rows { return row }
         return IndexesRow()
     }
 
-    /// What is known of the account's records, if it was asked for and there ever was one.
+    /// Returns the totals of the account's records, if they were requested and exist.
     public func feed(_ account: Identifier) -> FeedRow? {
         for case .feed(let row) in rows where row.account == account { return row }
         return nil
     }
 }
 
-/// A place in the order of operations: by account, then by key.
+/// A position in the order of operations: by account, then by key.
 public struct OperationPosition: Hashable, Sendable {
-    /// Whose operation.
+    /// The owner.
     public var account: Identifier
-    /// Its idempotency key.
+    /// The idempotency key of the operation.
     public var key: String
 
     /// Creates the position.
@@ -358,21 +356,21 @@ public struct OperationPosition: Hashable, Sendable {
     }
 }
 
-/// Up to when things have served their time.
+/// The times before which rows are expired.
 ///
 /// See ``Storage/sweep(_:limit:)``.
 public struct SweepHorizon: Hashable, Sendable {
-    /// Answers of operations that were done before are dropped.
+    /// Answers of operations done before this time are dropped.
     public var answers: Timestamp
-    /// Sessions that expired or ended before are removed.
+    /// Sessions that expired or ended before this time are removed.
     public var sessions: Timestamp
-    /// Settled holds that expired before are removed.
+    /// Settled holds that expired before this time are removed.
     public var holds: Timestamp
-    /// What is left of records that were deleted before is removed.
+    /// Tombstones of records deleted before this time are removed.
     public var tombstones: Timestamp
-    /// Kept answers of functions that expired before are removed.
+    /// Stored answers of functions that expired before this time are removed.
     public var results: Timestamp
-    /// Parts of streamed answers that were stored before are removed.
+    /// Parts of streamed answers stored before this time are removed.
     public var parts: Timestamp
 
     /// Creates a horizon.
@@ -393,26 +391,26 @@ public struct SweepHorizon: Hashable, Sendable {
     }
 }
 
-/// A reason why a driver could not do what was asked.
+/// An error of a storage driver.
 public enum StorageError: Error, Hashable {
-    /// Too much is queued. Come back after this many whole seconds.
+    /// Too much work is queued. Retry after this many whole seconds.
     case overloaded(retryAfterSeconds: Int)
-    /// The disk or the database failed; the text says how. Nothing was changed.
+    /// The disk or the database failed, and nothing was changed; the text says how.
     case failed(String)
-    /// The disk has no room left; the text says how. Nothing was changed.
+    /// The disk is full, and nothing was changed; the text says how.
     case full(String)
-    /// The data can be read and not written; the text says how. Nothing was changed.
+    /// The data cannot be written, and nothing was changed; the text says how.
     case readOnly(String)
-    /// What is stored does not read back; the text says how. Nothing was changed.
+    /// The stored data cannot be read, and nothing was changed; the text says how.
     case damaged(String)
-    /// The commit failed in a way that leaves open whether it was done; the text says how.
+    /// The commit failed, and its outcome is unknown; the text says how.
     case unknownOutcome(String)
-    /// The storage was closed.
+    /// The storage is closed.
     case closed
 }
 
 extension StorageError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// A description of the error, and the action to take.
     public var description: String {
         switch self {
         case .overloaded(let seconds):
@@ -447,13 +445,13 @@ extension StorageError: CustomStringConvertible {
     }
 }
 
-/// What recomputing the ledger found.
+/// The result of recomputing the ledger.
 public struct LedgerReport: Hashable, Codable, Sendable {
-    /// A balance that is not what its entries sum up to.
+    /// A balance that differs from the sum of its entries.
     public struct Difference: Hashable, Codable, Sendable {
-        /// Whose balance.
+        /// The owner of the balance.
         public var account: Identifier
-        /// What is wrong, in a sentence with both numbers.
+        /// The difference, in a sentence with both numbers.
         public var finding: String
 
         /// Creates a difference.
@@ -463,14 +461,14 @@ public struct LedgerReport: Hashable, Codable, Sendable {
         }
     }
 
-    /// How many accounts were looked at.
+    /// The number of accounts examined.
     public var accounts: Int
-    /// How many transfers were added up.
+    /// The number of transfers added up.
     public var transfers: Int
-    /// What was found wrong, at most ``limit``.
+    /// The differences found, at most ``limit``.
     public var differences: [Difference]
 
-    /// How many differences are listed at most.
+    /// The largest number of differences that a report lists.
     public static let limit = 1_000
 
     /// Creates a report.
