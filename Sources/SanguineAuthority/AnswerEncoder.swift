@@ -1,10 +1,10 @@
 import Foundation
 import SanguineModel
 
-/// Writes the bodies of answers.
+/// Encodes the bodies of responses.
 ///
-/// A balance is written by hand: it is the body of nearly every answer, and is encoded on the one
-/// thread that commits. A test holds it to what `JSONEncoder` makes of ``Balance``.
+/// A balance is written by hand: it is the body of nearly every response, and is encoded on the
+/// only thread that commits. A test compares it with the output of `JSONEncoder` for ``Balance``.
 package struct AnswerEncoder: Sendable {
     let unit: String
     private let unitJSON: String
@@ -48,7 +48,7 @@ package struct AnswerEncoder: Sendable {
         StoredAnswer(status: status, body: Self.encode(body), head: head)
     }
 
-    /// Writes a message of the wire as JSON, with its members in the order of their names.
+    /// Encodes a message of the wire as JSON, with its members ordered by name.
     package static func encode(_ body: some Encodable) -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,24 +1,23 @@
 public import SanguineModel
 
-/// Knows who the user is, what they may still spend, and what they did.
+/// Manages accounts, sessions, balances, quotas, records and files.
 ///
-/// An authority puts together storage, rules and time: each method makes a command, lets the
-/// storage perform it, and returns what it came to. The rules themselves are in the `…Commands`
-/// types, which are pure.
+/// An authority combines storage, rules and time: each method creates a command, performs it in the
+/// storage, and returns the outcome. The rules themselves are in the pure `…Commands` types.
 ///
 /// ```swift
 /// let authority = Authority(storage: MemoryStorage(), keys: SigningKeys())
 /// let guest = try await authority.guest(request)
 /// ```
 ///
-/// Every method throws ``Problem``, ready for the wire. A storage that is overloaded is
-/// `overloaded` (503); one that failed is `internal_fault` (500).
+/// Every method throws ``Problem``, ready for the wire. An overloaded storage is reported as
+/// `overloaded` (503), a failed one as `internal_fault` (500).
 public final class Authority: Sendable {
     /// The rules.
     public let settings: AuthoritySettings
-    /// Access tokens.
+    /// Issues and verifies access tokens.
     public let tokens: AccessTokens
-    /// Where things are kept.
+    /// The storage.
     public let storage: any Storage
 
     let clock: any WallClock
@@ -32,10 +31,10 @@ public final class Authority: Sendable {
     /// Creates an authority over a storage.
     ///
     /// - Parameters:
-    ///   - storage: Where things are kept. The authority does not close it.
-    ///   - keys: The secrets that tokens are made with.
+    ///   - storage: The storage. The authority does not close it.
+    ///   - keys: The secrets for tokens.
     ///   - settings: The rules.
-    ///   - clock: The present.
+    ///   - clock: The clock.
     public init(
         storage: any Storage,
         keys: SigningKeys,
@@ -51,17 +50,17 @@ public final class Authority: Sendable {
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 
-    /// Calls the closure after every commit that has added to an account's feed, whatever it was.
+    /// Calls the closure after every commit that adds to an account's feed.
     ///
-    /// It is called on the task that asked for the change, with the account and the newest number
-    /// that the change took, and must return soon. Changes of one account may be told in another
-    /// order than they were made: the largest number counts. What no answer tells is not told
-    /// either: a listener that waits looks again from time to time.
+    /// The closure runs on the task that requested the change, with the account and its newest
+    /// number, and must return soon. Changes of one account may be reported out of order: the
+    /// largest number counts. A commit with an unknown outcome is not reported, so a listener that
+    /// waits should check again from time to time.
     public func onHead(_ listener: @escaping @Sendable (Identifier, Int64) -> Void) {
         listeners.add(listener)
     }
 
-    /// Performs a command, with storage errors as problems.
+    /// Performs a command, and reports storage errors as problems.
     func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
         guard !listeners.isEmpty else { return try await performed(command) }
         let noted = try await performed(command.noted)
@@ -81,7 +80,7 @@ public final class Authority: Sendable {
         }
     }
 
-    /// Reads from the storage, with storage errors as problems.
+    /// Reads from the storage, and reports storage errors as problems.
     func read<Value>(
         _ body: (any Storage) async throws(StorageError) -> Value
     ) async throws(Problem) -> Value {
@@ -94,7 +93,7 @@ public final class Authority: Sendable {
 }
 
 extension Problem {
-    /// What a client is told when the storage could not do it.
+    /// The problem that clients receive for a storage error.
     init(_ error: StorageError) {
         switch error {
         case .overloaded(let seconds):
@@ -128,7 +127,7 @@ extension Problem {
                 retryAfter: 60
             )
         case .failed, .unknownOutcome:
-            // The reason goes to the log, not to the client: it may name files.
+            // The reason may name files, so it goes only to the log.
             self.init(
                 .internalFault,
                 "Send the request again, with the same key: it takes effect once."

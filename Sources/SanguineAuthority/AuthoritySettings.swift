@@ -1,51 +1,50 @@
 public import SanguineModel
 
-/// The rules of one authority, with their defaults.
+/// The rules of an authority, with their defaults.
 ///
 /// All durations are exact to the millisecond.
 public struct AuthoritySettings: Hashable, Sendable {
-    /// What balances count.
+    /// The unit of balances.
     ///
     /// Default: `tokens`.
     public var unit = "tokens"
-    /// What a new account is given.
+    /// The tokens that a new account receives.
     ///
     /// Default: 100.
     public var grant: Int64 = 100
-    /// The zone of accounts that name none, as an IANA name.
+    /// The time zone of accounts that specify none, as an IANA name.
     ///
     /// Default: `UTC`.
     public var defaultTimeZone = "UTC"
-    /// The language of accounts that name none, as a BCP 47 tag.
+    /// The language of accounts that specify none, as a BCP 47 tag.
     ///
     /// Default: `en`.
     public var defaultLanguage = "en"
-    /// What each daily allowance allows, by its name.
+    /// The daily limit of each quota, by name.
     ///
     /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
 
-    /// The collections and record mutations of records.
+    /// The collections of records and their mutations.
     ///
-    /// Default: `notes`, the owner's own, and `posts`, which everyone may read.
+    /// Default: `notes`, private to the owner, and `posts`, which everyone may read.
     public var schema = RecordSchema.standard
-    /// How many records an account may have, without the deleted.
+    /// The number of records that an account may have, without tombstones.
     ///
     /// Default: 200,000.
     public var recordsPerAccount: Int64 = 200_000
-    /// How many bytes an account's records and files may take: their values, and
-    /// ``RecordRow/overheadBytes`` for each record, each deleted one that is still known, and each
-    /// file.
+    /// The number of bytes that an account's records and files may take: their values, and
+    /// ``RecordRow/overheadBytes`` for each record, tombstone and file.
     ///
-    /// Operations that would take more are refused with `storage_full`; what does not grow, above
-    /// all deleting, is always possible. Default: 64 MiB.
+    /// Operations that would exceed it are refused with `storage_full`. Operations that add
+    /// nothing, such as deletions, always succeed. Default: 64 MiB.
     public var bytesPerAccount: Int64 = 64 << 20
-    /// How long it is known of a record that it was deleted.
+    /// The time for which tombstones of deleted records are kept.
     ///
-    /// A device that was away for longer reads everything anew. Default: 30 days.
+    /// A device that was away for longer reads all records again. Default: 30 days.
     public var tombstonesKept = Duration.seconds(30 * 86_400)
-    /// Of how many records of an account it is known that they were deleted; one more, and the
-    /// oldest deletion is forgotten early.
+    /// The number of tombstones that an account may have; beyond it, the oldest ones are dropped
+    /// early.
     ///
     /// Default: 10,000.
     public var tombstonesPerAccount: Int64 = 10_000
@@ -58,60 +57,59 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `sanguine`.
     public var audience = "sanguine"
-    /// How long an access token is valid.
+    /// The time for which an access token is valid.
     ///
     /// Default: 15 minutes.
     public var accessTokenLife = Duration.seconds(15 * 60)
-    /// How long a refresh token is valid; each rotation begins anew.
+    /// The time for which a refresh token is valid, counted from its rotation.
     ///
     /// Default: 60 days.
     public var refreshTokenLife = Duration.seconds(60 * 86_400)
-    /// How long a rotated refresh token is answered with its unused successor.
+    /// The time for which a rotated refresh token still receives its unused successor.
     ///
     /// Default: 60 s.
     public var rotationGrace = Duration.seconds(60)
-    /// How many sessions of an account live at a time.
+    /// The number of concurrent sessions of an account.
     ///
-    /// One more ends the one that was opened or refreshed longest ago. At least 1. Default: 1,024.
+    /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
 
-    /// How long a hold lasts that does not say so itself.
+    /// The lifetime of a hold that specifies none.
     ///
     /// Default: 10 minutes.
     public var holdLife = Duration.seconds(600)
-    /// How long an operation's answer is given again.
+    /// The time for which an operation's answer is kept for repetitions.
     ///
     /// Default: 48 hours.
     public var answersKept = Duration.seconds(48 * 3_600)
-    /// How long a settled hold is remembered after it would have expired.
+    /// The time for which a settled hold is kept after its expiry time.
     ///
     /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
-    /// How many answers of functions are kept for an account; one more, and the one that was made
-    /// longest ago goes.
+    /// The number of stored answers of functions per account; beyond it, the oldest one is removed.
     ///
     /// Default: 1,000.
     public var resultsPerAccount = 1_000
-    /// How many answers of functions are kept for everybody.
+    /// The number of stored public answers of functions.
     ///
     /// Default: 10,000.
     public var publicResults = 10_000
 
-    /// How long the bytes of a file are kept that no account has: longer than an upload can take
-    /// from its last byte to its end.
+    /// The time for which the bytes of a file without an owner are kept, which is longer than an
+    /// upload takes after its last byte.
     var blobGrace: Duration { .seconds(3_600) }
 
     func resultsKept(isPublic: Bool) -> Int { isPublic ? publicResults : resultsPerAccount }
 
-    /// How long the parts of streamed answers are kept: longer than the answers' ends, which are
-    /// stored after them.
+    /// The time for which the parts of streamed answers are kept, which is longer than for the ends
+    /// of answers, as those are stored after the parts.
     var partsKept: Duration { answersKept + .seconds(2 * 3_600) }
 
-    /// How long a session's row is kept after it ended or expired: longer than any access token of
-    /// it can live.
+    /// The time for which the row of an ended or expired session is kept, which is longer than the
+    /// life of its access tokens.
     ///
-    /// Such a token may have been issued a moment after the end, its life rounded up to seconds.
+    /// Such a token may be issued a moment after the end, with its life rounded up to seconds.
     var endedSessionsKept: Duration { accessTokenLife + .seconds(60) }
 
     /// Creates the defaults.

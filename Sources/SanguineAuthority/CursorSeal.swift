@@ -2,18 +2,17 @@ import Crypto
 import Foundation
 import SanguineModel
 
-/// Makes and reads cursors: places in lists, as text that says nothing and that nobody else can
-/// make.
+/// Creates and reads cursors: encrypted positions in lists that clients cannot forge.
 ///
-/// A cursor is bound to its list and its account. It is encrypted, not only signed: the place may
-/// be a number that counts what others do as well. Equal places have equal cursors, so that an
-/// answer that has not changed keeps its `ETag`: the nonce is derived from what is encrypted, as
-/// in a synthetic initialization vector (RFC 5297), with AES-GCM.
+/// A cursor is bound to its list and its account. It is encrypted, not only signed, because the
+/// position may be a number that counts other accounts' actions. Equal positions have equal
+/// cursors, so that an unchanged response keeps its `ETag`: the nonce is derived from the content,
+/// as in a synthetic initialization vector (RFC 5297), with AES-GCM.
 struct CursorSeal: Sendable {
     private let key: SymmetricKey
     private let nonceKey: SymmetricKey
 
-    /// Characters of a cursor at most.
+    /// The largest number of characters in a cursor.
     private static let longest = 2_048
 
     init(keys: SigningKeys) {
@@ -28,9 +27,9 @@ struct CursorSeal: Sendable {
         nonceKey = derived("nonces of cursors")
     }
 
-    /// The cursor of a place.
+    /// Returns the cursor of a position.
     ///
-    /// - Throws: `internal_fault` if it cannot be encrypted.
+    /// - Throws: `internal_fault` if the position cannot be encrypted.
     func text(
         _ position: String,
         list: String,
@@ -52,9 +51,10 @@ struct CursorSeal: Sendable {
         return Base64URL.encode(bytes)
     }
 
-    /// The place of a cursor.
+    /// Returns the position of a cursor.
     ///
-    /// - Throws: `malformed_request` if it is none, or of another list, account or server.
+    /// - Throws: `malformed_request` for an invalid cursor, or one of another list, account or
+    ///   server.
     func position(
         _ text: String,
         list: String,
@@ -71,25 +71,25 @@ struct CursorSeal: Sendable {
         return String(decoding: content, as: UTF8.self)
     }
 
-    /// Throws `malformed_request` unless the text has the form of a cursor, of whatever list and
-    /// account.
+    /// Throws `malformed_request` unless the text has the form of a cursor, regardless of its list
+    /// and account.
     static func checkForm(_ text: String) throws(Problem) { _ = try bytes(text) }
 
     private static func bytes(_ text: String) throws(Problem) -> [UInt8] {
-        // A nonce and a tag, and something between them.
+        // A nonce, a nonempty content, and a tag.
         guard text.utf8.count <= longest, let bytes = Base64URL.decode(text), bytes.count > 12 + 16
         else { throw .cursorInvalid }
         return bytes
     }
 
-    // Neither has a zero.
+    // Neither the list nor the account contains a zero byte.
     private static func binding(_ list: String, _ account: Identifier) -> Data {
         Data("\(list)\0\(account)\0".utf8)
     }
 }
 
 extension CursorSeal {
-    /// The cursor of a place in a list that counts its items; all are of one length.
+    /// Returns the cursor of a number; all such cursors have the same length.
     func text(
         _ number: Int64,
         list: String,
@@ -100,9 +100,9 @@ extension CursorSeal {
         return try text(zeros + digits, list: list, account: account)
     }
 
-    /// The place in a list that counts its items.
+    /// Returns the number of a cursor.
     ///
-    /// - Throws: as ``position(_:list:account:)``.
+    /// - Throws: see ``position(_:list:account:)``.
     func number(
         _ text: String,
         list: String,

@@ -1,7 +1,7 @@
 import SanguineModel
 import Synchronization
 
-/// Who wants to know that an account's feed has grown.
+/// The listeners for growing feeds.
 ///
 /// Mutable state: the list, guarded by its mutex.
 final class HeadListeners: Sendable {
@@ -11,7 +11,7 @@ final class HeadListeners: Sendable {
 
     func add(_ listener: @escaping Listener) { listeners.withLock { $0.append(listener) } }
 
-    /// Whether nobody listens, so that nothing need be noted.
+    /// Whether there are no listeners, so that no heads need to be recorded.
     var isEmpty: Bool { listeners.withLock(\.isEmpty) }
 
     func tell(_ heads: [Identifier: Int64]) {
@@ -30,7 +30,7 @@ struct Noted<Outcome: Sendable>: Sendable {
 }
 
 extension Command {
-    /// The command, with a note of the heads that it raises.
+    /// The command, which also records the heads that it raises.
     var noted: Command<Noted<Outcome>> {
         let decide = decide
         return Command<Noted<Outcome>>(

@@ -1,16 +1,16 @@
 import Foundation
 package import SanguineModel
 
-/// An authority over a storage in memory, and what a test does to it without suspending.
+/// An authority with a storage in memory, which tests can change without suspending.
 ///
-/// All of it goes by the commands that requests go by: the feed, the ledger and the limits are
-/// those of any authority, and listeners are told.
+/// All changes use the commands of requests: feed, ledger and limits work as for any authority, and
+/// listeners are notified.
 package struct MemoryAuthority: Sendable {
-    /// Answers requests.
+    /// The authority that handles requests.
     package let authority: Authority
     private let storage: MemoryStorage
 
-    /// Creates an authority without an account.
+    /// Creates an authority without accounts.
     package init(keys: SigningKeys, settings: AuthoritySettings, clock: any WallClock) {
         storage = MemoryStorage()
         authority = Authority(storage: storage, keys: keys, settings: settings, clock: clock)
@@ -23,7 +23,7 @@ package struct MemoryAuthority: Sendable {
         do { return try storage.copy() } catch { throw Problem(error) }
     }
 
-    /// Replaces all data by an older copy, under a new epoch.
+    /// Replaces all data with an older copy, under a new epoch.
     package func restore(_ copy: MemoryStorage.Copy) throws(Problem) {
         do { try storage.restore(copy) } catch { throw Problem(error) }
         authority.tokens.restart()
@@ -31,7 +31,7 @@ package struct MemoryAuthority: Sendable {
 
     // MARK: - Accounts
 
-    /// Makes a guest's account, whose device nobody has.
+    /// Creates a guest's account whose device no client has.
     package func addAccount(_ id: Identifier) throws(Problem) {
         let device = IdentityCommands.Device(
             id: "in-memory \(id)",
@@ -42,10 +42,10 @@ package struct MemoryAuthority: Sendable {
         _ = try perform(authority.identity.guest(device, as: id))
     }
 
-    /// Makes the account of a guest's device.
+    /// Creates the account of a guest's device.
     ///
-    /// - Returns: Whether the device was not known.
-    /// - Throws: `invalid_content`, `device_secret_mismatch`, as a sign-in does.
+    /// - Returns: Whether the device was unknown.
+    /// - Throws: `invalid_content`, `device_secret_mismatch`, as for a sign-in.
     package func addAccount(
         _ id: Identifier,
         for request: GuestRequest
@@ -55,14 +55,14 @@ package struct MemoryAuthority: Sendable {
         return false
     }
 
-    /// Makes a device that is not known yet one of an account's.
+    /// Adds an unknown device to an account.
     ///
     /// - Parameters:
-    ///   - request: What the device says of itself.
-    ///   - account: Whose it is from now on.
-    ///   - isFirst: Whether it is as if it had made the account, which has its zone and language.
-    /// - Returns: Whether it was not known.
-    /// - Throws: `invalid_content`, as a sign-in does.
+    ///   - request: The device.
+    ///   - account: The account.
+    ///   - isFirst: Whether the account takes the zone and language of the device.
+    /// - Returns: Whether the device was unknown.
+    /// - Throws: `invalid_content`, as for a sign-in.
     package func join(
         _ request: GuestRequest,
         to account: Identifier,
@@ -89,12 +89,12 @@ package struct MemoryAuthority: Sendable {
         )
     }
 
-    /// The account of a device; `nil` if it is not known.
+    /// Returns the account of a device; `nil` if the device is unknown.
     package func account(ofDevice id: String) throws(Problem) -> Identifier? {
         try load([.device(id)]).device(id)?.account
     }
 
-    /// An access token of a new session.
+    /// Returns an access token of a new session.
     package func accessToken(for account: Identifier) async throws(Problem) -> String {
         let done = try perform(authority.identity.signIn(account))
         for session in done.ended { authority.tokens.end(session.id) }
@@ -113,12 +113,12 @@ package struct MemoryAuthority: Sendable {
 
     // MARK: - Balance
 
-    /// The balance.
+    /// Returns the balance.
     package func balance(of account: Identifier) throws(Problem) -> Balance {
         authority.encoder.message(try row(account))
     }
 
-    /// Gives tokens.
+    /// Grants tokens.
     package func grant(
         _ amount: Int64,
         _ reason: String,
@@ -138,7 +138,7 @@ package struct MemoryAuthority: Sendable {
         _ = try perform(authority.ledger.spend(account, submission(request)))
     }
 
-    /// Sets what the account pays for.
+    /// Sets the plan of the account.
     package func setPlan(_ plan: Account.Plan, of account: Identifier) throws(Problem) {
         _ = try perform(authority.identity.setPlan(plan, of: account))
     }
@@ -150,7 +150,7 @@ package struct MemoryAuthority: Sendable {
 
     // MARK: - Records
 
-    /// What a record holds; `nil` if there is none that the account may read.
+    /// Returns the value of a record; `nil` if there is none that the account may read.
     package func value(_ key: RecordKey, for account: Identifier) throws(Problem) -> RecordValue? {
         guard let collection = authority.settings.schema.collection(key.collection) else {
             return nil
@@ -160,7 +160,7 @@ package struct MemoryAuthority: Sendable {
         return RecordValue(json: Data(row.value))
     }
 
-    /// All records that an account owns.
+    /// Returns all records that an account owns.
     package func values(of account: Identifier) throws(Problem) -> [RecordKey: RecordValue] {
         let query = FeedQuery(of: account, after: 0, limit: .max, liveOnly: true)
         let rows = try feed(query).records
@@ -172,7 +172,8 @@ package struct MemoryAuthority: Sendable {
 
     /// Changes records together, as another device does; `nil` deletes.
     ///
-    /// - Throws: ``Refusal`` for what no operation could do, ``Problem`` if the account is gone.
+    /// - Throws: ``Refusal`` for changes no operation could make, ``Problem`` if the account is
+    ///   gone.
     package func put(
         _ changes: [RecordKey: RecordValue?],
         of account: Identifier
@@ -182,8 +183,8 @@ package struct MemoryAuthority: Sendable {
 
     /// Changes records together, as a record mutation does.
     ///
-    /// - Throws: what the body throws, ``Refusal`` for what no operation could do, ``Problem`` if
-    ///   the account is gone. Nothing is changed then.
+    /// - Throws: the body's error, ``Refusal`` for changes that no operation could make,
+    ///   ``Problem`` if the account is gone. Nothing is changed then.
     package func change(
         of account: Identifier,
         _ body: (inout Records) throws -> Void
@@ -206,7 +207,7 @@ package struct MemoryAuthority: Sendable {
         try put(changes, of: account)
     }
 
-    /// Forgets deletions up to a number: readers who know less begin afresh.
+    /// Drops tombstones up to a number; readers that have not read so far must start over.
     package func forgetDeletions(
         through number: Int64,
         of account: Identifier
@@ -229,7 +230,7 @@ package struct MemoryAuthority: Sendable {
         )
     }
 
-    /// What became of an operation; `nil` if it was never decided.
+    /// Returns the result of an operation; `nil` if it was never decided.
     package func result(
         of id: Identifier,
         account: Identifier
@@ -240,10 +241,10 @@ package struct MemoryAuthority: Sendable {
 
     // MARK: - The feed
 
-    /// The newest number of an account's feed.
+    /// Returns the newest number of an account's feed.
     package func head(of account: Identifier) throws(Problem) -> Int64 { try row(account).head }
 
-    /// A part of an account's feed, as a pull has it.
+    /// Returns a part of an account's feed, as a pull does.
     package func pull(
         _ account: Identifier,
         _ request: Authority.PullRequest

@@ -1,20 +1,20 @@
 import Crypto
 public import SanguineModel
 
-/// A request that changes something, as it arrived: under a key, with what it asks for.
+/// A request with a change, as received: its idempotency key and its content.
 ///
-/// The content may be a refusal already. It is raised only after the key was looked up, because a
-/// repetition is recognized before content is judged.
+/// The content may already be a refusal. It is thrown only after the key was looked up, because a
+/// repetition is recognized before its content is checked.
 public struct Submission<Content: Sendable>: Sendable {
     /// The idempotency key that the client chose.
     public var key: String
-    /// What tells a repetition from another request.
+    /// The fingerprint, which distinguishes a repetition from another request.
     public var fingerprint: Fingerprint
-    /// What is asked for, or why that cannot be made out.
+    /// The decoded content, or the problem of decoding it.
     public var content: Result<Content, Problem>
-    /// Whether it may come again; not if nobody but the server knows the key.
+    /// Whether the request may be repeated; it cannot be if only the server knows the key.
     ///
-    /// Default: it may.
+    /// Default: true.
     public var mayComeAgain = true
 
     /// Creates a submission.
@@ -24,25 +24,25 @@ public struct Submission<Content: Sendable>: Sendable {
         self.content = content
     }
 
-    /// The same submission with another content.
+    /// Returns the same submission with other content.
     package func with<Other>(_ content: Result<Other, Problem>) -> Submission<Other> {
         var other = Submission<Other>(key: key, fingerprint: fingerprint, content: content)
         other.mayComeAgain = mayComeAgain
         return other
     }
 
-    /// The same submission with what its content is made into.
+    /// Returns the same submission with transformed content.
     package func map<Other>(_ transform: (Content) -> Other) -> Submission<Other> {
         with(content.map(transform))
     }
 }
 
-/// SHA-256 over what a request means: its call and its content, each with its length.
+/// The SHA-256 of a request's meaning: its call and its content, each preceded by its length.
 public struct Fingerprint: Hashable, Sendable {
     /// The 32 bytes.
     public let bytes: [UInt8]
 
-    /// Creates the fingerprint of a request from its parts.
+    /// Creates a fingerprint from the parts of a request.
     public init(_ parts: String...) {
         var hash = SHA256()
         for part in parts {
@@ -55,11 +55,11 @@ public struct Fingerprint: Hashable, Sendable {
     }
 }
 
-/// What a request is answered with, fresh or once more.
+/// The response to an operation, either new or replayed.
 public struct Answer: Hashable, Sendable {
     /// Status, body and head.
     public var stored: StoredAnswer
-    /// Whether it was given before.
+    /// Whether the answer is replayed.
     public var replayed: Bool
 
     /// Creates an answer.
@@ -71,11 +71,11 @@ public struct Answer: Hashable, Sendable {
 
 /// Decides whether an operation is new.
 ///
-/// Refusals in their order: another request under the same key, then one that still runs, then one
-/// whose answer is no longer kept.
+/// Checks in this order: another request with the same key, one that is still running, one whose
+/// answer is no longer stored.
 enum Idempotency {
-    /// Returns the stored answer of an operation that was done before, or `nil` if it is new, or
-    /// failed without a charge: it runs again then.
+    /// Returns the stored answer of an operation that is done, or `nil` if the operation is new or
+    /// failed without a charge, so that it runs again.
     static func replay(
         _ row: OperationRow?,
         fingerprint: Fingerprint
@@ -102,10 +102,10 @@ enum Idempotency {
 }
 
 extension StoredAnswer {
-    /// Whether the same request is answered with it again.
+    /// Whether a repetition of the request receives this answer.
     ///
-    /// Not a refusal or a failure that charged and changed nothing: it tells what became of the
-    /// operation until the same key runs again. A failure that was charged says so in `charged`.
+    /// A refusal or failure without a charge or change is not final: the answer shows the result
+    /// until the same key runs again. A failure that was charged has the member `charged`.
     var isFinal: Bool {
         guard [402, 429, 502, 503, 504].contains(status),
             let problem = try? JSONParser.parse(body, limits: .stored).value

@@ -5,11 +5,11 @@ import OrderedCollections
 public import SanguineModel
 import Synchronization
 
-/// Who a request comes from, as its access token says.
+/// The identity behind an access token.
 public struct Identity: Hashable, Sendable {
     /// The account.
     public var account: Identifier
-    /// The session to which the token belongs.
+    /// The session of the token.
     public var session: Identifier
 
     /// Creates an identity.
@@ -19,13 +19,13 @@ public struct Identity: Hashable, Sendable {
     }
 }
 
-/// Who a connection comes from that lasts, and for how long it may.
+/// The identity behind a long-lived connection, and the end of its validity.
 public struct AccessPass: Hashable, Sendable {
-    /// Whose it is.
+    /// The identity.
     public var identity: Identity
-    /// When the access token expires that it was opened with.
+    /// The expiry time of the access token that opened the connection.
     public var expiresAt: Timestamp
-    /// How many ends of sessions this process had counted when the session was last seen to live.
+    /// The number of ended sessions that this process had counted when it last checked the session.
     var asOf: Int
 
     /// Creates a pass.
@@ -42,25 +42,24 @@ public struct AccessPass: Hashable, Sendable {
 
 /// Issues and verifies access tokens: JWTs (RFC 7519) signed with Ed25519 (RFC 8037).
 ///
-/// Algorithm, key id, issuer and audience are pinned: a token that names others is refused before
-/// its signature is looked at. A verified token is remembered until it expires, so that neither
-/// signature checks nor the storage bound the throughput. Ending a session ends its access tokens
-/// at once.
+/// Algorithm, key id, issuer and audience are pinned: a token with others is refused before its
+/// signature is checked. Verified tokens are cached until they expire, so that neither signature
+/// checks nor the storage limit the throughput. Ending a session ends its access tokens at once.
 ///
-/// Whether a session goes on is asked of the storage when a token of it comes for the first time.
-/// From then on this process sees its end: the ends are counted, and the last ones are known. A
-/// pass says which ends its answer of the storage is older than; if not all of those are known any
-/// more, the storage is asked again.
+/// The storage is asked whether a session is live when the first token of it arrives. Later this
+/// process observes the session's end: it counts ended sessions, and caches the latest ones. A pass
+/// records the count before the storage was asked. If some of the ends since then are no longer
+/// cached, the storage is asked again.
 ///
 /// Invariants:
-/// 1. A remembered token was verified by this process. No more than ``capacity`` are remembered.
-/// 2. `ended` has the sessions whose ends were counted after `forgotten`, and no others; no more
-///    than ``capacity``.
-/// 3. A session that ended before the storage was asked for a pass is not live by that answer; one
-///    that ended later was counted after ``AccessPass/asOf``, because it is counted once its end
-///    is stored. So a pass with `asOf` from `forgotten` on is valid if `ended` lacks its session.
+/// 1. A cached token was verified by this process. At most ``capacity`` tokens are cached.
+/// 2. `ended` has exactly the sessions whose ends were counted after `forgotten`; at most
+///    ``capacity``.
+/// 3. If a session ended before the storage was asked for a pass, the storage says that it is not
+///    live. If it ended later, it was counted after ``AccessPass/asOf``, because it is counted once
+///    its end is stored. So a pass with `asOf >= forgotten` is valid if `ended` lacks its session.
 public final class AccessTokens: Sendable {
-    /// How many verified tokens are remembered, and how many ends of sessions; the oldest go first.
+    /// The number of verified tokens, and of ended sessions, that are cached; the oldest go first.
     public static let capacity = 100_000
 
     private struct Claims: JWTPayload {
@@ -71,27 +70,27 @@ public final class AccessTokens: Sendable {
         var iat: Int
         var exp: Int
 
-        // Times and names are checked by `AccessTokens`, which has the clock and the settings.
+        // `AccessTokens` checks times and names, as it has the clock and the settings.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 
-    // Guarded by the mutex, because every request needs the answer at once, without suspending.
+    // Guarded by a mutex, because every request needs the answer without suspending.
     private struct State {
         var verified: OrderedDictionary<String, AccessPass> = [:]
-        var verifiedLimit = 1_024  // Past it, what has expired is looked for.
-        /// The sessions that ended last, in the order in which they did.
+        var verifiedLimit = 1_024  // Expired tokens are removed when the count exceeds it.
+        /// The sessions that ended last, in the order of their ends.
         var ended: OrderedSet<Identifier> = []
-        /// How many ends were counted before those of `ended`.
+        /// The number of ended sessions that were counted before those of `ended`.
         var forgotten = 0
-        /// What expires by then has expired already.
+        /// Tokens that expire at or before this time are treated as expired.
         var cutoff = Timestamp(millisecondsSince1970: .min)
 
-        /// How many ends were counted.
+        /// The number of ended sessions that were counted.
         var ends: Int { forgotten + ended.count }
     }
 
     private let state = Mutex(State())
-    // A task, because the collection is an actor: who signs or verifies first waits for it.
+    // A task, because the collection is an actor; the first use waits for it.
     private let keys: Task<JWTKeyCollection, Never>
     private let keyID: String
     private let settings: AuthoritySettings
@@ -100,7 +99,7 @@ public final class AccessTokens: Sendable {
 
     private let capacity: Int
 
-    /// Says whether the storage has a session that has not ended.
+    /// Returns whether the storage has the session and it has not ended.
     typealias SessionLookup = @Sendable (Identity) async throws(Problem) -> Bool
 
     init(
@@ -123,7 +122,7 @@ public final class AccessTokens: Sendable {
         self.clock = clock
     }
 
-    /// Makes a token that is valid from now on for ``AuthoritySettings/accessTokenLife``.
+    /// Creates a token that is valid for ``AuthoritySettings/accessTokenLife``.
     func issue(for identity: Identity) async throws -> String {
         let now = clock.now().millisecondsSince1970 / 1_000
         let claims = Claims(
@@ -137,18 +136,18 @@ public final class AccessTokens: Sendable {
         return try await keys.value.sign(claims, kid: JWKIdentifier(string: keyID))
     }
 
-    /// Returns whose token it is.
+    /// Returns the identity of a token.
     ///
     /// - Throws: `unauthenticated`, `token_expired` or `session_ended`, in this order; before the
-    ///   last `overloaded` or `internal_fault`, if the storage cannot say whether the session goes
-    ///   on.
+    ///   last one, `overloaded` or `internal_fault` if the storage cannot tell whether the session
+    ///   is live.
     public func verify(_ token: String) async throws(Problem) -> Identity {
         try await pass(token).identity
     }
 
-    /// Returns whose token it is, and for how long it is valid.
+    /// Returns the identity of a token, and its validity.
     ///
-    /// - Throws: As ``verify(_:)`` does.
+    /// - Throws: see ``verify(_:)``.
     public func pass(_ token: String) async throws(Problem) -> AccessPass {
         if let known = remembered(token) {
             let pass = try await confirmed(known)
@@ -161,71 +160,71 @@ public final class AccessTokens: Sendable {
                 "Send 'Authorization: Bearer' with an access token that this server issued."
             )
         }
-        _ = try isKnown(verified)  // Throws for one that has expired, before anybody is asked.
+        _ = try isKnown(verified)  // Throws for an expired token, before asking the storage.
         let pass = try await asked(verified)
         remember(pass, for: token)
         return pass
     }
 
-    /// Returns whose token it is if that is known already, without looking at the signature or into
+    /// Returns the identity of a token if it is cached, without checking the signature or asking
     /// the storage.
     public func verifyRemembered(_ token: String) throws(Problem) -> Identity? {
         guard let known = remembered(token), try isKnown(known) else { return nil }
         return known.identity
     }
 
-    /// Returns the pass if it is still valid; asks the storage if this process does not know.
+    /// Returns the pass if it is still valid, asking the storage if this process does not know.
     ///
-    /// - Throws: As ``verify(_:)`` does.
+    /// - Throws: see ``verify(_:)``.
     func confirmed(_ pass: AccessPass) async throws(Problem) -> AccessPass {
         try isKnown(pass) ? pass : try await asked(pass)
     }
 
     /// Whether the pass is valid, as far as this process knows without asking the storage.
     ///
-    /// A pass that was valid when it was made is, until its token expires or its session ends, or
-    /// more than ``capacity`` other sessions have ended.
+    /// A pass stays valid until its token expires or its session ends, or until more than
+    /// ``capacity`` other sessions have ended.
     public func isValid(_ pass: AccessPass) -> Bool { (try? isKnown(pass)) == true }
 
-    /// Forgets what this process has verified, and which ends it has counted, as a restart does.
+    /// Removes the verified tokens and the counted ends of sessions, as a restart does.
     ///
-    /// The storage says again which sessions go on.
+    /// The storage is asked again which sessions are live.
     func restart() {
         state.withLock { state in
             state.verified = [:]
-            // Past all passes, so that each is asked about.
+            // Greater than the count of any pass, so that the storage is asked about each.
             state.forgotten = state.ends + 1
             state.ended = []
         }
     }
 
-    /// Makes the access tokens of a session worthless from now on.
+    /// Invalidates the access tokens of a session.
     ///
-    /// To be called when its end is stored.
+    /// Call it after the end of the session is stored.
     func end(_ session: Identifier) {
         state.withLock { state in
             state.ended.append(session)
             guard state.ended.count > capacity else { return }
-            // A quarter at once: removing from the front of an ordered set is linear.
+            // Removes a quarter at once: removal from the front is linear.
             let count = max(1, capacity / 4)
             state.ended.removeFirst(count)
             state.forgotten += count
         }
     }
 
-    /// Makes all access tokens expire that were issued before now, to the second.
+    /// Expires all access tokens that were issued before now, to the second.
     package func expireAll() {
-        // As `issue` does: in whole seconds, a life rounded up.
+        // Rounds as `issue` does: to whole seconds, with the life rounded up.
         let seconds = clock.now().millisecondsSince1970 / 1_000
         let issued = Timestamp(millisecondsSince1970: seconds * 1_000)
         let cutoff = issued + .seconds(settings.accessTokenLife.secondsRoundedUp)
         state.withLock { $0.cutoff = max($0.cutoff, cutoff) }
     }
 
-    /// How many verified tokens are remembered now.
+    /// The number of cached tokens.
     var rememberedCount: Int { state.withLock { $0.verified.count } }
 
-    /// How many ends of sessions are known now.
+    /// The number of cached ends of sessions.
     var endedCount: Int { state.withLock { $0.ended.count } }
 
     private func remembered(_ token: String) -> AccessPass? {
@@ -241,14 +240,14 @@ public final class AccessTokens: Sendable {
                 state.verifiedLimit = max(1_024, 2 * state.verified.count)
             }
             if state.verified.count > capacity {
-                // A quarter at once: removing from the front of an ordered dictionary is linear.
+                // Removes a quarter at once: removal from the front is linear.
                 state.verified.removeFirst(max(1, capacity / 4))
             }
         }
     }
 
-    /// Whether the pass is known to be valid; `false` if too much has ended since the storage was
-    /// asked.
+    /// Whether the pass is known to be valid; `false` if too many sessions have ended since the
+    /// storage was asked.
     ///
     /// - Throws: `token_expired` or `session_ended`.
     private func isKnown(_ pass: AccessPass) throws(Problem) -> Bool {
@@ -265,14 +264,14 @@ public final class AccessTokens: Sendable {
         return isKnown
     }
 
-    /// The pass as the storage's answer makes it.
+    /// Asks the storage, and returns the pass with the current count.
     private func asked(_ pass: AccessPass) async throws(Problem) -> AccessPass {
         var pass = pass
         repeat {
-            // Counted before the storage is asked: invariant 3.
+            // Read before the storage is asked: invariant 3.
             pass.asOf = state.withLock { $0.ends }
             guard try await isStored(pass.identity) else { throw .sessionOver }
-            // It may have ended meanwhile.
+            // The session may have ended in the meantime.
         } while try !isKnown(pass)
         return pass
     }
@@ -289,9 +288,9 @@ public final class AccessTokens: Sendable {
         )
     }
 
-    /// Whether each part is written in the one way in which its bytes can be.
+    /// Whether each part has the only valid encoding of its bytes.
     ///
-    /// The last letter of a part may have bits that say nothing (RFC 4648, section 3.5).
+    /// The last character of a part may have unused bits (RFC 4648, section 3.5).
     private func isCanonical(_ token: String) -> Bool {
         token.split(separator: ".", omittingEmptySubsequences: false)
             .allSatisfy { Base64URL.decode($0) != nil }
@@ -317,7 +316,7 @@ extension Problem {
 }
 
 extension AccessTokens {
-    /// Creates the tokens of the sessions that a storage keeps.
+    /// Creates the tokens for the sessions in a storage.
     convenience init(
         keys: SigningKeys,
         settings: AuthoritySettings,
@@ -330,7 +329,7 @@ extension AccessTokens {
             do throws(StorageError) {
                 let row = try await storage.load([.session(identity.session)])
                     .session(identity.session)
-                // One that was swept away has ended, or expired longer ago than any token of it.
+                // A missing session has ended, or has expired longer ago than any of its tokens.
                 return row?.account == identity.account && row?.endedAt == nil
             } catch {
                 throw Problem(error)

@@ -1,27 +1,27 @@
 import Crypto
 public import SanguineModel
 
-/// A sign-in, and whether it made the account.
+/// The result of a guest's sign-in.
 public struct GuestOutcome: Sendable {
     /// The account with its new session.
     public var signedIn: SignedIn
     /// Whether the account is new.
     public var isNew: Bool
-    /// The feed number at which a new account is contained; `nil` for a known one.
+    /// The feed number that includes a new account; `nil` for a known one.
     public var head: Int64?
 }
 
 extension Authority {
-    /// Creates the device's account or finds it, and signs the device in.
+    /// Creates or finds the device's account, and signs the device in.
     ///
-    /// Safe under concurrency and retries: of any number of simultaneous first calls one creates
-    /// the account, and all are answered with it. Past
-    /// ``AuthoritySettings/sessionsPerAccount`` the session that was used longest ago ends.
+    /// Safe under concurrency and retries: of simultaneous first calls, one creates the account,
+    /// and all receive it. Beyond ``AuthoritySettings/sessionsPerAccount``, the least recently used
+    /// session ends.
     ///
     /// - Throws: `invalid_content`, `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
         let device = try check(request)
-        // A known device, the common case, costs no turn of the writer to find out.
+        // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
         }
@@ -42,7 +42,7 @@ extension Authority {
 
     /// Rotates a refresh token.
     ///
-    /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family has ended then),
+    /// - Throws: `refresh_invalid`, `refresh_reused` (the whole family is then ended),
     ///   `session_ended`.
     public func refresh(_ request: RefreshRequest) async throws(Problem) -> Session {
         guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
@@ -60,13 +60,13 @@ extension Authority {
         }
     }
 
-    /// Ends the session, and with it its access and refresh tokens.
+    /// Ends the session with its access and refresh tokens.
     public func signOut(_ identity: Identity) async throws(Problem) {
         try await perform(self.identity.signOut(identity.session))
         tokens.end(identity.session)
     }
 
-    /// The owner's account, and the head of its feed.
+    /// Returns the owner's account, and the head of its feed.
     public func account(_ id: Identifier) async throws(Problem) -> (Account, head: Int64) {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.account(id), .balance(id)])
@@ -85,9 +85,9 @@ extension Authority {
         try await perform(identity.patch(id, patch))
     }
 
-    /// Sets what the account pays for.
+    /// Sets the plan of the account.
     ///
-    /// For support.
+    /// Intended for support.
     public func setPlan(
         _ plan: Account.Plan,
         of account: Identifier
@@ -95,9 +95,9 @@ extension Authority {
         try await perform(identity.setPlan(plan, of: account))
     }
 
-    /// Finds an account by the device that made it.
+    /// Finds an account by the device that created it.
     ///
-    /// For support.
+    /// Intended for support.
     public func account(deviceID: String) async throws(Problem) -> Account? {
         let loaded = try await read { storage throws(StorageError) in
             try await storage.load([.device(deviceID)])
@@ -108,7 +108,7 @@ extension Authority {
 
     /// Finds an account by its verified e-mail address.
     ///
-    /// For support.
+    /// Intended for support.
     public func account(email: String) async throws(Problem) -> Account? {
         try await read { storage throws(StorageError) in
             try await storage.account(email: email)
@@ -144,7 +144,7 @@ extension Authority {
         return IdentityCommands.Device(
             id: request.deviceId,
             secretHash: Array(SHA256.hash(data: secret)),
-            // A device cannot change what its system calls its zone, so that refuses no account.
+            // A device cannot change its system's zone name, so an unknown one is not refused.
             timeZone: request.timeZone.flatMap { ZoneName.isKnown($0) ? $0 : nil }
                 ?? settings.defaultTimeZone,
             language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)

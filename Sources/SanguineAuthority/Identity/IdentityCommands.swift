@@ -6,7 +6,7 @@ struct IdentityCommands: Sendable {
     let settings: AuthoritySettings
     let now: Timestamp
 
-    /// A guest's device, checked.
+    /// The checked properties of a guest's device.
     struct Device: Sendable {
         var id: String
         var secretHash: [UInt8]
@@ -14,17 +14,17 @@ struct IdentityCommands: Sendable {
         var language: String
     }
 
-    /// What a guest's call found.
+    /// The result of a guest's command.
     enum Guest: Sendable {
         case created(AccountRow, SessionRow, head: Int64)
         case known(Identifier)
     }
 
-    /// Makes the device's account, its first balance and a session, unless the device is known.
+    /// Creates the device's account, its first balance and a session, unless the device is known.
     ///
     /// - Parameters:
     ///   - device: The device.
-    ///   - newcomer: The id of the account if it is made. Default: a new one.
+    ///   - newcomer: The id of a created account. Default: a new one.
     /// - Returns: The command.
     func guest(_ device: Device, as newcomer: Identifier? = nil) -> Command<Guest> {
         Command(keys: [.device(device.id)]) { loaded throws(Problem) in
@@ -54,7 +54,7 @@ struct IdentityCommands: Sendable {
             var draft = LedgerDraft(
                 BalanceRow(
                     account: id,
-                    // The profile has 1; without a grant the balance takes the next one as it is.
+                    // The profile has number 1; without a grant, the balance has number 2.
                     head: settings.grant > 0 ? 1 : 2,
                     available: 0,
                     held: 0,
@@ -71,7 +71,7 @@ struct IdentityCommands: Sendable {
                 account: id,
                 createdAt: now
             )
-            // The balance is put even when nothing is granted: an account without one is none.
+            // The balance is stored even without a grant, because every account must have one.
             let ledger = settings.grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
                 .created(account, session, head: draft.balance.head),
@@ -81,14 +81,14 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// What a sign-in makes, and what it ends.
+    /// The session that a sign-in creates, and the sessions that it ends.
     struct SignIn: Sendable {
         var account: AccountRow
         var session: SessionRow
         var ended: [SessionRow]
     }
 
-    /// Begins a session of an account that exists, and ends the ones for which there is no room.
+    /// Creates a session of an existing account, and ends the sessions beyond the limit.
     func signIn(_ account: Identifier) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
@@ -106,15 +106,15 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// What presenting a refresh token leads to.
+    /// The result of presenting a refresh token.
     enum Rotation: Sendable {
-        /// The session goes on with its newest generation.
+        /// The session continues with its newest generation.
         case rotated(SessionRow)
-        /// An old token came again: the family ended, now or before.
+        /// An old token was reused: the family is ended, now or earlier.
         case reused(SessionRow)
     }
 
-    /// Rotates, answers a lost rotation again, or detects reuse and ends the family.
+    /// Rotates, repeats a lost rotation, or detects reuse and ends the family.
     func refresh(_ token: RefreshToken) -> Command<Rotation> {
         Command(keys: [.session(token.session)]) { loaded throws(Problem) in
             guard var session = loaded.session(token.session),
@@ -132,8 +132,8 @@ struct IdentityCommands: Sendable {
                 session.expiresAt = now + settings.refreshTokenLife
                 return Decision(.rotated(session), changes: [.put(.session(session))])
             }
-            // The answer that carried the newest token may have been lost: as long as nobody has
-            // used that token, its predecessor is answered with it again.
+            // The response with the newest token may have been lost: until that token is used, its
+            // predecessor receives it again.
             let isPredecessor = token.generation == session.generation - 1
             if isPredecessor, now - session.rotatedAt <= settings.rotationGrace {
                 return Decision(.rotated(session))
@@ -145,7 +145,7 @@ struct IdentityCommands: Sendable {
 
     /// Ends a session.
     ///
-    /// Ending one that has ended changes nothing.
+    /// Ending one that has already ended changes nothing.
     func signOut(_ session: Identifier) -> Command<Void> {
         Command(keys: [.session(session)]) { loaded in
             guard var row = loaded.session(session), row.endedAt == nil else {
@@ -156,7 +156,7 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Applies a merge patch (RFC 7396) to what the owner may change.
+    /// Applies a merge patch (RFC 7396) to the owner's part of the profile.
     func patch(_ account: Identifier, _ patch: JSONValue) -> Command<(Account, head: Int64)> {
         Command(keys: profileKeys(account)) { loaded throws(Problem) in
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
@@ -164,7 +164,7 @@ struct IdentityCommands: Sendable {
             }
             let before = row.profile
             row.profile = try ProfilePatch.apply(patch, to: row.profile)
-            // By their bytes: Swift takes canonically equivalent texts for equal.
+            // Compares bytes, because Swift treats canonically equivalent strings as equal.
             guard AnswerEncoder.encode(row.profile) != AnswerEncoder.encode(before) else {
                 return Decision((before, feed.head))
             }
@@ -178,7 +178,7 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Sets what the account pays for.
+    /// Sets the plan of the account.
     func setPlan(
         _ plan: Account.Plan,
         of account: Identifier
@@ -199,8 +199,8 @@ struct IdentityCommands: Sendable {
             + settings.quotas.keys.sorted().map { .quota(account, name: $0) }
     }
 
-    /// Gives the profile the next number of the feed, and numbers to the quotas that were used if
-    /// it changes what they say.
+    /// Gives the profile the next number of the feed, and further numbers to the used quotas if the
+    /// change affects them.
     private func store(
         _ row: inout AccountRow,
         _ feed: inout BalanceRow,

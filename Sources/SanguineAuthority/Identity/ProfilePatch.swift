@@ -1,10 +1,10 @@
 import SanguineModel
 
-/// What an owner may change of their profile, and the rules for it.
+/// The part of a profile that its owner may change, and the rules for it.
 enum ProfilePatch {
     /// Returns the profile with the merge patch (RFC 7396) applied.
     ///
-    /// Members that are not the owner's to change are ignored, as all unknown members are.
+    /// Members that the owner may not change are ignored, like unknown members.
     static func apply(_ patch: JSONValue, to account: Account) throws(Problem) -> Account {
         var account = account
         if let value = patch["timeZone"] {
@@ -32,7 +32,7 @@ enum ProfilePatch {
         return name
     }
 
-    /// A BCP 47 tag in form: subtags of 1 to 8 letters and digits, at most 35 characters.
+    /// Checks that the tag has the form of BCP 47, and at most 35 characters.
     static func language(_ tag: String?) throws(Problem) -> String {
         guard let tag, tag.utf8.count <= 35,
             tag.wholeMatch(of: #/[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*/#) != nil

@@ -3,8 +3,8 @@ import SanguineModel
 
 /// A refresh token: the session's id, the token's generation, and a MAC over both.
 ///
-/// Because a token follows from its session and generation, a lost answer can be given again, and
-/// the server stores no token, not even a hash: only which generation is the newest.
+/// A token can be computed from its session and generation, so a lost response can be repeated, and
+/// the server stores no token, not even a hash: only the newest generation.
 struct RefreshToken: Hashable {
     let session: Identifier
     let generation: Int64
@@ -19,7 +19,7 @@ struct RefreshToken: Hashable {
         self.generation = generation
     }
 
-    /// Reads a token, or returns `nil` unless this server made it.
+    /// Parses a token; returns `nil` unless this server made it.
     ///
     /// Compares in constant time.
     init?(_ text: String, key: SymmetricKey) {

@@ -2,25 +2,24 @@ import Crypto
 public import Foundation
 import JWTKit
 
-/// The authority's secrets: the key that signs access tokens, and the one that refresh tokens are
-/// made with.
+/// The authority's secrets: the signing key of access tokens, and the key of refresh tokens.
 ///
-/// Whoever has them can sign in as anyone. They are made at the first start and kept in a file that
-/// only the server's user can read; this type does no I/O.
+/// These secrets allow a sign-in to any account. They are created at the first start and stored in
+/// a file that only the server's user can read; this type does no I/O.
 public struct SigningKeys: Sendable {
-    /// Names the signing key in a token's header, so that keys can be changed.
+    /// The name of the signing key in a token's header, so that keys can be replaced.
     public let keyID: String
     let signingKey: Curve25519.Signing.PrivateKey
     let refreshKey: SymmetricKey
 
-    /// Makes new keys from the system's random numbers.
+    /// Creates random keys.
     public init() {
         signingKey = Curve25519.Signing.PrivateKey()
         refreshKey = SymmetricKey(size: .bits256)
         keyID = Self.keyID(of: signingKey)
     }
 
-    /// Reads keys that ``encoded`` wrote, or returns `nil` if the data is none.
+    /// Decodes keys from ``encoded``, or returns `nil` if the data is invalid.
     public init?(encoded: Data) {
         guard let file = try? JSONDecoder().decode(File.self, from: encoded),
             file.version == File.currentVersion,
@@ -34,7 +33,7 @@ public struct SigningKeys: Sendable {
 
     /// The keys as JSON.
     ///
-    /// Secret.
+    /// Keep it secret.
     public var encoded: Data {
         let file = File(
             version: File.currentVersion,

@@ -1,7 +1,7 @@
 public import SanguineModel
 
 extension Authority {
-    /// All daily allowances of an account, by name.
+    /// Returns all quotas of an account, ordered by name.
     public func quotas(_ account: Identifier) async throws(Problem) -> (Items<Quota>, head: Int64) {
         let keys =
             [Key.account(account), .balance(account)]
@@ -13,7 +13,7 @@ extension Authority {
         return (Items(items: quota.all(of: row.profile, loaded)), feed.head)
     }
 
-    /// Uses up part of a daily allowance.
+    /// Uses units of a daily quota.
     ///
     /// - Throws: in this order `not_found` for an unknown name, `idempotency_mismatch`,
     ///   `operation_in_progress`, `idempotency_expired`, `invalid_content`, `quota_exhausted`.
@@ -25,10 +25,10 @@ extension Authority {
         try await perform(quota.consume(name, account, submission))
     }
 
-    /// Gives units of a daily quota back, which counts them as not used.
+    /// Returns units of a daily quota, which count as unused afterwards.
     ///
-    /// For support. At most the units that are used today can be given back, so that no more is
-    /// left than the day allows.
+    /// Intended for support. At most the units used today can be returned, so that the account
+    /// never has more than the daily limit.
     ///
     /// - Throws: in this order `not_found` for an unknown account or name, `idempotency_mismatch`,
     ///   `idempotency_expired`, `invalid_content`.
@@ -37,7 +37,7 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
     ) async throws(Problem) -> Answer {
-        // As for grants: no client's key can contain a blank.
+        // As for grants, no client's key can contain a blank.
         var submission = submission
         submission.key = "units " + submission.key
         return try await perform(quota.giveBack(name, account, encoder, submission))

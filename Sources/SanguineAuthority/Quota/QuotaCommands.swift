@@ -1,15 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// Daily allowances: whose day it is, and what is left of it.
+/// Daily quotas: periods and their use.
 ///
-/// A period belongs to one day of the user's calendar. A new one begins only when *both* the moment
-/// has passed at which the old one was to end, by the zone that the account had then, *and* the
-/// account's zone now shows a later day. So travelling, or setting another zone, never gives a
-/// second allowance for one day, and over any stretch of time there are no more periods than dates.
+/// A period belongs to one day of the user's calendar. A new one begins only when *both* the end of
+/// the old one has passed, in the zone that the account had at its beginning, *and* the account's
+/// zone shows a later day. So travelling, or setting another zone, never grants a second quota for
+/// one day, and no range of time has more periods than dates.
 struct QuotaCommands: Sendable {
-    /// How far away the end of a period may be: two days, so that a clock that is set back by a
-    /// day gives no second allowance.
+    /// The largest distance to the end of a period: two days, so that a clock that is set back by a
+    /// day does not grant a second quota.
     private static let longestPeriod: Duration = .seconds(48 * 3_600)
 
     let limits: [String: Int64]
@@ -58,7 +58,7 @@ struct QuotaCommands: Sendable {
         }
     }
 
-    /// Counts units as not used, and notes that in the ledger.
+    /// Counts units as unused, and records that in the ledger.
     ///
     /// - Throws: `invalid_content` for more units than are used.
     func giveBack(
@@ -118,9 +118,9 @@ struct QuotaCommands: Sendable {
         }
     }
 
-    /// The period that runs now, after some of it was taken.
+    /// Returns the current period with an amount added to its use.
     ///
-    /// Its number of the feed is left to the caller.
+    /// The caller sets its number of the feed.
     ///
     /// - Throws: `not_found` for an unknown name, `quota_exhausted`.
     func taken(
@@ -134,26 +134,26 @@ struct QuotaCommands: Sendable {
         guard profile.plan == .premium || period.used <= limit - amount else {
             throw exhausted(quota(period, of: profile, limit: limit))
         }
-        // Premium accounts are counted without end; the count must not overflow.
+        // Premium accounts have no limit, so the count is kept from overflowing.
         period.used = min(period.used, WireLimits.amount) + amount
         return period
     }
 
-    /// The period after what was held of it was given back; `nil` if it is another day's by now,
-    /// so that there is nothing to give back to.
+    /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that
+    /// the units cannot be returned.
     static func givenBack(_ hold: QuotaHold, to row: QuotaRow?) -> QuotaRow? {
         guard var period = row, period.day == hold.day else { return nil }
         period.used = max(0, period.used - hold.units)
         return period
     }
 
-    /// An allowance as its owner sees it now; `nil` for a name that is not configured any more.
+    /// Returns a quota as its owner sees it now; `nil` for a name that is no longer configured.
     func quota(_ name: String, of profile: Account, _ row: QuotaRow?) -> Quota? {
         guard let limit = limits[name] else { return nil }
         return quota(current(name, of: profile, row), of: profile, limit: limit)
     }
 
-    /// All allowances of an account, by name, as they are now.
+    /// Returns all quotas of an account, ordered by name, as they are now.
     func all(of profile: Account, _ loaded: Loaded) -> [Quota] {
         limits.sorted { $0.key < $1.key }.map { name, limit in
             let period = current(name, of: profile, loaded.quota(profile.id, name: name))
@@ -161,10 +161,10 @@ struct QuotaCommands: Sendable {
         }
     }
 
-    /// The period that runs now: the stored one, or a fresh one if that is over or has not begun.
+    /// Returns the stored period, or a new one if the stored one is over or has not begun.
     ///
-    /// A period whose end is more than two days away was begun by a clock that was ahead and has
-    /// been set right since.
+    /// A period that ends more than two days from now was begun by a clock that was ahead and has
+    /// been corrected since.
     private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
         let today = CalendarDay(containing: now, in: zone)
@@ -208,7 +208,7 @@ struct QuotaCommands: Sendable {
 extension Account {
     /// The zone whose midnights end the user's days.
     ///
-    /// Names are checked before they are stored; one that a later system no longer knows counts as
+    /// Names are checked before they are stored; one that a later system does not know counts as
     /// UTC.
     var zone: TimeZone { TimeZone(identifier: timeZone) ?? .gmt }
 }
