@@ -87,11 +87,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 30 days.
     public var holdsKept = Duration.seconds(30 * 86_400)
 
-    /// The number of stored answers of functions per account; beyond it, the oldest one is removed.
+    /// The number of cached answers of functions per account; beyond it, the oldest one is removed.
     ///
     /// Default: 1,000.
     public var resultsPerAccount = 1_000
-    /// The number of stored public answers of functions.
+    /// The number of cached public answers of functions.
     ///
     /// Default: 10,000.
     public var publicResults = 10_000

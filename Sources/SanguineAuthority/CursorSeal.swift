@@ -53,8 +53,7 @@ struct CursorSeal: Sendable {
 
     /// Returns the position of a cursor.
     ///
-    /// - Throws: `malformed_request` for an invalid cursor, or one of another list, account or
-    ///   server.
+    /// - Throws: `malformed_request` for a cursor that is invalid or of another list or account.
     func position(
         _ text: String,
         list: String,

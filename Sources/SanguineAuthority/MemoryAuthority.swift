@@ -172,8 +172,8 @@ package struct MemoryAuthority: Sendable {
 
     /// Changes records together, as another device does; `nil` deletes.
     ///
-    /// - Throws: ``Refusal`` for changes no operation could make, ``Problem`` if the account is
-    ///   gone.
+    /// - Throws: ``Refusal`` if no operation could make the changes, ``Problem`` without the
+    ///   account.
     package func put(
         _ changes: [RecordKey: RecordValue?],
         of account: Identifier

@@ -163,8 +163,8 @@ struct QuotaCommands: Sendable {
 
     /// Returns the stored period, or a new one if the stored one is over or has not begun.
     ///
-    /// A period that ends more than two days from now was begun by a clock that was ahead and has
-    /// been corrected since.
+    /// A period that ends more than two days from now was begun by a clock that was ahead and is
+    /// correct now.
     private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
         let today = CalendarDay(containing: now, in: zone)

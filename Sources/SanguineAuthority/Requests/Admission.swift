@@ -1,20 +1,20 @@
 package import SanguineModel
 
-/// Lets a request in, or refuses it.
+/// Admits or refuses requests.
 ///
-/// In the order of the wire contract: malformed headers (400), unauthenticated (401), another's
-/// identity (403), too fast (429), and only then the body (413, 415, 400). What comes after is the
-/// endpoint's and the authority's.
+/// Checks in the order of the wire contract: malformed headers (400), unauthenticated (401), the
+/// identity of another account (403), rate (429), and only then the body (413, 415, 400). The
+/// endpoint and the authority make all later checks.
 ///
-/// A request without a valid token counts against where it came from, in number and in the
-/// processor time that it took.
+/// A request without a valid token counts against its address, with its number and its processor
+/// time.
 package struct Admission: Sendable {
     private let tokens: AccessTokens
 
     /// Creates the admission of an authority.
     package init(_ authority: Authority) { tokens = authority.tokens }
 
-    /// A request that was let in, and who sent it.
+    /// An admitted request, with the identity of its sender.
     package struct Admitted<Content: Sendable>: Sendable {
         package var identity: Identity
         package var submission: Submission<Content>
@@ -25,21 +25,21 @@ package struct Admission: Sendable {
         }
     }
 
-    /// Lets in a request that reads.
+    /// Admits a request that reads.
     package func read(_ request: any WireRequest) async throws(Problem) -> Identity {
         let identity = try await authenticate(request)
         try request.admit(identity)
         return identity
     }
 
-    /// Lets in a request for a live connection.
+    /// Admits a request for a live connection.
     package func live(_ request: any WireRequest) async throws(Problem) -> AccessPass {
         let pass = try await pass(request)
         try request.admit(pass.identity)
         return pass
     }
 
-    /// Lets in a request for a live connection that came with a ticket.
+    /// Admits a request for a live connection with a ticket.
     package func live(
         _ request: any WireRequest,
         _ pass: AccessPass
@@ -50,21 +50,21 @@ package struct Admission: Sendable {
         return pass
     }
 
-    /// Who sends a request, and for how long its token is valid.
+    /// Returns the identity of the sender, and the validity of its token.
     package func pass(_ request: any WireRequest) async throws(Problem) -> AccessPass {
         let pass = try await verify(request)
         try checkClaim(request, pass.identity)
         return pass
     }
 
-    /// Lets in a request that changes something under an idempotency key.
+    /// Admits a request that changes something under an idempotency key.
     ///
     /// - Parameters:
     ///   - request: The request.
-    ///   - type: What its body is.
-    ///   - meaning: What the fingerprint is taken of.
-    /// - Returns: Who sends it, and what.
-    /// - Throws: What the wire contract refuses before an endpoint is asked.
+    ///   - type: The type of the body.
+    ///   - meaning: Returns the text for the fingerprint.
+    /// - Returns: The identity and the submission.
+    /// - Throws: The errors that the wire contract checks before the endpoint.
     package func submit<Content: Codable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self,
@@ -77,13 +77,13 @@ package struct Admission: Sendable {
         return Admitted(identity: identity, submission: submission)
     }
 
-    /// Lets in a request whose body is passed on as it came.
+    /// Admits a request whose body is passed on as received.
     ///
     /// - Parameters:
     ///   - request: The request.
-    ///   - keyIfNone: The idempotency key of one that has none.
-    /// - Returns: Who sends it, and what; one without a key cannot come again.
-    /// - Throws: What the wire contract refuses before an endpoint is asked.
+    ///   - keyIfNone: The idempotency key for a request without one.
+    /// - Returns: The identity and the submission; one without a key cannot be repeated.
+    /// - Throws: The errors that the wire contract checks before the endpoint.
     package func submitPassedOn(
         _ request: any WireRequest,
         keyIfNone: String
@@ -95,7 +95,7 @@ package struct Admission: Sendable {
         return try await WireBody.perform(bytes.count, for: identity.account) {
             () throws(Problem) in
             let body = try WireBody.passedOn(bytes)
-            // Nothing has to be told from what cannot come again.
+            // A request that cannot be repeated needs no fingerprint.
             let meaning = hasKey ? body.meaning : ""
             var submission = Submission(
                 key: key,
@@ -107,9 +107,9 @@ package struct Admission: Sendable {
         }
     }
 
-    /// Reads a request that changes something under an idempotency key, whoever sends it.
+    /// Decodes a request that changes something under an idempotency key, without an identity.
     ///
-    /// The fingerprint is taken of what the body means: a repetition may write it differently.
+    /// The fingerprint covers the meaning of the body: a repetition may be formatted differently.
     package func submission<Content: Codable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self,
@@ -142,7 +142,7 @@ package struct Admission: Sendable {
         }
     }
 
-    /// Lets in a request that has a body and needs no key.
+    /// Admits a request that has a body and needs no key.
     func body<Content: Decodable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self
@@ -151,9 +151,9 @@ package struct Admission: Sendable {
         return (identity, try await decoded(Content.self, request, identity.account))
     }
 
-    /// Lets in a push, whose operations are measured each for itself.
+    /// Admits a push, and checks each of its operations against the limits.
     ///
-    /// - Returns: Who sends it, what, and which operations break a limit, by their indexes.
+    /// - Returns: The identity, the request, and the indexes of operations that exceed a limit.
     func push(
         _ request: any WireRequest
     ) async throws(Problem) -> (Identity, Result<PushRequest, Problem>, overLimit: Set<Int>) {
@@ -176,7 +176,7 @@ package struct Admission: Sendable {
         }
     }
 
-    /// Lets in a request of a body that changes nothing but what is asked for with a token.
+    /// Admits a request with an empty body that needs a token and no key.
     package func live(
         withBody request: any WireRequest
     ) async throws(Problem) -> (AccessPass, Result<EmptyBody, Problem>) {
@@ -184,7 +184,7 @@ package struct Admission: Sendable {
         return (pass, try await decoded(EmptyBody.self, request, pass.identity.account))
     }
 
-    /// Lets in a request without a token, limited by where it comes from.
+    /// Admits a request without a token, limited by its address.
     func anonymous<Content: Decodable & Sendable>(
         _ request: any WireRequest,
         as type: Content.Type = Content.self
@@ -193,7 +193,7 @@ package struct Admission: Sendable {
         try request.admitAnonymous()
         let bytes = try await request.body()
         return try await WireBody.perform(bytes.count, for: nil) { () throws(Problem) in
-            // What follows is a look-up and a signature, whatever the body says.
+            // The later work is a look-up and a signature, regardless of the body.
             let time = ProcessorTime()
             defer { request.charge(time.spent + ProcessorTime.signature) }
             return try WireBody.decode(Content.self, from: bytes).get()
@@ -235,13 +235,13 @@ package struct Admission: Sendable {
         return known
     }
 
-    /// Whose token it is, for one that is looked at for the first time.
+    /// Returns the identity of a token that is not cached.
     private func verify(_ request: any WireRequest) async throws(Problem) -> AccessPass {
         try request.checkAddress()
         do throws(Problem) {
             return try await tokens.pass(try bearer(request))
         } catch {
-            // Not measured: the thread has worked for others meanwhile.
+            // Not measured, because the thread has also worked for other requests.
             request.charge(ProcessorTime.signature)
             try request.admitAnonymous()
             throw error
@@ -274,7 +274,7 @@ package struct Admission: Sendable {
 }
 
 extension StringProtocol {
-    /// Whether the text may be an idempotency key.
+    /// Whether the text is a valid idempotency key.
     var isIdempotencyKey: Bool {
         WireLimits.idempotencyKeyCharacters.contains(utf8.count)
             && utf8.allSatisfy { (0x21...0x7E).contains($0) }

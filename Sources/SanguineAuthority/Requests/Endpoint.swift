@@ -1,21 +1,21 @@
 package import SanguineModel
 
-/// One call of the wire contract: what it is asked by, and what answers it.
+/// One endpoint of the wire contract: its route and its handler.
 package struct Endpoint: Sendable {
-    /// Answers a request that was sent to the endpoint.
+    /// Handles a request to the endpoint.
     package typealias Handler =
         @Sendable (any WireRequest) async throws(Problem) -> WireAnswer
 
     /// The method, in upper case.
     package let method: String
-    /// The path below `/v1`, in which a part that begins with `:` is a parameter.
+    /// The path below `/v1`, in which a component that begins with `:` is a parameter.
     package let path: String
-    /// Answers a request.
+    /// Handles a request.
     package let handler: Handler
-    /// Whether its handler waits much and computes little, so that it can share a thread with
+    /// Whether the handler mostly waits and computes little, so that it can share a thread with
     /// connections.
     ///
-    /// Default: it does not.
+    /// Default: false.
     package private(set) var isBrief = false
 
     /// Creates an endpoint.
@@ -25,7 +25,7 @@ package struct Endpoint: Sendable {
         self.handler = handler
     }
 
-    /// The same endpoint, which computes little.
+    /// The same endpoint, marked as brief.
     package var brief: Endpoint {
         var endpoint = self
         endpoint.isBrief = true
@@ -33,28 +33,28 @@ package struct Endpoint: Sendable {
     }
 }
 
-/// The calls of the wire contract, as every server of an authority answers them.
+/// The endpoints of the wire contract, shared by all servers of an authority.
 ///
-/// A server routes requests to them and carries their answers; what it adds is its own: ports,
-/// rates, metrics and logs.
+/// A server routes requests to them and sends their responses; it adds ports, rates, metrics and
+/// logs.
 package struct Endpoints: Sendable {
-    /// Learns what was pushed and what became of it.
+    /// Observes pushes and their results.
     package typealias PushObserver = @Sendable (Identifier, PushRequest, PushAnswer) -> Void
 
     let authority: Authority
     let calls: CallRunner
     let admission: Admission
-    /// Refuses operations before their record mutations are asked; `nil` refuses none.
+    /// Refuses operations before their record mutations run; `nil` refuses none.
     let judge: Authority.PushJudge?
     let onPush: PushObserver?
 
     /// Creates the endpoints of an authority.
     ///
     /// - Parameters:
-    ///   - authority: What decides.
-    ///   - calls: What runs functions.
-    ///   - judge: Refuses operations before their record mutations are asked. Default: none.
-    ///   - onPush: Learns what was pushed and decided. Default: nobody does.
+    ///   - authority: The authority.
+    ///   - calls: The runner of function calls.
+    ///   - judge: Refuses operations before their record mutations run. Default: none.
+    ///   - onPush: Observes pushes and their results. Default: none.
     package init(
         authority: Authority,
         calls: CallRunner,
@@ -68,6 +68,6 @@ package struct Endpoints: Sendable {
         admission = Admission(authority)
     }
 
-    /// All of them.
+    /// All endpoints.
     package var all: [Endpoint] { accounts + balances + records + functions + blobs }
 }

@@ -37,7 +37,7 @@ extension Endpoints {
     private func quotas(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
         let identity = try await admission.read(request)
         let (quotas, head) = try await authority.quotas(identity.account)
-        // A client with calls in flight must know of what time the quotas are.
+        // A client with calls in flight needs to know the head of these quotas.
         return .read(AnswerEncoder.encode(quotas), at: head, to: request)
     }
 
@@ -118,7 +118,7 @@ extension Endpoints {
 }
 
 extension SpendRequest {
-    /// What tells a repetition from another request.
+    /// The text for the fingerprint, which distinguishes a repetition from another request.
     package var meaning: String { "\(amount) \(reason)" }
 }
 

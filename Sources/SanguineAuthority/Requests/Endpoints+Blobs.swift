@@ -54,7 +54,7 @@ extension Endpoints {
 }
 
 extension WireStream {
-    /// A file, read piece by piece as it is taken.
+    /// Creates the body of a file, which is read piece by piece.
     init(of row: BlobRow, from authority: Authority, beginning: [UInt8]) {
         let reading = BlobReading(row, authority, beginning)
         self.init(next: { await reading.next() }, close: {})
@@ -63,12 +63,12 @@ extension WireStream {
     }
 }
 
-/// How far the reading of a file is.
+/// The progress of reading a file.
 ///
-/// Mutable state: `state`, by its mutex; one reader asks for one piece after the other.
+/// Mutable state: `state`, guarded by its mutex; the reader requests one piece at a time.
 private final class BlobReading: Sendable {
     private struct State {
-        /// What was read and not taken yet.
+        /// A piece that was read but not returned yet.
         var piece: [UInt8]?
         var offset: Int
     }
@@ -83,7 +83,7 @@ private final class BlobReading: Sendable {
         state = Mutex(State(piece: beginning, offset: beginning.count))
     }
 
-    /// The next piece; `nil` at the end, and where the file cannot be read on.
+    /// Returns the next piece; `nil` at the end, or when the file can no longer be read.
     func next() async -> [UInt8]? {
         let (ready, offset) = state.withLock { state in
             defer { state.piece = nil }

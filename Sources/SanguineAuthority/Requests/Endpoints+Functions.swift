@@ -48,7 +48,7 @@ extension Endpoints {
         )
     }
 
-    /// What the fingerprint of a call is taken of.
+    /// Returns the text for the fingerprint of a call.
     static func meaning(_ request: FunctionRequest<JSONValue>) -> String {
         String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
     }
@@ -79,8 +79,8 @@ extension Endpoints {
 }
 
 extension CallReader {
-    /// How a request wants its answer: in parts if it accepts server-sent events, from the one on
-    /// that follows `Last-Event-ID`.
+    /// Reads the requested form of the answer: parts for a request that accepts server-sent events,
+    /// starting after `Last-Event-ID`.
     init(_ request: any WireRequest) throws(Problem) {
         let accepted = request.field(.accept) ?? WireAnswer.json
         guard accepted != WireAnswer.json, accepted.lowercased().contains(WireAnswer.eventStream)
@@ -105,7 +105,7 @@ extension CallReader {
 }
 
 extension WireAnswer {
-    /// What the call with that key is answered with.
+    /// Creates the response to the call with the key.
     static func reply(_ reply: CallReply, to key: String) -> WireAnswer {
         switch reply {
         case .answer(let answer, let origin):

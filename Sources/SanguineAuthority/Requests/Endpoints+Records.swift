@@ -64,10 +64,10 @@ extension Endpoints {
         return epoch
     }
 
-    /// Where the reader of a live connection is: a reconnecting one says so in `Last-Event-ID`,
-    /// whatever its address says; one that says nothing gets everything.
+    /// Returns the position of a live connection's reader: a reconnecting reader's `Last-Event-ID`
+    /// takes precedence over the query; without either, it is the beginning.
     ///
-    /// - Throws: `malformed_request` for what is no number of a feed.
+    /// - Throws: `malformed_request` for an invalid position.
     package static func livePosition(_ request: any WireRequest) throws(Problem) -> FeedMark {
         let resumed = request.field(.lastEventID).flatMap { $0.isEmpty ? nil : $0 }
         guard let text = resumed ?? request.query["since"] else { return FeedMark(number: 0) }
@@ -112,7 +112,7 @@ extension Endpoints {
                 guard text.isMemberName else { throw Problem(.malformedRequest, indexHint) }
                 asked.order = text
             case "ids":
-                // What is no id names no record.
+                // Invalid ids match no records.
                 asked.ids = text.utf8.split(separator: UInt8(ascii: ","))
                     .compactMap { RecordID(Substring($0)) }
             default:
@@ -133,7 +133,7 @@ extension Endpoints {
         return asked
     }
 
-    /// A scalar as JSON writes it; any other text stands for itself.
+    /// Parses a JSON scalar; any other text is used as a string.
     private static func value(_ text: String) -> JSONValue {
         switch try? JSONParser.parse(Array(text.utf8)).value {
         case nil, .array, .object: return .string(text)
@@ -153,10 +153,10 @@ extension Endpoints {
 }
 
 extension RecordChange {
-    /// The members of the change that were asked for, and those of its value.
+    /// Returns the requested members of the change and of its value.
     ///
-    /// Names that a change has mean those; others mean members of the value. Without any of the
-    /// first kind the change stays whole around its value.
+    /// A name of a member of the change selects that member; other names select members of the
+    /// value. If no member of the change is named, all of them are returned.
     fileprivate func keeping(_ fields: Set<String>) -> JSONValue {
         let own = ["collection", "id", "seq", "deleted", "value"]
         let named = fields.intersection(own)

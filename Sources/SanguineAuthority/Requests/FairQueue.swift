@@ -5,9 +5,9 @@
 /// 2. Between two elements of an owner, every other owner with elements is served exactly once.
 struct FairQueue<Owner: Hashable, Element> {
     private var waiting: [Owner: [Element]] = [:]
-    /// The owners with elements, the next one first.
+    /// The owners with elements, in the order of their turns.
     private var turns: [Owner] = []
-    /// How many elements there are.
+    /// The number of elements.
     private(set) var count = 0
 
     mutating func append(_ element: Element, of owner: Owner) {

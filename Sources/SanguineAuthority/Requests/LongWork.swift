@@ -2,13 +2,13 @@ import Foundation
 package import SanguineModel
 import Synchronization
 
-/// Runs work of more than a millisecond, such as parsing long JSON, on threads of its own.
+/// Runs work of more than a millisecond, such as parsing long JSON, on separate threads.
 ///
 /// There are half as many threads as cores, at a lower priority than other threads, so that short
 /// requests are answered while long ones are parsed. Accounts take turns. All work without an
-/// account counts as that of one account.
+/// account shares one turn.
 ///
-/// Mutable state: `state`, protected by its mutex, and bounded by the requests in progress.
+/// Mutable state: `state`, guarded by its mutex, and bounded by the requests in progress.
 package final class LongWork: Sendable {
     /// The instance that the server uses.
     package static let shared = LongWork(
@@ -31,7 +31,7 @@ package final class LongWork: Sendable {
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
 
-    /// Creates an instance with at most so many threads, which start when they are needed.
+    /// Creates an instance with at most `threads` threads, which start when they are needed.
     package init(threads: Int) { limit = threads }
 
     /// The number of jobs that wait for their turn.

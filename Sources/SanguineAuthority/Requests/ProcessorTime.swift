@@ -4,13 +4,13 @@ import Foundation
 package struct ProcessorTime {
     private let start = Self.ofThread()
 
-    /// What making or checking one signature is taken to cost.
+    /// The assumed cost of creating or verifying one signature.
     package static let signature = Duration.microseconds(200)
 
-    /// Starts to measure.
+    /// Starts the measurement.
     package init() {}
 
-    /// The processor time since the start, of work that has not suspended.
+    /// The processor time since the start, for work that has not suspended.
     package var spent: Duration { .nanoseconds(max(0, Self.ofThread() - start)) }
 
     private static func ofThread() -> Int64 {

@@ -1,30 +1,28 @@
 package import SanguineModel
 import Synchronization
 
-/// Something that is taken for a time, such as slots or bytes, of which neither an account nor an
-/// address gets all.
+/// A limited resource, such as slots or bytes, that no account or address can use up.
 ///
-/// Whoever comes while there is room is let in, up to a share: one account, or one address with
-/// many accounts, cannot lock out everybody else.
+/// Requests are admitted while the resource is available, up to a share: one account, or one
+/// address with many accounts, cannot lock out all others.
 ///
 /// Invariants:
-/// 1. There is never more than ``limit`` taken, nor more than its share by an account or an
-///    address.
-/// 2. What was taken is given back once: when it is left, or when nobody holds it any more.
+/// 1. At most ``limit`` is taken, and at most a share by each account and address.
+/// 2. Each place is returned once: when it is left, or when it is deallocated.
 ///
-/// Mutable state: `taken`, by its mutex. Bounded by the limit.
+/// Mutable state: `taken`, guarded by its mutex. Bounded by the limit.
 package final class SharedPool: Sendable {
-    /// Why there is no place.
+    /// The reason why a place was refused.
     package enum Refusal: Error, Hashable, Sendable {
-        /// All are taken.
+        /// The whole resource is taken.
         case full
-        /// The account has its share.
+        /// The account has taken its share.
         case account
-        /// The address has its share.
+        /// The address has taken its share.
         case address
     }
 
-    /// What somebody has taken.
+    /// A taken part of the resource.
     package final class Place: Sendable {
         private let pool: SharedPool
         private let account: Identifier?
@@ -45,15 +43,15 @@ package final class SharedPool: Sendable {
 
         deinit { leave() }
 
-        /// Takes more of the pool.
+        /// Takes more of the resource.
         ///
-        /// - Throws: ``Refusal``; what was taken before stays taken.
+        /// - Throws: ``Refusal``; the previous amount stays taken.
         package func grow(by more: Int) throws(Refusal) {
             try pool.add(more, account, address)
             amount.add(more, ordering: .relaxed)
         }
 
-        /// Gives all of it back; a second time does nothing.
+        /// Returns the whole amount; a second call does nothing.
         package func leave() {
             let rest = amount.exchange(0, ordering: .relaxed)
             if rest > 0 { pool.remove(rest, account, address) }
@@ -66,11 +64,11 @@ package final class SharedPool: Sendable {
         var addresses: [String: Int] = [:]
     }
 
-    /// How much there is.
+    /// The total amount.
     package let limit: Int
-    /// How much of it an account may have.
+    /// The amount that one account may take.
     package let accountShare: Int
-    /// How much of it an address may have.
+    /// The amount that one address may take.
     package let addressShare: Int
 
     private let taken = Mutex(Taken())
@@ -78,16 +76,16 @@ package final class SharedPool: Sendable {
     /// Creates a pool of which nothing is taken.
     ///
     /// - Parameters:
-    ///   - limit: How much there is; 0 refuses everybody.
-    ///   - accountShare: What an account may have. Default: all.
-    ///   - addressShare: What an address may have. Default: a half, rounded up.
+    ///   - limit: The total amount; 0 refuses all requests.
+    ///   - accountShare: The amount that one account may take. Default: all.
+    ///   - addressShare: The amount that one address may take. Default: half, rounded up.
     package init(limit: Int, accountShare: Int? = nil, addressShare: Int? = nil) {
         self.limit = limit
         self.accountShare = accountShare ?? limit
         self.addressShare = addressShare ?? (limit - limit / 2)
     }
 
-    /// Whether an account, an address, or all together have half of what they may.
+    /// Whether more than half of the total, or of the share of an account or address, is taken.
     package func isCrowded(account: Identifier?, address: String?) -> Bool {
         taken.withLock { taken in
             if taken.count > limit / 2 { return true }
@@ -97,17 +95,17 @@ package final class SharedPool: Sendable {
         }
     }
 
-    /// How much is taken.
+    /// The amount that is taken.
     package var count: Int { taken.withLock { $0.count } }
 
-    /// Takes some.
+    /// Takes a part of the resource.
     ///
     /// - Parameters:
-    ///   - amount: How much. Default: 1.
-    ///   - account: Who takes it, if that is known.
-    ///   - address: Where the request came from, if it came from anywhere.
-    /// - Returns: The place, which is given back when it is left or forgotten.
-    /// - Throws: ``Refusal``: that of the account first, which can do something about it.
+    ///   - amount: The amount. Default: 1.
+    ///   - account: The account, if it is known.
+    ///   - address: The address of the request, if it has one.
+    /// - Returns: The place, which is returned when it is left or deallocated.
+    /// - Throws: ``Refusal``; the account's is checked first, because the account can act on it.
     package func take(
         _ amount: Int = 1,
         account: Identifier? = nil,

@@ -1,27 +1,27 @@
 import Crypto
 package import SanguineModel
 
-/// What a request is answered with: status, header fields and body.
+/// A response: status, header fields and body.
 package struct WireAnswer: Sendable {
     /// The HTTP status.
     package var status: Int
-    /// The header fields that belong to the answer.
+    /// The header fields.
     package var fields: [(field: WireField, value: String)]
-    /// The body; empty if there is none, or if it comes in parts.
+    /// The body; empty if there is none, or if it is streamed.
     package var body: [UInt8]
-    /// The body, if it comes in parts.
+    /// The body, if it is streamed.
     ///
     /// Default: none.
     package var stream: WireStream?
 
-    /// The type of JSON.
+    /// The media type of JSON.
     package static let json = "application/json"
-    /// The type of server-sent events (WHATWG HTML, section 9.2).
+    /// The media type of server-sent events (WHATWG HTML, section 9.2).
     package static let eventStream = "text/event-stream"
-    /// The type of a ``Problem`` (RFC 9457).
+    /// The media type of a ``Problem`` (RFC 9457).
     package static let problemJSON = "application/problem+json"
 
-    /// Creates an answer.
+    /// Creates a response.
     package init(
         status: Int,
         fields: [(field: WireField, value: String)] = [],
@@ -32,7 +32,7 @@ package struct WireAnswer: Sendable {
         self.body = body
     }
 
-    /// An answer that was stored with its change, fresh or once more.
+    /// Creates the response to an operation, either new or replayed.
     package static func answer(_ answer: Answer) -> WireAnswer {
         let isProblem = answer.stored.status >= 400
         var fields = [
@@ -44,7 +44,7 @@ package struct WireAnswer: Sendable {
         return WireAnswer(status: answer.stored.status, fields: fields, body: answer.stored.body)
     }
 
-    /// A change that is not stored under a key.
+    /// Creates the response to a change that is not stored under a key.
     package static func changed(
         _ body: some Encodable,
         status: Int = 200,
@@ -53,12 +53,12 @@ package struct WireAnswer: Sendable {
         answer(Answer(StoredAnswer(status: status, body: AnswerEncoder.encode(body), head: head)))
     }
 
-    /// What is the same for everyone, or for its reader alone, with a validator.
+    /// Creates the response to a read, with a validator.
     ///
     /// - Parameters:
     ///   - body: The JSON.
-    ///   - isPersonal: Whether a shared cache must not keep it.
-    ///   - request: The request, whose `If-None-Match` may make the answer 304.
+    ///   - isPersonal: Whether shared caches must not store the response.
+    ///   - request: The request, whose `If-None-Match` may lead to 304.
     /// - Returns: 200 with the body, or 304 without it.
     package static func read(
         _ body: [UInt8],
@@ -68,13 +68,13 @@ package struct WireAnswer: Sendable {
         read(body, tag: tag(of: body), isPersonal: isPersonal, to: request)
     }
 
-    /// The tag of a body.
+    /// Returns the entity tag of a body.
     ///
-    /// A hash, and never a feed number: two accounts have the same numbers, and a browser that
-    /// changed accounts would be told to go on showing the other one's balance.
+    /// A hash, never a feed number: two accounts can have the same numbers, and a browser that
+    /// switched accounts would continue to show the other account's balance.
     package static func tag(of body: [UInt8]) -> String { "\"\(hash(body))\"" }
 
-    /// What was read, with a tag that is known.
+    /// Creates the response to a read with a known tag.
     package static func read(
         _ body: [UInt8],
         tag: String,
@@ -99,16 +99,16 @@ package struct WireAnswer: Sendable {
         read(AnswerEncoder.encode(body), isPersonal: isPersonal, to: request)
     }
 
-    /// What was read as of a number of the account's feed.
+    /// Creates the response to a read as of a number of the account's feed.
     static func read(_ body: [UInt8], at head: Int64, to request: any WireRequest) -> WireAnswer {
         var answer = read(body, to: request)
         answer.fields.append((.sanguineHead, String(head)))
         return answer
     }
 
-    /// The answer with the epoch of its numbers.
+    /// Returns the response with the epoch of its feed numbers.
     ///
-    /// A number is in a field `Sanguine-Head`, or in an event of a stream.
+    /// These are in the field `Sanguine-Head`, or in the events of a stream.
     package func stamped(with epoch: Epoch) -> WireAnswer {
         guard stream != nil || fields.contains(where: { $0.field == .sanguineHead }) else {
             return self
@@ -118,7 +118,7 @@ package struct WireAnswer: Sendable {
         return answer
     }
 
-    /// A refusal.
+    /// Creates the response for a problem.
     package static func problem(_ problem: Problem) -> WireAnswer {
         var fields = [
             (field: WireField.contentType, value: problemJSON), (.cacheControl, "no-store"),
@@ -132,15 +132,15 @@ package struct WireAnswer: Sendable {
         )
     }
 
-    /// The refusal of a method that a path does not take, with those that it takes (RFC 9110,
-    /// sections 10.2.1 and 15.5.6).
+    /// Creates the response to an unsupported method, with the supported ones (RFC 9110, sections
+    /// 10.2.1 and 15.5.6).
     package static func refusal(allowing methods: some Sequence<String>) -> WireAnswer {
         var answer = problem(Problem(.methodNotAllowed, "Use a method that 'Allow' names."))
         answer.fields.append((.allow, methods.sorted().joined(separator: ", ")))
         return answer
     }
 
-    /// `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.
+    /// Matches `If-None-Match` (RFC 9110, section 13.1.2): a list of tags, compared weakly, or `*`.
     static func matches(_ header: String, _ tag: String) -> Bool {
         header.split(separator: ",").contains { candidate in
             var candidate = candidate.trimmingPrefix(while: \.isWhitespace)
@@ -159,7 +159,7 @@ package struct WireAnswer: Sendable {
 }
 
 extension Problem {
-    /// What is answered where nothing is served.
+    /// The problem of a path without an endpoint.
     package static var noEndpoint: Problem {
         Problem(.notFound, "Check method and path against /openapi.json.")
     }

@@ -1,9 +1,9 @@
 import Foundation
 package import SanguineModel
 
-/// Reads the bodies of requests.
+/// Parses and decodes the bodies of requests.
 package enum WireBody {
-    /// Whether a `Content-Type` says JSON.
+    /// Whether a `Content-Type` is a JSON type.
     package static func isJSON(_ contentType: String?) -> Bool {
         guard let contentType else { return false }
         if contentType == WireAnswer.json { return true }
@@ -11,7 +11,7 @@ package enum WireBody {
         return type == WireAnswer.json || type.hasSuffix("+json")
     }
 
-    /// The body that was sent: none at all counts as `{}`.
+    /// Returns the received body, or `{}` for an empty one.
     ///
     /// - Throws: `unsupported_media_type`.
     package static func checked(
@@ -25,11 +25,11 @@ package enum WireBody {
         return bytes
     }
 
-    /// Bytes of JSON that are read on the thread of a connection: 16 KiB.
+    /// The largest size of JSON in bytes that is parsed on the thread of a connection: 16 KiB.
     package static let shortBytes = 1 << 14
 
-    /// Reads or writes JSON: on this thread if it is short, otherwise when it is the account's turn
-    /// for ``LongWork``.
+    /// Parses or encodes JSON: on the current thread if it is short, otherwise by ``LongWork`` when
+    /// it is the account's turn.
     package static func perform<Value: Sendable, Failure: Error>(
         ifLong isLong: Bool,
         for account: Identifier?,
@@ -39,7 +39,7 @@ package enum WireBody {
         return try await LongWork.shared.perform(for: account, work)
     }
 
-    /// Reads so many bytes of JSON, as ``perform(ifLong:for:_:)`` does.
+    /// Works like ``perform(ifLong:for:_:)`` for JSON of this size in bytes.
     package static func perform<Value: Sendable, Failure: Error>(
         _ bytes: Int,
         for account: Identifier?,
@@ -48,13 +48,13 @@ package enum WireBody {
         try await perform(ifLong: bytes > shortBytes, for: account, work)
     }
 
-    /// Decodes JSON: what is none is thrown, what is JSON of another shape is returned.
+    /// Decodes JSON; throws for invalid JSON, and returns a failure for JSON of another shape.
     ///
     /// - Parameters:
-    ///   - type: What is expected.
+    ///   - type: The expected type.
     ///   - bytes: The body, which is parsed once.
-    /// - Returns: The content, or why the JSON does not have its shape.
-    /// - Throws: A ``Problem`` for what is no JSON, or is past a limit.
+    /// - Returns: The content, or the problem of its shape.
+    /// - Throws: A ``Problem`` for invalid JSON, or for JSON that exceeds a limit.
     package static func decode<Content: Decodable>(
         _ type: Content.Type,
         from bytes: [UInt8]
@@ -65,11 +65,10 @@ package enum WireBody {
         }
     }
 
-    /// Reads JSON that is passed on as it came, with what other programs write although no reader
-    /// agrees with another about it: members of the same name, half of a surrogate pair, numbers
-    /// of any size.
+    /// Parses JSON that is passed on as received, including constructs on which readers disagree:
+    /// members with the same name, half of a surrogate pair, numbers of any size.
     ///
-    /// - Throws: A ``Problem`` for what is no object, or is past a limit.
+    /// - Throws: A ``Problem`` if the JSON is not an object, or exceeds a limit.
     package static func passedOn(_ bytes: [UInt8]) throws(Problem) -> PassedBody {
         var limits = JSONParser.Limits()
         limits.isTolerant = true
@@ -82,8 +81,8 @@ package enum WireBody {
         )
     }
 
-    /// Parses JSON: what is none, or too large in structure, is thrown; what no program can read
-    /// without a guess is returned.
+    /// Parses JSON; throws if it is invalid or its structure exceeds a limit, and returns a failure
+    /// if it is ambiguous.
     static func parse(
         _ bytes: [UInt8],
         limits: JSONParser.Limits
@@ -114,7 +113,7 @@ package enum WireBody {
         }
     }
 
-    /// What is said where a limit of the structure is broken.
+    /// The detail of a problem for a structure that exceeds a limit.
     static let structure = """
         Send at most \(WireLimits.jsonValues) values and names, nested at most \
         \(WireLimits.jsonNesting) deep, names of at most \(WireLimits.memberNameBytes) bytes, at \
@@ -122,13 +121,13 @@ package enum WireBody {
         and numbers that a double can hold.
         """
 
-    /// Decodes a value that was parsed.
+    /// Decodes a parsed value.
     static func decode<Content: Decodable>(
         _ type: Content.Type,
         from value: JSONValue
     ) throws(Problem) -> Result<Content, Problem> {
         guard case .object(let members) = value else { throw .noObject }
-        // Decoding asks the type for its members one by one, which costs more than parsing.
+        // The generic decoder queries the members one by one, which costs more than parsing.
         if type == FunctionRequest<JSONValue>.self, members.count == 1,
             let input = members["input"],
             let request = FunctionRequest(input: input) as? Content
@@ -144,7 +143,7 @@ package enum WireBody {
         }
     }
 
-    /// The problem of a body of more bytes than are taken.
+    /// The problem of a body that exceeds the size limit.
     package static func tooLarge(_ limit: Int) -> Problem {
         Problem(.bodyTooLarge, "Send at most \(limit) bytes.")
     }
@@ -167,15 +166,15 @@ package enum WireBody {
 
 /// The body of a request that is passed on.
 package struct PassedBody: Sendable {
-    /// The body as it came.
+    /// The body as received.
     package var bytes: [UInt8]
-    /// What it says, as far as that can be told.
+    /// The parsed value, as far as it is unambiguous.
     package var value: JSONValue
-    /// Whether the bytes say more than the value.
+    /// Whether the bytes contain more information than the value.
     package var isApproximate: Bool
 
-    /// What tells it from another one: a repetition may be written differently, if the value says
-    /// all.
+    /// The text for the fingerprint; if the value is exact, a repetition may be formatted
+    /// differently.
     package var meaning: String {
         String(decoding: isApproximate ? bytes : value.canonical, as: UTF8.self)
     }

@@ -1,4 +1,4 @@
-/// A header field that requests and answers of the wire contract carry.
+/// A header field of the requests and responses of the wire contract.
 package enum WireField: String, CaseIterable, Sendable {
     case accelBuffering = "X-Accel-Buffering"
     case accept = "Accept"

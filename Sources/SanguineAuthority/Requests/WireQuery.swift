@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// The parameters of a request, in their order; of several with one name the first one counts.
+/// The parameters of a request, in order; the first one of a name counts.
 package struct WireQuery: Sendable {
     /// The parameters, percent-decoded.
     package let items: [(name: String, value: String)]
@@ -13,9 +13,9 @@ package struct WireQuery: Sendable {
         items.first { $0.name.hasBytes(of: name) }?.value
     }
 
-    /// A whole number, at most the largest there is; `nil` if the parameter is missing.
+    /// Returns a whole number, clamped to the largest one; `nil` if the parameter is missing.
     ///
-    /// - Throws: `malformed_request` for what is no number from `least`.
+    /// - Throws: `malformed_request` for a text that is not a number of at least `least`.
     func number(_ name: String, from least: Int64 = 0) throws(Problem) -> Int64? {
         guard let text = self[name] else { return nil }
         guard let number = Self.number(text), number >= least else {
@@ -24,10 +24,10 @@ package struct WireQuery: Sendable {
         return number
     }
 
-    /// The parts between commas, at most ``WireLimits/operationsAsked``; `nil` if the parameter is
-    /// missing.
+    /// Returns the comma-separated parts, at most ``WireLimits/operationsAsked``; `nil` if the
+    /// parameter is missing.
     ///
-    /// - Throws: `malformed_request` for more.
+    /// - Throws: `malformed_request` for more parts.
     func operations() throws(Problem) -> [Substring]? {
         guard
             let operations = self["operations"]?.utf8.split(separator: UInt8(ascii: ","))
@@ -50,31 +50,31 @@ package struct WireQuery: Sendable {
     }
 }
 
-/// What every list takes: `?limit=`, `?cursor=` and `?fields=a,b`.
+/// The common parameters of lists: `?limit=`, `?cursor=` and `?fields=a,b`.
 struct WireListQuery: Sendable {
-    /// How many items, or `nil` for the default; more than the largest page is clamped.
+    /// The number of items, or `nil` for the default; more than the largest page is clamped.
     let limit: Int?
-    /// Where to go on, or `nil` for the start.
+    /// The cursor from which the list continues, or `nil` for the beginning.
     let cursor: String?
-    /// The members that each item keeps, or `nil` for all.
+    /// The members to return of each item, or `nil` for all.
     let fields: Set<String>?
 
-    /// Reads the query.
+    /// Parses the query.
     ///
-    /// - Throws: `malformed_request` for a limit that is no number of 1 and more, and for a cursor
-    ///   that no list gave. Whether it is of this list and account is decided with the page.
+    /// - Throws: `malformed_request` for a limit that is not a number of 1 or more, and for a
+    ///   malformed cursor. The page checks whether the cursor belongs to this list and account.
     init(_ query: WireQuery) throws(Problem) {
         limit = try query.number("limit", from: 1).map { Int(clamping: $0) }
         cursor = query["cursor"]
         if let cursor { try CursorSeal.checkForm(cursor) }
         let names = query["fields"].map { text in
             let names = text.utf8.split(separator: UInt8(ascii: ",")).map { String(Substring($0)) }
-            return Set(names.filter(\.isMemberName))  // No member has another name.
+            return Set(names.filter(\.isMemberName))  // No member has such a name.
         }
         fields = names?.isEmpty == false ? names : nil
     }
 
-    /// The page as an answer, with the items' members that were asked for.
+    /// Creates the response for a page, with the requested members of its items.
     func answer<Item>(to request: any WireRequest, _ page: ListPage<Item>) -> WireAnswer {
         let body = AnswerEncoder.encode(page)
         guard let fields,

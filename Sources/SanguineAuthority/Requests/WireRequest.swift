@@ -1,31 +1,31 @@
 package import SanguineModel
 
-/// A request as the endpoints read it, whatever it came by.
+/// A request to an endpoint, independent of its transport.
 ///
-/// The server makes one of HTTP, the test kit one of what a client hands to its transport.
+/// The server creates it from HTTP, the test kit from a request of a client's transport.
 package protocol WireRequest: Sendable {
     /// The method, in upper case.
     var method: String { get }
-    /// The path as it came; with the method it tells requests under one idempotency key apart.
+    /// The path as received; part of the fingerprint, together with the method.
     var path: String { get }
-    /// Where the request came from, as it counts for limits; `nil` if from nowhere.
+    /// The address that counts for limits; `nil` if there is none.
     var address: String? { get }
-    /// The parameters behind the path.
+    /// The query parameters.
     var query: WireQuery { get }
 
-    /// The value of a header field, or `nil`.
+    /// Returns the value of a header field, or `nil`.
     func field(_ field: WireField) -> String?
 
-    /// The part of the path that an ``Endpoint/path`` names so, percent-decoded; `nil` if it has no
-    /// such part.
+    /// Returns the percent-decoded path component for a parameter of ``Endpoint/path``; `nil` if
+    /// there is none.
     func parameter(_ name: String) -> String?
 
-    /// The whole body, which is JSON by its type; none at all counts as `{}`.
+    /// Reads the whole body, whose type must be JSON; an empty one counts as `{}`.
     ///
     /// - Throws: `body_too_large`, `unsupported_media_type`, `malformed_body`.
     func body() async throws(Problem) -> [UInt8]
 
-    /// The whole body as it is, of any type: at most what a file may have.
+    /// Reads the whole body, of any type and up to the size limit of files.
     ///
     /// - Throws: `body_too_large`, `unsupported_media_type` for an encoded one, `malformed_body`,
     ///   `overloaded`.
@@ -36,16 +36,16 @@ package protocol WireRequest: Sendable {
     /// - Throws: `rate_limited`.
     func admit(_ identity: Identity) throws(Problem)
 
-    /// Counts a request that nobody has signed against the rate of where it came from.
+    /// Counts a request without a valid token against the rate of its address.
     ///
     /// - Throws: `rate_limited`.
     func admitAnonymous() throws(Problem)
 
-    /// Refuses to do more for where the request came from, if that has cost too much already.
+    /// Refuses the request if previous ones of its address have cost too much.
     ///
     /// - Throws: `rate_limited`.
     func checkAddress() throws(Problem)
 
-    /// Counts processor time that was spent on a request that nobody has signed.
+    /// Counts the processor time of a request without a valid token.
     func charge(_ time: Duration)
 }

@@ -1,16 +1,16 @@
 import SanguineModel
 
-/// The body of an answer that is made while it is read.
+/// A response body that is produced while it is sent.
 package struct WireStream: Sendable {
-    /// How long the body is; `nil` if that is not known before its end.
+    /// The length of the body; `nil` if it is unknown before the end.
     package var length: Int?
-    /// The bytes of it that are in memory at a time.
+    /// The largest number of its bytes in memory at a time.
     ///
-    /// Default: what ``next`` gives.
+    /// Default: the size of one result of ``next``.
     package var pieceBytes = 0
-    /// Waits for the next bytes; `nil` at the end, and where a body of known length breaks off.
+    /// Waits for the next bytes; `nil` at the end, or if a body of known length breaks off.
     package var next: @Sendable () async -> [UInt8]?
-    /// The reader is gone, or has read all.
+    /// Called when the reader has disconnected or has read everything.
     package var close: @Sendable () -> Void
 
     /// Creates a body.
@@ -24,10 +24,11 @@ package struct WireStream: Sendable {
 }
 
 extension WireStream {
-    /// A call as server-sent events: `delta`, and then `result` or `problem`.
+    /// Creates the server-sent events of a call: `delta`, then `result` or `problem`.
     ///
-    /// An event's id is its index, and its bytes are the same whenever it is sent. A problem that
-    /// is not the call's end has none: a reader that comes back has seen as much as before.
+    /// The id of an event is its index, and its bytes never change. A problem that is not the end
+    /// of the call has no id, so a reader that resumes continues after the last part that it
+    /// received.
     init(_ events: CallEvents) {
         self.init(
             next: { await events.next().map(Self.bytes) },

@@ -1,22 +1,22 @@
 package import SanguineModel
 
-// What the encoder would make of these; a test holds it to that.
+// Faster versions of the encoder's output; a test compares them.
 extension AnswerEncoder {
-    /// Writes a value, as ``encode(_:)`` would.
+    /// Encodes a value, with the same output as ``encode(_:)``.
     package static func encode(_ value: JSONValue) -> [UInt8] {
         var text = JSONText(.encoded)
         text.append(value)
         return text.bytes
     }
 
-    /// Writes the parts of an answer, as ``encode(_:)`` would.
+    /// Encodes the parts of an answer, with the same output as ``encode(_:)``.
     static func encode(_ parts: [String]) -> [UInt8] {
         var text = JSONText(.encoded)
         text.append(parts) { $0.append($1) }
         return text.bytes
     }
 
-    /// Writes a part of an answer, as ``encode(_:)`` would.
+    /// Encodes a part of an answer, with the same output as ``encode(_:)``.
     static func encode(_ delta: FunctionDelta) -> [UInt8] {
         var text = JSONText(.encoded)
         text.append(raw: #"{"text":"#)
@@ -25,7 +25,7 @@ extension AnswerEncoder {
         return text.bytes
     }
 
-    /// Writes what a function is asked, as ``encode(_:)`` would, for its fingerprint.
+    /// Encodes the input of a function for its fingerprint, with the same output as ``encode(_:)``.
     package static func encode(_ request: FunctionRequest<JSONValue>) -> [UInt8] {
         var text = JSONText(.fingerprint)
         text.append(raw: "{")

@@ -24,7 +24,7 @@ public struct QuotaHold: Hashable, Sendable {
     }
 }
 
-/// A stored answer of a function, for later calls.
+/// A cached answer of a function, for later calls.
 public struct ResultRow: Hashable, Sendable {
     /// The SHA-256 of the request that the answer belongs to; see ``ResultKey``.
     public var key: [UInt8]

@@ -22,7 +22,7 @@ public enum Key: Hashable, Sendable {
     case record(RecordName)
     /// The totals of an account's records.
     case feed(Identifier)
-    /// A stored answer of a function, by its ``ResultRow/key``.
+    /// A cached answer of a function, by its ``ResultRow/key``.
     case result([UInt8])
     /// Parts of a streamed answer, by the run and the index of the first one.
     case parts(Identifier, first: Int64)
@@ -73,7 +73,7 @@ public enum Row: Hashable, Sendable {
     /// See ``IndexesRow``.
     case indexes(IndexesRow)
 
-    /// The key under which the row is stored.
+    /// The key of the row.
     public var key: Key {
         switch self {
         case .account(let row): .account(row.id)

@@ -94,7 +94,7 @@ public protocol Storage: Sendable {
     ///
     /// These are the answers of operations done before `answers` (an operation whose answer has a
     /// ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other is removed),
-    /// sessions, settled holds, answers and parts of functions, and tombstones, which
+    /// sessions, settled holds, cached answers, parts of streamed answers, and tombstones, which
     /// ``FeedRow/drop(_:)`` subtracts from the account's ``FeedRow``; see ``SweepHorizon``.
     ///
     /// - Returns: The number of rows dropped or emptied, at most `limit` of each kind.
@@ -233,7 +233,7 @@ public enum Change: Hashable, Sendable {
     case index(IndexEntry)
     /// Removes an index entry.
     case unindex(IndexEntry)
-    /// Removes the stored answers of an account, or the public ones for `nil`, except for a number
+    /// Removes the cached answers of an account, or the public ones for `nil`, except for a number
     /// of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
 }
@@ -311,7 +311,7 @@ extension Loaded {
         return nil
     }
 
-    /// Returns the stored answer, if it was requested and exists.
+    /// Returns the cached answer, if it was requested and exists.
     public func result(_ key: [UInt8]) -> ResultRow? {
         for case .result(let row) in rows where row.key == key { return row }
         return nil
@@ -368,7 +368,7 @@ public struct SweepHorizon: Hashable, Sendable {
     public var holds: Timestamp
     /// Tombstones of records deleted before this time are removed.
     public var tombstones: Timestamp
-    /// Stored answers of functions that expired before this time are removed.
+    /// Cached answers of functions that expired before this time are removed.
     public var results: Timestamp
     /// Parts of streamed answers stored before this time are removed.
     public var parts: Timestamp
