@@ -172,8 +172,7 @@ package struct MemoryAuthority: Sendable {
 
     /// Changes records together, as another device does; `nil` deletes.
     ///
-    /// - Throws: ``Refusal`` if no operation could make the changes, ``Problem`` without the
-    ///   account.
+    /// - Throws: ``Refusal`` for changes that are not allowed, ``Problem`` if the account is gone.
     package func put(
         _ changes: [RecordKey: RecordValue?],
         of account: Identifier

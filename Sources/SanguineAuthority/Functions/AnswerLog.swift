@@ -1,30 +1,30 @@
 import SanguineModel
 import Synchronization
 
-/// The parts of one run's answer: what is not stored yet, and a window of what was made last.
+/// The parts of one run's answer: those that are not stored yet, and a window of the newest.
 ///
-/// Any number of readers follow it, each at its own place; one that falls behind the window reads
-/// on from the storage. So a slow reader holds up nobody and costs no memory, and the run is held
-/// up by the storage alone.
+/// Any number of readers follow it, each at its own position. A reader that falls behind the window
+/// continues from the storage. So a slow reader delays no other and uses no memory, and the run
+/// waits only for the storage.
 ///
 /// Invariants:
 /// 1. `parts` are the parts from `base` on, without gaps; those before `base` are stored.
-/// 2. What is stored and kept has at most ``windowBytes``; what is not stored at most
-///    ``unstoredBytes`` and a part of each writer that waits for ``room()``, or does not wait
-///    because the run was cut short.
+/// 2. Stored parts in memory take at most ``windowBytes``. Parts that are not stored take at most
+///    ``unstoredBytes``, plus one part for each writer that waits for ``room()``, or that does not
+///    wait because the run was cut short.
 /// 3. Nothing is added after the end.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Who waits is resumed outside of it.
+/// Mutable state: one `State`, guarded by its mutex. Waiting callers are resumed outside of it.
 final class AnswerLog: Sendable {
-    /// What a reader finds at its place.
+    /// The result of reading at a position.
     enum Slice: Sendable {
-        /// The parts from there on.
+        /// The parts from that position on.
         case parts([String])
-        /// They are in the storage.
+        /// The parts are only in the storage.
         case stored
-        /// There are no more: the answer has so many parts.
+        /// There are no more parts; the answer has `count` of them.
         case ended(count: Int64)
-        /// Nothing came for a while.
+        /// No part arrived for a while.
         case quiet
     }
 
@@ -50,20 +50,20 @@ final class AnswerLog: Sendable {
     fileprivate typealias Readers = [CheckedContinuation<Slice?, Never>]
     fileprivate typealias Waiter = CheckedContinuation<Void, Never>
 
-    /// Bytes of stored parts that are kept for readers.
+    /// The size in bytes of the stored parts that stay in memory for readers.
     static let windowBytes = 16 << 10
-    /// Bytes of parts that wait to be stored; the run waits at more.
+    /// The size in bytes of parts to store; beyond it the run waits.
     static let unstoredBytes = 256 << 10
 
     private let state = Mutex(State())
 
-    /// What was made so far.
+    /// The progress of the run.
     var progress: CallProgress { state.withLock { $0.progress } }
 
-    /// How many parts there are.
+    /// The number of parts.
     var count: Int64 { state.withLock { $0.end } }
 
-    /// Records what the upstream has made and reported so far.
+    /// Records the output and usage of the upstream so far.
     func report(_ progress: CallProgress) {
         state.withLock { state in
             if !state.hasEnded { state.progress = progress }
@@ -72,11 +72,11 @@ final class AnswerLog: Sendable {
 
     // MARK: - The run
 
-    /// Adds a part, of which so many bytes are the upstream's words; an empty part is none.
+    /// Adds a part, of which `bytes` are output of the upstream; an empty part is ignored.
     ///
-    /// What comes after the run was cut short, and has no room, is counted and not kept.
+    /// After the run was cut short, parts without room are counted, but not stored.
     ///
-    /// - Returns: Whether it is the first.
+    /// - Returns: Whether it is the first part.
     func append(_ text: String, bytes: Int) -> Bool {
         guard !text.isEmpty else { return false }
         let (readers, isFirst) = state.withLock { state -> (Readers, Bool) in
@@ -91,7 +91,7 @@ final class AnswerLog: Sendable {
         return isFirst
     }
 
-    /// Waits while too much is not stored yet; not in a task that is cancelled.
+    /// Waits while too many parts are not stored yet; returns at once in a cancelled task.
     func room() async {
         guard state.withLock({ !$0.hasRoom }) else { return }
         let number = makeNumber()
@@ -109,7 +109,7 @@ final class AnswerLog: Sendable {
         }
     }
 
-    /// The run is cut short: it waits for nothing any more.
+    /// Marks the run as cut short, after which it no longer waits.
     func cut() {
         let waiting = state.withLock { state in
             state.isCut = true
@@ -118,7 +118,7 @@ final class AnswerLog: Sendable {
         for waiter in waiting { waiter.resume() }
     }
 
-    /// No part comes any more.
+    /// Marks the end of the parts.
     func end() {
         let (readers, waiting) = state.withLock { state in
             state.hasEnded = true
@@ -130,7 +130,7 @@ final class AnswerLog: Sendable {
 
     // MARK: - The storage
 
-    /// The parts that are not stored yet, and the index of the first; `nil` if there are none.
+    /// Returns the parts that are not stored yet, and the first index; `nil` if there are none.
     func unstored() -> (first: Int64, texts: [String])? {
         state.withLock { state in
             guard state.storedThrough < state.end else { return nil }
@@ -139,7 +139,7 @@ final class AnswerLog: Sendable {
         }
     }
 
-    /// The parts before that index are stored.
+    /// Records that the parts before the index are stored.
     func stored(through index: Int64) {
         let waiting = state.withLock { state in
             state.stored(through: index)
@@ -148,7 +148,7 @@ final class AnswerLog: Sendable {
         for waiter in waiting { waiter.resume() }
     }
 
-    /// Waits until the parts before that index are stored, or no part comes any more.
+    /// Waits until the parts before the index are stored, or until the end of the parts.
     func waitUntilStored(through index: Int64) async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -162,17 +162,17 @@ final class AnswerLog: Sendable {
 
     // MARK: - Readers
 
-    /// Lets every reader that waits look again.
+    /// Wakes all waiting readers.
     func wakeAll() {
         for reader in state.withLock({ $0.takeReaders() }) { reader.resume(returning: .quiet) }
     }
 
-    /// Lets a reader that waits know that nothing came.
+    /// Wakes a waiting reader without parts.
     func beQuiet(_ reader: UInt64) {
         state.withLock { $0.readers.removeValue(forKey: reader) }?.resume(returning: .quiet)
     }
 
-    /// The number of a new reader.
+    /// Returns the number of a new reader.
     func makeNumber() -> UInt64 {
         state.withLock { state in
             state.lastNumber += 1
@@ -180,9 +180,9 @@ final class AnswerLog: Sendable {
         }
     }
 
-    /// Waits for what follows at a place.
+    /// Waits for the parts at a position.
     ///
-    /// A cancelled task gets ``Slice/quiet``.
+    /// A cancelled task receives ``Slice/quiet``.
     func next(at index: Int64, for reader: UInt64) async -> Slice {
         while true {
             if let slice = state.withLock({ $0.slice(at: index) }) { return slice }
@@ -213,7 +213,7 @@ extension AnswerLog.State {
         return Array(readers.values)
     }
 
-    /// Those who wait for what has come about.
+    /// Removes and returns the waiters whose condition is met.
     fileprivate mutating func takeWaiters() -> [AnswerLog.Waiter] {
         var taken: [AnswerLog.Waiter] = []
         if hasRoom {

@@ -4,8 +4,8 @@ extension Authority {
     /// Accepts a metered call: recognizes a repetition, or places the hold.
     ///
     /// - Throws: in this order `idempotency_mismatch`, `operation_in_progress`,
-    ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`, and last what the terms
-    ///   say is unavailable. Nothing was changed then.
+    ///   `idempotency_expired`, `invalid_content`, `insufficient_tokens`, and finally the problem
+    ///   in ``CallTerms/unavailable``. Nothing was changed then.
     public func start(
         _ account: Identifier,
         _ submission: Submission<CallTerms>
@@ -17,21 +17,21 @@ extension Authority {
         return try await perform(command)
     }
 
-    /// What a command that changes nothing comes to, as of now.
+    /// Returns the outcome of a command that changes nothing, as of now.
     private func outcome<Outcome>(
         of command: Command<Outcome>
     ) async throws(Problem) -> Outcome {
         try command.decide(try await load(command.keys), MemoryRecords()).outcome
     }
 
-    /// Records that the call leaves for the upstream now: from here on its expiry charges it.
+    /// Records that the call is about to be sent upstream, so that its expiry charges it.
     ///
     /// - Parameters:
     ///   - call: The call.
-    ///   - evenLate: Whether it may leave also when the time of its hold is over, if the hold is
-    ///     still open. For a process that ages its calls itself. Default: no.
-    /// - Returns: Whether it may leave. Its hold may have expired meanwhile.
-    /// - Throws: `overloaded` or `internal_fault` for a storage that does not take it.
+    ///   - evenLate: Whether the call may be sent after its hold's expiry time if the hold is still
+    ///     open. For a process that measures the age of its calls itself. Default: false.
+    /// - Returns: Whether the call may be sent. Its hold may have expired in the meantime.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     public func markSent(
         _ call: AcceptedCall,
         evenLate: Bool = false
@@ -40,10 +40,10 @@ extension Authority {
         return try await perform(calls.markSent(call, evenLate: evenLate))
     }
 
-    /// Takes back a call that was accepted and has not left.
+    /// Withdraws an accepted call that was not sent.
     ///
-    /// Releases its hold and forgets its key, so that it can be made again. Does nothing to a call
-    /// that has ended.
+    /// Releases its hold and deletes its key, so that the call can be repeated. Does nothing to a
+    /// call that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
         guard call.record == .fromStart else { return }
         try await perform(calls.withdraw(call))
@@ -51,16 +51,16 @@ extension Authority {
 
     /// Charges the call or releases its hold, and stores the answer.
     ///
-    /// Settling again gives the same answer and moves nothing.
+    /// Settling again returns the same answer and moves nothing.
     ///
     /// - Parameters:
     ///   - call: The call.
-    ///   - end: What it came to.
-    ///   - parts: How many parts of its run a streamed answer has. Default: as many as are stored.
-    ///   - changes: What is stored with it. Default: nothing.
+    ///   - end: The end of the call.
+    ///   - parts: The number of parts that a streamed answer has. Default: as many as are stored.
+    ///   - changes: Changes to store with the end. Default: none.
     /// - Returns: The answer.
     /// - Throws: `upstream_timeout` for a call that has expired, `overloaded` or `internal_fault`
-    ///   for a storage that does not take it.
+    ///   if the storage fails.
     public func settle(
         _ call: AcceptedCall,
         _ end: CallEnd,
@@ -72,9 +72,9 @@ extension Authority {
         return try await perform(command)
     }
 
-    /// Answers a call with what is known already, for the price of the terms.
+    /// Answers a call with a known output, and charges the price of the terms.
     ///
-    /// - Throws: as ``start(_:_:)``. Nothing was changed then.
+    /// - Throws: see ``start(_:_:)``. Nothing was changed then.
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
@@ -83,7 +83,7 @@ extension Authority {
         try await perform(calls.answer(account, submission, body))
     }
 
-    /// Stores parts of an answer while it is made, with what they cost if they are the last.
+    /// Stores parts of a running answer, with the charge if they are the last ones.
     func store(
         _ parts: PartsRow,
         of call: AcceptedCall,
@@ -92,7 +92,7 @@ extension Authority {
         try await perform(calls.store(parts, of: call, chargeWhenCut: chargeWhenCut))
     }
 
-    /// The stored parts of an answer from one on.
+    /// Returns the stored parts of an answer from an index on.
     func parts(
         of run: Identifier,
         from index: Int64,
@@ -103,19 +103,19 @@ extension Authority {
         }
     }
 
-    /// The kept answer for a key, if it still counts.
+    /// Returns the cached answer for a key, if it has not expired.
     func result(_ key: ResultKey) async throws(Problem) -> ResultRow? {
         let row = try await load([.result(key.bytes)]).result(key.bytes)
         return row.flatMap { clock.now() < $0.expiresAt ? $0 : nil }
     }
 
-    /// What is stored under a key.
+    /// Returns the operation with the key.
     func operation(_ position: OperationPosition) async throws(Problem) -> OperationRow? {
         let (account, key) = (position.account, position.key)
         return try await load([.operation(account, key: key)]).operation(account, key: key)
     }
 
-    /// What is known of an account.
+    /// Returns the account's profile.
     func profile(_ account: Identifier) async throws(Problem) -> Account {
         guard let row = try await load([.account(account)]).account(account) else {
             throw .noAccount
@@ -123,7 +123,7 @@ extension Authority {
         return row.profile
     }
 
-    /// What became of a call that has ended, and the balance after it.
+    /// Returns the end of a call, and the current balance.
     func ending(
         _ account: Identifier,
         _ answer: StoredAnswer
@@ -143,9 +143,9 @@ extension Authority {
         try await read { storage throws(StorageError) in try await storage.load(keys) }
     }
 
-    /// How long it is until the hold of a call that runs expires, which ends the call.
+    /// Returns the time until the hold of a running call expires, which ends the call.
     ///
-    /// - Returns: The time, negative if the expiry is due; `nil` for a call that does not run, or
+    /// - Returns: The time, negative if the expiry is due; `nil` for a call that is not running or
     ///   is free.
     public func timeToExpiry(of call: OperationPosition) async throws(Problem) -> Duration? {
         let operation = try await read { storage throws(StorageError) in
@@ -159,15 +159,15 @@ extension Authority {
         return hold.expiresAt - clock.now()
     }
 
-    /// Ends holds whose time is over, a group at a time, so that they share commits.
+    /// Ends expired holds in groups, so that they share commits.
     ///
-    /// A hold that cannot be ended keeps no other one from its end.
+    /// A hold that cannot be ended does not prevent others from ending.
     ///
     /// - Parameters:
-    ///   - limit: How many at most in one turn, with those that are spared. Default: 1,000.
-    ///   - isSpared: Whether a hold stays open although its time is over. Default: none does.
-    /// - Returns: How many were ended.
-    /// - Throws: The first failure, after all were tried.
+    ///   - limit: The largest number of holds to load, including spared ones. Default: 1,000.
+    ///   - isSpared: Whether an expired hold stays open. Default: none does.
+    /// - Returns: The number of holds that were ended.
+    /// - Throws: The first failure, after all holds were tried.
     @discardableResult
     public func expireHolds(
         limit: Int = 1_000,
@@ -206,16 +206,16 @@ extension Authority {
         }
     }
 
-    /// Cleans up after a process that died: releases the calls that were never sent upstream.
+    /// Cleans up after a process that crashed: releases the calls that were never sent upstream.
     ///
-    /// Their keys are forgotten. Calls that were sent end at once if they cost nothing when they
-    /// are lost; others stay until their hold expires, and are charged.
+    /// Their keys are deleted. Calls that were sent end at once if a lost call is free; others stay
+    /// until their holds expire, and are charged.
     ///
     /// Run it before the first request, on storage that no other process uses.
     ///
-    /// - Parameter report: Called for each call that cannot be cleaned up. It is left to its
-    ///   hold's expiry, and keeps no other one from its end.
-    /// - Returns: How many calls were released.
+    /// - Parameter report: Receives the problem of each call that cannot be cleaned up. The call is
+    ///   left to its hold's expiry, and does not prevent the cleanup of others.
+    /// - Returns: The number of released calls.
     /// - Throws: The failure to list the calls.
     @discardableResult
     public func recover(
@@ -248,11 +248,11 @@ extension Authority {
         return try await perform(calls.expire(hold, evenEarly: true))
     }
 
-    /// Ends a streamed call of a process that died: what was stored of it stays, and is charged.
+    /// Ends a streamed call of a crashed process: its stored parts are kept and charged.
     ///
-    /// One that is known not to have left for its upstream is none of these: it can be made again.
-    /// Of any other a reader may have seen what was not stored yet, and must not get the rest of
-    /// another answer.
+    /// A call that was certainly not sent upstream is not ended, as it can be repeated. For any
+    /// other call, a reader may have seen parts that were not stored, and must not receive the rest
+    /// of a different answer.
     private func interrupt(
         _ row: OperationRow,
         _ run: Identifier,
@@ -274,16 +274,16 @@ extension Authority {
         return true
     }
 
-    /// Drops what has served its time, see ``Storage/sweep(_:limit:)``, and the bytes of files that
-    /// no account has.
+    /// Drops expired rows, see ``Storage/sweep(_:limit:)``, and the bytes of files without an
+    /// owner.
     ///
     /// - Parameters:
-    ///   - limit: How many rows of each kind, and files, at most. Default: 1,000.
-    ///   - begin: When the oldest run began that makes parts now: later ones stay. Default: none
-    ///     does.
-    ///   - moment: The time by which things are old. Default: what the clock shows.
-    /// - Returns: How many rows and files were dropped.
-    /// - Throws: `overloaded` or `internal_fault` for a storage that fails.
+    ///   - limit: The largest number of rows of each kind, and of files. Default: 1,000.
+    ///   - begin: The beginning of the oldest current run that makes parts; later parts are kept.
+    ///     Default: there is none.
+    ///   - moment: The time of the sweep. Default: the time of the clock.
+    /// - Returns: The number of rows and files that were dropped.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     @discardableResult
     public func sweep(
         limit: Int = 1_000,
@@ -311,7 +311,7 @@ extension Authority {
     }
 
     private static let recoveryPage = 256
-    /// Holds that are ended at a time.
+    /// The number of holds that are ended concurrently.
     private static let expiriesAtOnce = 64
 
     private var calls: CallCommands { CallCommands(now: clock.now(), quotas: quota) }

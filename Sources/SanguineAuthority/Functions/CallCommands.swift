@@ -4,18 +4,18 @@ import SanguineModel
 ///
 /// Invariants:
 ///
-/// 1. An operation that runs has an open hold, unless its function is free and takes of no quota.
-///    Such a one is stored only once it has ended, if its answer comes in one piece; see
+/// 1. A running operation has an open hold, unless its function is free and takes no quota. Such an
+///    operation is stored only at its end if its answer is in one piece; see
 ///    ``AcceptedCall/Record``.
-/// 2. A hold is settled once, by whoever comes first: the call's end or the expiry. The other one
+/// 2. A hold is settled once: by the call's end or by the expiry, whichever is first. The other one
 ///    finds it settled and moves nothing.
-/// 3. A hold whose call was sent upstream is charged on expiry with what its price says of a lost
-///    call, see ``IncompleteEnd``; one whose call never was is released, and its key forgotten, so
-///    that the call can be made again.
-/// 4. A call that failed without a charge tells so under its key, and runs again with it.
-/// 5. What a call takes of a quota counts as used from its acceptance on. It is given back with
-///    any end that does not charge it, to the day on which it was taken and to no other.
-/// 6. A call takes units of its quota, or the tokens that its price names instead: never both.
+/// 3. If a hold's call was sent upstream, its expiry charges the price of a lost call, see
+///    ``IncompleteEnd``. Otherwise the hold is released and the key deleted, so that the call can
+///    be repeated.
+/// 4. A call that failed without a charge stores its problem under its key, which can run again.
+/// 5. The quota of a call counts as used from its acceptance. An end without a charge returns it,
+///    only to the day on which it was used.
+/// 6. A call uses units of its quota, or the tokens that its price names instead: never both.
 struct CallCommands: Sendable {
     let now: Timestamp
     let quotas: QuotaCommands
@@ -76,7 +76,7 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// What the storage knows of a call that runs.
+    /// Returns the row of a running call.
     private func running(
         _ call: AcceptedCall,
         _ fingerprint: Fingerprint,
@@ -92,9 +92,9 @@ struct CallCommands: Sendable {
         )
     }
 
-    /// Answers a call with what is known already, for the price of the terms.
+    /// Answers a call with a known output, and charges the price of the terms.
     ///
-    /// One that was answered before is given that again, with the run that has its parts.
+    /// A call that has an answer receives it again, with the run that has its parts.
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
@@ -113,7 +113,7 @@ struct CallCommands: Sendable {
             let answer = StoredAnswer(
                 status: 200,
                 body: body(draft.balance, nil),
-                // What changed nothing is not kept for ever.
+                // An answer without a change is not kept forever.
                 head: terms.hold > 0 ? draft.balance.head : nil
             )
             let done = OperationRow(
@@ -131,13 +131,13 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Records that the call is about to leave for the upstream.
+    /// Records that the call is about to be sent upstream.
     ///
-    /// Returns whether it still may.
+    /// Returns whether the call may still be sent.
     func markSent(_ call: AcceptedCall, evenLate: Bool = false) -> Command<Bool> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             guard let id = call.hold else { return Decision(true) }
-            // A hold whose time is over may still be open: sent now, it would be charged at once.
+            // An expired hold may still be open: sent now, it would be charged at once.
             guard var hold = loaded.hold(id), hold.state == .open,
                 evenLate || now < hold.expiresAt
             else { return Decision(false) }
@@ -146,7 +146,7 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Stores parts of an answer while it is made, with what they cost if they are the last.
+    /// Stores parts of a running answer, with the charge if they are the last ones.
     func store(_ parts: PartsRow, of call: AcceptedCall, chargeWhenCut: Int64) -> Command<Void> {
         Command(keys: call.hold.map { [.hold($0)] } ?? []) { loaded in
             var changes = [Change.put(.parts(parts))]
@@ -158,9 +158,9 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Takes back a call that is known not to have left, and forgets its key.
+    /// Withdraws a call that has certainly not been sent, and deletes its key.
     ///
-    /// Its hold may be marked as sent all the same, by a commit whose outcome was not known.
+    /// Its hold may still be marked as sent, by a commit with an unknown outcome.
     func withdraw(_ call: AcceptedCall) -> Command<Void> {
         let operationKey = Key.operation(call.account, key: call.key)
         return Command(keys: keys(of: call)) { loaded in
@@ -180,9 +180,9 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Settles a call, and stores beside it what belongs to its end.
+    /// Settles a call, and stores other changes with its end.
     ///
-    /// A streamed answer has so many parts of its run.
+    /// A streamed answer has `parts` parts of its run.
     func settle(
         _ call: AcceptedCall,
         _ end: CallEnd,
@@ -194,7 +194,7 @@ struct CallCommands: Sendable {
             var operation: OperationRow
             switch try running(call, loaded) {
             case .running(let row): operation = row
-            // Settled before, by the expiry or by a settlement whose answer was lost.
+            // Settled by the expiry, or by a settlement whose result was lost.
             case .ended(let answer): return Decision(Answer(answer), changes: others)
             }
             var draft = LedgerDraft(balance, now: now)
@@ -214,7 +214,7 @@ struct CallCommands: Sendable {
             let answer = StoredAnswer(
                 status: end.status,
                 body: end.body(draft.balance, quota(of: call, loaded)),
-                // What changed nothing is not kept for ever.
+                // An answer without a change is not kept forever.
                 head: call.hold == nil ? nil : draft.balance.head,
                 parts: parts
             )
@@ -228,21 +228,21 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// What is stored of a call that is to be settled.
+    /// The stored state of a call to settle.
     private enum Stored {
         case running(OperationRow)
         case ended(StoredAnswer)
     }
 
     /// - Throws: `upstream_timeout` for a call whose hold has expired; `idempotency_mismatch` if
-    ///   another request has got the key meanwhile, of a call that was not stored.
+    ///   another request has taken the key of a call that was not stored.
     private func running(_ call: AcceptedCall, _ loaded: Loaded) throws(Problem) -> Stored {
         let row = loaded.operation(call.account, key: call.key)
         if case .end(let fingerprint) = call.record {
             if let answer = try Idempotency.replay(row, fingerprint: fingerprint) {
                 return .ended(answer)
             }
-            // The row has an earlier failure, after which the key runs again.
+            // The row has an earlier failure, after which the key can run again.
             if let new = call.unstored(at: now) { return .running(new) }
         }
         if case .done(let answer) = row?.state { return .ended(answer) }
@@ -252,10 +252,10 @@ struct CallCommands: Sendable {
         return .running(row)
     }
 
-    /// Ends a hold whose time is over, or early one whose call is known to have died.
+    /// Ends a hold after its expiry time, or earlier if the process of its call has crashed.
     ///
-    /// Early it ends only if nothing is charged: the call was never sent, or costs nothing when it
-    /// is lost.
+    /// The early end requires that nothing is charged: the call was never sent, or a lost call is
+    /// free.
     func expire(_ due: HoldRow, evenEarly: Bool = false) -> Command<Bool> {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
         if let key = due.operation { keys.append(.operation(due.account, key: key)) }
@@ -299,7 +299,7 @@ struct CallCommands: Sendable {
         }
     }
 
-    /// Forgets a free call that died with the process that ran it.
+    /// Deletes a free call of a crashed process.
     func abandon(_ row: OperationRow) -> Command<Bool> {
         let key = Key.operation(row.account, key: row.key)
         return Command(keys: [key]) { loaded in
@@ -312,9 +312,9 @@ struct CallCommands: Sendable {
 }
 
 extension HoldRow {
-    /// What is held for a call.
+    /// Creates the hold for a call.
     fileprivate init(of call: AcceptedCall, _ terms: CallTerms, expiresAt end: Timestamp) {
-        // Only what a lost call costs is to be told apart from the hold.
+        // `chargeWhenCut` is set only if the charge for a lost call differs from the hold.
         var lost = terms.chargeWhenCut
         if call.tokensInstead > 0, lost != nil || terms.quota?.moment == .onCompletion {
             let isCharged = terms.quota?.moment.charges(.lost) ?? false
@@ -336,7 +336,7 @@ extension HoldRow {
 }
 
 extension AcceptedCall {
-    /// The row of a call that is stored once it has ended; `nil` for any other.
+    /// Returns the row of a call that is stored only at its end; `nil` for other calls.
     fileprivate func unstored(at now: Timestamp) -> OperationRow? {
         var bytes: [UInt8] = []
         switch record {
@@ -355,7 +355,7 @@ extension AcceptedCall {
     }
 }
 
-// Holds, with what they hold of a quota.
+// Holds and their units of quotas.
 extension CallCommands {
     private static func keys(_ quota: String?, _ account: Identifier) -> [Key] {
         quota.map { [.account(account), .quota(account, name: $0)] } ?? []
@@ -410,7 +410,7 @@ extension CallCommands {
         giveUnitsBack(of: hold, &draft, &rows, loaded)
     }
 
-    /// Gives back what a hold has of a quota, to the day on which it was taken.
+    /// Returns the units of a hold to the day on which they were used.
     private func giveUnitsBack(
         of hold: HoldRow,
         _ draft: inout LedgerDraft,
@@ -424,9 +424,9 @@ extension CallCommands {
         rows.append(.quota(period))
     }
 
-    /// The answer of a call that was lost.
+    /// Returns the answer of a lost call.
     ///
-    /// Its key runs again if it has cost nothing, and no part of it can have been seen.
+    /// Its key can run again if nothing was charged and no client can have seen a part.
     private static func unanswered(
         _ charge: Int64,
         isFree: Bool,
@@ -440,7 +440,7 @@ extension CallCommands {
             new Idempotency-Key to call again.
             """
         )
-        // What was made of a stream is known.
+        // The output of a stream is known.
         if isStreamed { problem = .interrupted }
         if isFree, !isStreamed { problem = .upstreamTooSlow } else { problem.charged = charge }
         return StoredAnswer(
@@ -471,7 +471,7 @@ extension CallEnd {
 }
 
 extension Problem {
-    /// The refusal of a call that may be paid in tokens or, later, in units.
+    /// The refusal of a call that can be paid in tokens or, later, in units.
     fileprivate func orWaiting(until exhausted: Problem?) -> Problem {
         guard let exhausted else { return self }
         var problem = Problem(

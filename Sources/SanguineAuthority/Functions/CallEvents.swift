@@ -2,27 +2,27 @@ import Foundation
 package import SanguineModel
 import Synchronization
 
-/// What a reader of a streamed call is given next.
+/// The next event for a reader of a streamed call.
 package enum CallEvent: Sendable {
-    /// Parts, and the index of the first.
+    /// Parts, and the index of the first one.
     case parts(first: Int64, [String])
-    /// The call's end, with its index: that of the part which would follow.
+    /// The end of the call; its index follows that of the last part.
     ///
-    /// A failure is none for good: the same key gets the call's end later.
+    /// A failure is temporary: the same key returns the call's end later.
     case end(Int64, Result<StoredAnswer, Problem>)
-    /// Nothing came for a while.
+    /// No part arrived for a while.
     case quiet
 }
 
-/// One reader of a call: gives the parts of its answer from a place on, and then its end.
+/// A reader of a call, which receives the parts of its answer from an index on, and then its end.
 ///
-/// The same parts come to every reader, whenever: from the run while it goes on, from the storage
-/// afterwards. An answer that was made in one piece has one part, if it is a text.
+/// All readers receive the same parts: from the run while it is active, from the storage later. A
+/// text answer in one piece has one part; other such answers have none.
 ///
-/// Invariant: an index is given once, in order, and the end once. The end comes after all parts:
-/// a storage that cannot be read is asked again.
+/// Invariant: each index is delivered once, in order, and the end once. The end follows all parts:
+/// if the storage cannot be read, the read is retried.
 ///
-/// Mutable state: `state`, guarded by the mutex; there is one caller at a time.
+/// Mutable state: `state`, guarded by its mutex; there is one caller at a time.
 package final class CallEvents: Sendable {
     private enum Source {
         case live(RunningCall)
@@ -33,14 +33,14 @@ package final class CallEvents: Sendable {
         var index: Int64
         var hasEnded = false
         var isClosed = false
-        /// What is left of an answer in one piece.
+        /// The rest of an answer in one piece.
         var piece: [String]?
     }
 
-    /// What the storage has from a reader's place on.
+    /// The stored parts from a reader's index on.
     private enum Stored {
         case parts([String])
-        /// No more: it has so many.
+        /// There are no more parts; the answer has `count` of them.
         case none(count: Int64)
         case failed
     }
@@ -53,7 +53,7 @@ package final class CallEvents: Sendable {
     private let number: UInt64
     private let state: Mutex<State>
 
-    /// Follows a call that runs.
+    /// Follows a running call.
     init(
         _ call: RunningCall,
         after index: Int64?,
@@ -75,7 +75,7 @@ package final class CallEvents: Sendable {
         ping = Ping(every: pingInterval, deadlines) { log.beQuiet(number) }
     }
 
-    /// Gives a call that has ended.
+    /// Delivers a call that has ended.
     init(
         _ answer: StoredAnswer,
         run: Identifier?,
@@ -94,12 +94,12 @@ package final class CallEvents: Sendable {
 
     deinit { close() }
 
-    /// The answer, if the call has ended already.
+    /// The answer, if the call has already ended.
     package var stored: StoredAnswer? {
         if case .stored(_, let answer) = source { answer } else { nil }
     }
 
-    /// Waits for what comes next; `nil` after the end, and in a task that is cancelled.
+    /// Waits for the next event; `nil` after the end, and in a cancelled task.
     package func next() async -> CallEvent? {
         guard !Task.isCancelled, !state.withLock({ $0.hasEnded || $0.isClosed }) else { return nil }
         switch source {
@@ -108,7 +108,7 @@ package final class CallEvents: Sendable {
         }
     }
 
-    /// Reads no more.
+    /// Stops reading.
     package func close() {
         let isFirst = state.withLock { state in
             defer { state.isClosed = true }
@@ -125,7 +125,7 @@ package final class CallEvents: Sendable {
     // MARK: - A call that runs
 
     private func next(of call: RunningCall) async -> CallEvent? {
-        // A call that was settled by itself has ended, whatever its run does.
+        // A call that was settled separately has ended, even if its run continues.
         switch call.ending.value {
         case .success(let answer): return await next(of: answer.stored, call.run)
         case .failure(let problem): return end(.failure(problem))
@@ -164,7 +164,7 @@ package final class CallEvents: Sendable {
         }
     }
 
-    /// An answer in one piece, and then its end.
+    /// Delivers an answer in one piece, and then its end.
     private func piece(of answer: StoredAnswer) async -> CallEvent? {
         var piece = state.withLock { $0.piece }
         if piece == nil {
@@ -181,10 +181,10 @@ package final class CallEvents: Sendable {
         return give(rest) ?? end(.success(answer), at: count)
     }
 
-    /// The end.
+    /// Delivers the end.
     ///
-    /// A reader may have seen more than was stored before the server died: the index is that of the
-    /// part that would follow those that are kept.
+    /// A reader may have seen more parts than were stored before a crash, so the index follows the
+    /// last stored part.
     private func end(
         _ end: Result<StoredAnswer, Problem>,
         at count: Int64? = nil
@@ -196,7 +196,7 @@ package final class CallEvents: Sendable {
         }
     }
 
-    /// The parts that follow, of those that are stored.
+    /// Returns the next stored parts.
     private func stored(_ run: Identifier, through end: Int64? = nil) async -> Stored {
         let index = state.withLock { $0.index }
         if let end, index >= end { return .none(count: end) }
@@ -213,7 +213,7 @@ package final class CallEvents: Sendable {
         return rest.isEmpty ? .none(count: first + Int64(texts.count)) : .parts(Array(rest))
     }
 
-    /// Waits before the storage is asked again.
+    /// Waits before the storage is read again.
     private func rest() async -> CallEvent {
         try? await delay.sleep(for: Self.restTime)
         return .quiet
@@ -227,7 +227,7 @@ package final class CallEvents: Sendable {
         }
     }
 
-    /// The text of an answer in one piece.
+    /// Returns the text of an answer in one piece.
     private static func text(_ answer: StoredAnswer) -> String? {
         guard answer.status == 200,
             let body = try? JSONParser.parse(answer.body, limits: .stored).value
@@ -235,15 +235,15 @@ package final class CallEvents: Sendable {
         return body["output"]?.string
     }
 
-    /// Rows of parts that are read at a time: a quarter of a second each.
+    /// The number of rows of parts that are read at a time; each covers a quarter of a second.
     private static let rowsAtOnce = 16
-    /// How long a storage that cannot be read is left alone.
+    /// The delay before a failed read of the storage is retried.
     private static let restTime = Duration.seconds(1)
 }
 
-/// Calls back again and again, until it is cancelled.
+/// Calls back at an interval until it is cancelled.
 ///
-/// Mutable state: `ticket`, guarded by the mutex; `nil` once it is cancelled.
+/// Mutable state: `ticket`, guarded by its mutex; `nil` after cancellation.
 private final class Ping: Sendable {
     private let interval: Duration
     private let deadlines: Deadlines

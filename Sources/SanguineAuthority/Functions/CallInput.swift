@@ -1,11 +1,11 @@
 import SanguineModel
 
-/// What is refused of the content of a call, whatever its function makes of it.
+/// Checks the content of calls, independently of their functions.
 enum CallInput {
-    /// Checks what a call brings against the rules of its function.
+    /// Checks the content of a call against the rules of its function.
     ///
-    /// - Throws: `invalid_content` for an input that is too large, and for what a function whose
-    ///   answers everybody is given must not see.
+    /// - Throws: `invalid_content` for an input that is too large, and for content that a function
+    ///   with public answers must not use.
     static func check(
         _ request: FunctionRequest<JSONValue>,
         _ rules: FunctionRules

@@ -1,23 +1,23 @@
-/// The bounds of calls of functions that no setting changes.
+/// The limits of function calls that no setting changes.
 public enum CallLimits {
-    /// Calls that ended while the storage did not take their end, and that wait for it: 1,000.
+    /// The number of ended calls that wait for a failing storage to accept their end: 1,000.
     ///
-    /// A call that ends beyond that is left to the expiry of its hold, which charges what was known
-    /// when its parts were last stored.
+    /// Further calls are left to the expiry of their holds, which charges by the parts that were
+    /// stored last.
     public static let unsettled = 1_000
-    /// Bytes of what is stored with the ends of these calls: 32 MiB.
+    /// The size in bytes of the changes that these calls store: 32 MiB.
     public static let unsettledBytes = 32 << 20
-    /// The time that such a call waits for the storage: a day.
+    /// The longest time that such a call waits for the storage: a day.
     public static let unsettledTime = Duration.seconds(86_400)
-    /// Calls that a call waits for to lead a run for both, and that are refused one after the
-    /// other, before it runs by itself: 8.
+    /// The number of refused leaders after which a call that waits for a shared run runs by itself:
+    /// 8.
     public static let refusedLeaders = 8
-    /// Calls of a function that an account may end at no charge after they have left: 10.
+    /// The number of sent calls of a function that an account may cancel for free: 10.
     ///
-    /// If the function's quota allows more in a day, it is that. The next call is refused with 429.
+    /// A larger daily quota of the function replaces it. The next call is refused with 429.
     public static let abandonedCalls = 10
-    /// The time in which that many such calls are forgotten, one after the other: a day.
+    /// The time in which such a full count decays to zero, one call after the other: a day.
     public static let abandonedTime = Duration.seconds(86_400)
-    /// Accounts, each with a function, whose such calls are remembered: 10,000.
+    /// The number of pairs of account and function whose counts are remembered: 10,000.
     public static let abandoningAccounts = 10_000
 }

@@ -1,30 +1,28 @@
 public import SanguineModel
 
-/// What a function call costs at most, and for what.
+/// The terms of a function call: its price and its conditions.
 public struct CallTerms: Hashable, Sendable {
     /// The operation's id.
     public var operation: Identifier
-    /// The function's name; it stands in the ledger.
+    /// The function's name, which the ledger shows.
     public var function: String
-    /// What is held: the most that the call can cost.
+    /// The held amount: the most that the call can cost.
     ///
     /// Zero for a free function.
     public var hold: Int64
-    /// What the call takes of a daily quota; `nil` for none.
+    /// The part of a daily quota that the call uses; `nil` for none.
     public var quota: Price.QuotaPrice?
-    /// How long the call may take before its hold expires.
+    /// The time after which the call's hold expires.
     public var life: Duration
-    /// Whether the call leaves for the upstream as soon as it is accepted, so that its expiry
-    /// charges it.
+    /// Whether the call is sent upstream as soon as it is accepted, so that its expiry charges it.
     public var isSent: Bool
-    /// The run whose parts the answer streams; `nil` if it comes in one piece.
+    /// The run whose parts the answer streams; `nil` for an answer in one piece.
     public var run: Identifier?
-    /// What the call is charged if nothing comes of it after it was sent; `nil` for all of the
-    /// hold.
+    /// The charge if nothing is known of the call after it was sent; `nil` for the whole hold.
     public var chargeWhenCut: Int64?
-    /// Why the function cannot run now, whoever pays, or `nil` if it can.
+    /// The problem if the function cannot run now for any account; `nil` if it can.
     ///
-    /// Decided last.
+    /// It is checked last.
     public var unavailable: Problem?
 
     /// Creates the terms.
@@ -51,72 +49,72 @@ public struct CallTerms: Hashable, Sendable {
     }
 }
 
-/// A call that was accepted and now runs.
+/// A call that was accepted and is running.
 public struct AcceptedCall: Hashable, Sendable {
     /// The operation's id.
     public var operation: Identifier
-    /// Who pays.
+    /// The account that pays.
     public var account: Identifier
     /// The idempotency key.
     public var key: String
     /// The hold that pays, or `nil` for a free function.
     public var hold: Identifier?
-    /// What it takes of a daily quota, or `nil` for nothing.
+    /// The part of a daily quota that the call uses; `nil` for none.
     public var quota: QuotaHold?
-    /// The tokens that it costs instead of units of a quota, of which too few were left.
+    /// The tokens that the call costs instead of units of an exhausted quota.
     ///
-    /// They are part of the hold. Default: none.
+    /// They are part of the hold. Default: 0.
     public var tokensInstead: Int64 = 0
-    /// Whether its account's plan lifts the quota: units are counted, and never run out.
+    /// Whether the account's plan lifts the quota: units are counted without a limit.
     ///
-    /// Default: no.
+    /// Default: false.
     public var isUnlimited = false
-    /// What is stored of it under its key.
+    /// The state that is stored under the call's key.
     ///
-    /// Default: that it runs, and then how it has ended.
+    /// Default: from the start of the call.
     public var record = Record.fromStart
 
-    /// What is stored of a call under its key.
+    /// The state of a call that is stored under its key.
     public enum Record: Hashable, Sendable {
-        /// That it runs, and then how it has ended.
+        /// The running call, and later its end.
         case fromStart
-        /// How it has ended, for a request with this fingerprint.
+        /// Only the end, for a request with this fingerprint.
         ///
-        /// It is free, and in one piece: if the process dies before, nothing has happened, and it
-        /// can be made again.
+        /// The call is free, and in one piece: if the process crashes before the end, nothing has
+        /// happened, and the call can be repeated.
         case end(Fingerprint)
-        /// Nothing: it is free, in one piece, and cannot be asked for again.
+        /// Nothing: the call is free, in one piece, and cannot be repeated.
         case nothing
     }
 
-    /// Where the operation stands.
+    /// The position of the operation.
     public var position: OperationPosition { OperationPosition(account: account, key: key) }
 }
 
-/// How the acceptance of a call ends.
+/// The result of accepting a call.
 public enum CallStart: Hashable, Sendable {
-    /// It was done before: give this answer, whose parts are those of the run, if it has one.
+    /// The call was already answered: return this answer, whose parts are those of the run, if any.
     case replayed(Answer, run: Identifier?)
-    /// It is new: run it, then settle it.
+    /// The call is new: run it, then settle it.
     case accepted(AcceptedCall)
 }
 
-/// What a call came to.
+/// The end of a call.
 public enum CallEnd: Sendable {
-    /// What the answer is made of: the balance after the charge, and the quota if one was taken of.
+    /// Creates the body from the balance after the charge, and the quota if one was used.
     public typealias Body = @Sendable (BalanceRow, Quota?) -> [UInt8]
 
-    /// It succeeded: charge this, at most the hold, and answer with the body.
+    /// The call succeeded: charge this amount, at most the hold, and answer with the body.
     case succeeded(charge: Int64, answer: Body)
-    /// It failed: release the hold, give the quota back, and answer with the problem.
+    /// The call failed: release the hold, return the quota, and answer with the problem.
     case failed(Problem)
-    /// It was cut short after something was made: charge this, at most the hold, and answer with
-    /// the problem, which says so. The units of a quota are given back unless it takes them.
+    /// The call was cut short: charge this amount, at most the hold, return the units of a quota
+    /// unless `takesQuota` is true, and answer with the problem.
     case cut(charge: Int64, takesQuota: Bool, Problem)
 }
 
 extension QuotaHold {
-    /// What a call takes of a quota on a day.
+    /// Creates the part of a quota that a call uses on a day.
     init(of price: Price.QuotaPrice, on day: CalendarDay) {
         self.init(
             name: price.name,

@@ -1,37 +1,37 @@
-/// What a run of a function has made so far.
+/// The progress of a function's run.
 package struct CallProgress: Hashable, Sendable {
-    /// How often something was made: events of the upstream with output, or parts of a function.
+    /// The number of outputs: upstream events with output, or parts of a function.
     package private(set) var parts = 0
-    /// What was made.
+    /// The output so far.
     package private(set) var output = OutputMeasure()
-    /// What the upstream has reported so far to have used, if it did.
+    /// The usage that the upstream has reported so far, if any.
     package private(set) var usage: Usage?
-    /// The output at the time of that report, without what was made later.
+    /// The output at the time of that report.
     private(set) var reportedOutput = OutputMeasure()
 
-    /// Nothing.
+    /// Creates an empty progress.
     package init() {}
 
-    /// Records a part with so many bytes of the upstream's words.
+    /// Records a part with this number of bytes of upstream output.
     package mutating func add(bytes: Int) {
         guard bytes > 0 else { return }
         parts += 1
         output.add(bytes: bytes)
     }
 
-    /// Records what the upstream has made so far, all in all.
+    /// Records the total output of the upstream so far.
     package mutating func make(_ output: OutputMeasure) {
         guard output != self.output else { return }
         parts += 1
         self.output = output
     }
 
-    /// Records that the upstream has answered, even if nothing of the answer can be measured.
+    /// Records that the upstream has answered, even if its output cannot be measured.
     package mutating func answer() { parts = max(parts, 1) }
 
-    /// Records what the upstream reports to have used for what was made so far.
+    /// Records the usage that the upstream reports for the output so far.
     ///
-    /// Usage is a running sum, so of several reports the largest counts.
+    /// Usage is a running sum, so the largest of several reports counts.
     package mutating func report(_ usage: Usage) {
         self.usage = self.usage?.merged(with: usage) ?? usage
         reportedOutput = output

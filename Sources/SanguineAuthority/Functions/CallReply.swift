@@ -1,10 +1,10 @@
 import SanguineModel
 
-/// How an answer is wanted.
+/// The form in which a client reads an answer.
 package enum CallReader: Sendable {
     /// In one piece.
     case plain
-    /// In parts as they come, from the one on that follows an index.
+    /// In parts as they arrive, starting after an index.
     case parts(after: Int64?)
 
     var wantsParts: Bool { if case .parts = self { true } else { false } }
@@ -12,24 +12,24 @@ package enum CallReader: Sendable {
     var after: Int64? { if case .parts(let index) = self { index } else { nil } }
 }
 
-/// What a call is answered with.
+/// The reply to a call.
 package enum CallReply: Sendable {
-    /// Where an answer comes from.
+    /// The origin of an answer.
     package enum Origin: Hashable, Sendable {
-        /// From what is kept: made so long ago, and kept for so long yet (`nil` for ever).
+        /// The cache: the age of the answer, and its remaining lifetime (`nil` for unlimited).
         case cache(age: Duration, rest: Duration?)
-        /// From a run of its own, whose result is kept or is not.
+        /// A run of this call, whose result is or is not cached.
         case run(isKept: Bool)
-        /// From a run of its own, whose result is not kept although its function's are, or not yet.
+        /// A run of this call, whose result is not cached (yet), despite the function's cache.
         case missed
-        /// From the run of another call.
+        /// The run of another call.
         case shared
-        /// It was given before.
+        /// The stored answer of an earlier request.
         case replayed
     }
 
-    /// All of it.
+    /// The whole answer.
     case answer(Answer, Origin)
-    /// Its parts as they come.
+    /// The parts as they arrive.
     case events(CallEvents, Origin)
 }

@@ -1,11 +1,11 @@
 import SanguineModel
 
-/// What runs of functions need of their surroundings.
+/// The services that runs of functions use.
 struct RunServices: Sendable {
     let authority: Authority
     let queue: CallQueue
     let calls: LiveCalls
-    /// Calls that ended while the storage did not take their end.
+    /// The ended calls whose end the storage has not accepted yet.
     let unsettled: UnsettledCalls
     let flights: FlightTable
     let tier: ResultTier
@@ -13,35 +13,35 @@ struct RunServices: Sendable {
     let abandoned = AbandonedCalls()
     let delay: any Clock<Duration>
     let reports: CallRunner.Reports
-    /// How long a call waits for its turn.
+    /// The longest time that a call waits for its turn.
     let queueTime: Duration
-    /// Bytes of an output that is kept for later calls.
+    /// The largest size of a cached output in bytes.
     let keptBytes: Int
-    /// The time on a clock that never goes back.
+    /// The time on a monotonic clock.
     let uptime: @Sendable () -> Duration
-    /// The waits of streams.
+    /// The timers of streams.
     let deadlines: Deadlines
-    /// Where a run goes on that is begun on this thread; anywhere if `nil`.
+    /// Returns the executor for a run that starts on this thread; `nil` for any.
     let executor: @Sendable () -> (any TaskExecutor)?
 }
 
-/// One run of a function, with the call that leads it: waits for its turn, leaves for the upstream,
-/// stores what is made, and settles.
+/// One run of a function, with its leading call: waits for its turn, is sent upstream, stores its
+/// parts, and settles the call.
 struct CallRun: Sendable {
     let services: RunServices
     let name: String
     let rules: FunctionRules
     let prepared: PreparedCall
-    /// Of the account's settings, what the answer depends on.
+    /// The account's settings that the answer depends on.
     let settings: [String: JSONValue]
-    /// Where the result is kept; `nil` if it is not.
+    /// The cache key of the result; `nil` if it is not cached.
     let key: ResultKey?
     let leader: RunningCall
     /// Whether the leader was accepted as sent.
     let isSent: Bool
-    /// When the leader was accepted, by ``RunServices/uptime``.
+    /// The time when the leader was accepted, by ``RunServices/uptime``.
     let acceptedAt: Duration
-    /// Where it runs; anywhere if `nil`.
+    /// The executor of the run; `nil` for any.
     let executor: (any TaskExecutor)?
 
     private var flight: Flight { leader.flight }
@@ -58,7 +58,7 @@ struct CallRun: Sendable {
             flight.keep()
         }
         report(end)
-        // Whoever looks from now on finds the kept answer.
+        // Later calls find the cached answer.
         if let key { services.flights.remove(key, flight) }
         flight.end(end)
         services.end(leader, with: result)
@@ -77,15 +77,15 @@ struct CallRun: Sendable {
         let writer =
             flight.isStreamed ? Task(executorPreference: executor) { await storeParts() } : nil
         let end = await made(in: caller)
-        // What it is about to store must not come after the end, which may have more of the same.
+        // The writer must not store parts after the end, which may include the same parts.
         writer?.cancel()
         await writer?.value
         return end
     }
 
-    /// The end of what has not left when the server stops, unless its owner has ended it.
+    /// The end of a run that was not sent before the server stops, unless its owner cancelled it.
     ///
-    /// Its upstream is gone already, and so are its readers. It can be made again with its key.
+    /// Its upstream and its readers are already gone. It can be repeated with its key.
     private var undone: FlightEnd? {
         guard services.calls.isStopped, flight.cutReason?.code != .callCancelled else {
             return nil
@@ -116,9 +116,9 @@ struct CallRun: Sendable {
         }
     }
 
-    /// Waits for the turn of any call that wants the run, but not for ever.
+    /// Waits, for a limited time, for the turn of any call that wants the run.
     ///
-    /// - Returns: The caller that the run counts for; `nil` if there was no turn in time.
+    /// - Returns: The caller that the run counts for; `nil` if no turn came in time.
     private func nextTurn() async -> CallQueue.Caller? {
         if let holder = flight.turn.holder { return holder }
         let patience = Task {
@@ -129,13 +129,13 @@ struct CallRun: Sendable {
         return await flight.turn.wait()
     }
 
-    /// Records that the call leaves now, or takes it back if the storage does not.
+    /// Marks the call as sent, or withdraws it if the storage fails.
     ///
-    /// - Returns: `nil` if it may leave.
+    /// - Returns: `nil` if the call may be sent.
     private func leave() async -> FlightEnd? {
-        // A leader that has ended its call is settled, and has nothing to mark.
+        // A leader that has cancelled its call is settled, so there is nothing to mark.
         if prepared.isSent, !isSent, flight.cutReason == nil, !leader.endsEarly {
-            // By elapsed time: a clock that jumps ends no call that runs.
+            // By elapsed time, so that a jump of the wall clock does not end a running call.
             guard services.uptime() < leader.expiresAt else { return .failed(.expiredUnsent) }
             do throws(Problem) {
                 let isMarked = try await authority.markSent(leader.call, evenLate: true)
@@ -173,7 +173,7 @@ struct CallRun: Sendable {
 
     // MARK: - What is stored
 
-    /// How often parts are stored while they come: four times a second.
+    /// The interval at which parts are stored: four times a second.
     static let storeInterval = Duration.milliseconds(250)
 
     private func storeParts() async {
@@ -185,7 +185,7 @@ struct CallRun: Sendable {
                 try await authority.store(parts.row, of: leader.call, chargeWhenCut: cost)
                 flight.log.stored(through: parts.end)
             } catch {
-                // Tried again with what has come meanwhile; the run waits if that is too much.
+                // Retried together with later parts; the run waits if there are too many.
                 services.reports.notStored(error, 1)
             }
         }
@@ -202,7 +202,7 @@ struct CallRun: Sendable {
         return (row, first + Int64(texts.count))
     }
 
-    /// What is stored with the end: the last parts, and the result for later calls.
+    /// Returns the changes to store with the end: the last parts, and the result for the cache.
     private func changes(after end: FlightEnd) -> (all: [Change], row: ResultRow?) {
         var changes: [Change] = []
         if flight.isStreamed, let parts = unstored { changes.append(.put(.parts(parts.row))) }
@@ -218,7 +218,7 @@ struct CallRun: Sendable {
             madeAt: now,
             expiresAt: key.expiry(madeAt: now)
         )
-        // Its day may have ended while it was made.
+        // The day of the key may have ended during the run.
         guard now < row.expiresAt else { return (changes, nil) }
         changes.append(.put(.result(row)))
         let kept = authority.settings.resultsKept(isPublic: key.account == nil)
@@ -238,10 +238,10 @@ struct CallRun: Sendable {
 }
 
 extension RunServices {
-    /// Tells who waits for a call how it has ended, and runs it no longer.
+    /// Reports the end of a call to its waiters, and removes the call.
     ///
-    /// A failure is not the call's end, which the storage has or gets later: whoever asks again
-    /// once told of it must not find it here.
+    /// A failure is not the call's end, which the storage has or receives later. A client that
+    /// retries after the failure must not find the call here.
     func end(_ call: RunningCall, with result: Result<Answer, Problem>) {
         let isUnsettled = unsettled.contains(hold: call.call.operation)
         if case .failure = result { calls.remove(call, isUnsettled: isUnsettled) }
@@ -251,16 +251,15 @@ extension RunServices {
         calls.remove(call, isUnsettled: isUnsettled)
     }
 
-    /// Settles a call with the end of its run, or forgets it if nothing has happened.
+    /// Settles a call with the end of its run, or withdraws it if nothing has happened.
     ///
-    /// An end that the storage does not take is kept, and stored when it does; see
-    /// ``UnsettledCalls``.
+    /// If the storage does not accept the end, it is kept and stored later; see ``UnsettledCalls``.
     ///
     /// - Parameters:
     ///   - call: The call.
-    ///   - end: How its run has ended.
-    ///   - changes: What is stored beside it.
-    /// - Returns: The answer, or why there is none.
+    ///   - end: The end of its run.
+    ///   - changes: Changes to store with it.
+    /// - Returns: The answer, or the problem.
     func settle(
         _ call: RunningCall,
         _ end: FlightEnd,
@@ -271,9 +270,9 @@ extension RunServices {
         return await settle(settlement)
     }
 
-    /// Stores the end of a call, or keeps it until the storage takes it.
+    /// Stores the end of a call, or keeps it until the storage accepts it.
     ///
-    /// - Returns: The answer, or why there is none.
+    /// - Returns: The answer, or the problem.
     func settle(_ settlement: CallSettlement) async -> Result<Answer, Problem> {
         let result = await persist(settlement)
         switch result {
@@ -281,12 +280,12 @@ extension RunServices {
         case .failure(let problem):
             guard problem.isOfStorage else { return .failure(problem) }
             if settlement.call.record != .nothing { keep(settlement) }
-            // 503 would say that nothing was changed, and the call was accepted.
+            // 503 would say that nothing was changed, although the call was accepted.
             return .failure(problem.code == .overloaded ? .endUnknown : problem)
         }
     }
 
-    /// Keeps the end of a call until the storage takes it, if there is room.
+    /// Keeps the end of a call until the storage accepts it, if there is room.
     private func keep(_ settlement: CallSettlement) {
         guard unsettled.add(settlement, at: uptime()) else {
             return leaveToExpiry(settlement.call)
@@ -294,15 +293,15 @@ extension RunServices {
         calls.keep(settlement.call, settlement.fingerprint)
     }
 
-    /// Forgets a call that cannot be settled: the expiry of its hold ends it.
+    /// Removes a call that cannot be settled; the expiry of its hold ends it.
     func leaveToExpiry(_ call: AcceptedCall) {
         calls.release(call.position, of: call.operation)
         reports.left(call)
     }
 
-    /// Stores the end of a call, and tries again while the storage is busy or failing.
+    /// Stores the end of a call, and retries while the storage is overloaded or failing.
     ///
-    /// - Returns: The answer, or the reason of a withdrawal; the last failure if it stays so.
+    /// - Returns: The answer, or the reason for a withdrawal; the last failure if all retries fail.
     func persist(_ settlement: CallSettlement) async -> Result<Result<Answer, Problem>, Problem> {
         var attempt = 1
         while true {
@@ -318,12 +317,12 @@ extension RunServices {
         }
     }
 
-    /// How often the end of a call is tried to be stored: over 6.2 seconds.
+    /// The number of attempts to store the end of a call, within 6.2 seconds.
     private static let persistAttempts = 6
 }
 
 extension JSONValue {
-    /// Whether it has more bytes than that as JSON, roughly; no more of it is looked at.
+    /// Returns whether the value exceeds this number of bytes as JSON, roughly; stops at the limit.
     func isLonger(than bytes: Int) -> Bool {
         var left = bytes
         var open = [self]
@@ -331,7 +330,7 @@ extension JSONValue {
             switch value {
             case .string(let text): left -= text.utf8.count + 2
             case .array(let values):
-                // Each has a comma.
+                // Each value is followed by a comma.
                 guard values.count <= left else { return true }
                 open += values
             case .object(let members):
@@ -349,7 +348,7 @@ extension JSONValue {
 }
 
 extension Problem {
-    /// Whether the storage has failed, or is busy: it may take the same change later.
+    /// Whether the storage is failing or overloaded, so that a retry may succeed.
     var isOfStorage: Bool { code == .overloaded || code == .internalFault }
 
     static var noTurn: Problem {
@@ -385,8 +384,8 @@ extension Problem {
         )
     }
 
-    /// The same problem for an answer of which some was made: the detail must not say that nothing
-    /// was charged.
+    /// The same problem for an answer with some output: the detail must not say that nothing was
+    /// charged.
     fileprivate var afterParts: Problem {
         guard !isOfLength else { return self }
         var problem = Problem(

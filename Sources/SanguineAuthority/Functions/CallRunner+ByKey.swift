@@ -1,11 +1,11 @@
 package import SanguineModel
 
-// Calls that are found by their keys, and nothing else.
+// Access to calls by their keys.
 extension CallRunner {
-    /// Finds a call by its key alone.
+    /// Finds a call by its key.
     ///
-    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
-    ///   for one that runs, if it is not wanted in parts, and `idempotency_expired`.
+    /// - Throws: `not_found` for a key without a call of the account, `operation_in_progress` for a
+    ///   running call that is not read in parts, and `idempotency_expired`.
     package func find(
         _ position: OperationPosition,
         from address: String?,
@@ -40,11 +40,11 @@ extension CallRunner {
         }
     }
 
-    /// Ends a call that runs, for its owner.
+    /// Cancels a running call for its owner.
     ///
-    /// - Returns: What became of it, also if it had ended before.
-    /// - Throws: `not_found` for a key that is none of the account's calls, `operation_in_progress`
-    ///   for one that cannot be stopped.
+    /// - Returns: The end of the call, even if it had ended before.
+    /// - Throws: `not_found` for a key without a call of the account, `operation_in_progress` for a
+    ///   call that cannot be stopped.
     package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
         guard let call = services.calls.call(position) else {
             let isUnsettled = services.unsettled.contains(position)
@@ -58,7 +58,7 @@ extension CallRunner {
         let flight = call.flight
         guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
         if !flight.cancelIfOnesOwn(.callCancelled) {
-            // Its charge pays for what others wait for.
+            // Its charge pays for the run that others wait for.
             guard !call.paysForOthers else { throw .isShared }
             try await cancelAlone(call)
         }
@@ -66,13 +66,13 @@ extension CallRunner {
         return try await services.authority.ending(position.account, answer.stored)
     }
 
-    /// Ends a call whose run goes on for others.
+    /// Ends a call whose run continues for others.
     private func cancelAlone(_ call: RunningCall) async throws(Problem) {
         let flight = call.flight
         let count = call.stopReading()
         await flight.log.waitUntilStored(through: count)
         let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
-        // One that is not stored is tried no more: the call goes on with its run.
+        // If this settlement is not stored, there is no retry: the call continues with its run.
         let settlement = call.settlement(end, parts: count)
         let answer: Answer
         switch await services.persist(settlement) {
@@ -122,7 +122,7 @@ extension Problem {
 }
 
 extension StoredAnswer {
-    /// Whether it answers a call: one that succeeded says which operation it was.
+    /// Whether it is the answer of a call: a successful one contains the operation.
     fileprivate func isCall(of account: Identifier) async -> Bool {
         guard status < 400 else { return true }
         return await WireBody.perform(body.count, for: account) {

@@ -1,14 +1,14 @@
 package import SanguineModel
 import Synchronization
 
-// Work that is done again and again.
+// Periodic work.
 extension CallRunner {
-    /// Settles the calls that ended while the storage did not take their end.
+    /// Settles the ended calls whose end the storage had not accepted.
     ///
-    /// A call that cannot be settled keeps no other one from its end.
+    /// A call that cannot be settled does not prevent others from being settled.
     ///
-    /// - Returns: How many were settled, or turned out to have been ended by another path.
-    /// - Throws: The first failure, after all were tried.
+    /// - Returns: The number of calls that were settled, or had been ended in another way.
+    /// - Throws: The first failure, after all calls were tried.
     @discardableResult
     package func settleEnded() async throws(Problem) -> Int {
         for settlement in services.unsettled.removeOld(at: services.uptime()) {
@@ -25,10 +25,10 @@ extension CallRunner {
         return count
     }
 
-    /// Calls whose end the storage did not take yet.
+    /// The number of calls whose end the storage has not accepted yet.
     package var unsettledCount: Int { services.unsettled.count }
 
-    /// Settles some of them at a time, so that they share commits.
+    /// Settles some calls concurrently, so that they share commits.
     private func settle(_ some: ArraySlice<CallSettlement>) async -> [Problem?] {
         await withTaskGroup(of: Problem?.self) { group in
             for settlement in some {
@@ -50,16 +50,16 @@ extension CallRunner {
         }
     }
 
-    /// Ends holds whose time is over.
+    /// Ends expired holds.
     ///
-    /// The hold of a call that runs in this process is aged by a clock that never jumps, and that
-    /// of a call that ended stays open until the call is settled.
+    /// The hold of a call that runs in this process expires by a monotonic clock; that of an ended
+    /// call stays open until the call is settled.
     ///
-    /// - Returns: How many were ended.
-    /// - Throws: The first failure, after all were tried.
+    /// - Returns: The number of holds that were ended.
+    /// - Throws: The first failure, after all holds were tried.
     @discardableResult
     package func expireHolds(limit: Int = 1_000) async throws(Problem) -> Int {
-        // Those that are spared take nothing from the limit.
+        // The spared holds do not count towards the limit.
         let spared = services.calls.count + services.unsettled.count
         return try await services.authority.expireHolds(limit: limit + spared) { [services] hold in
             services.unsettled.contains(hold: hold.id)
@@ -67,11 +67,11 @@ extension CallRunner {
         }
     }
 
-    /// Drops what has served its time, but for the parts of streams that are read now.
+    /// Drops expired rows, except for the parts of active streams.
     ///
-    /// By a wall clock that has just jumped ahead nothing is old; see ``ConfirmedTime``.
+    /// If the wall clock has just jumped ahead, nothing counts as expired; see ``ConfirmedTime``.
     ///
-    /// - Returns: How many rows and files were dropped.
+    /// - Returns: The number of rows and files that were dropped.
     package func sweep(limit: Int) async throws(Problem) -> Int {
         let (clock, uptime) = (services.authority.clock, services.uptime())
         return try await services.authority.sweep(
@@ -81,6 +81,6 @@ extension CallRunner {
         )
     }
 
-    /// Calls that are settled at a time.
+    /// The number of calls that are settled concurrently.
     private static let settledAtOnce = 64
 }

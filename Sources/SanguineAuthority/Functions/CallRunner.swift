@@ -1,37 +1,37 @@
 package import SanguineModel
 import Synchronization
 
-/// Runs metered functions: accepts, calls, settles.
+/// Runs metered functions: accepts calls, runs them, and settles them.
 ///
-/// A call is recognized by its key first, then answered from what is kept, then held for, and then
-/// run, alone or with identical ones. Once it is accepted it goes to its end in a task of its own:
-/// a client that hangs up cancels nothing, unless the function says so. What the upstream was asked
-/// to make is paid for, and the answer is kept under the key.
+/// A call is recognized by its key, then answered from the cache, or held for and run, alone or
+/// together with identical calls. An accepted call runs to its end in its own task: a client that
+/// disconnects cancels nothing, unless the function declares it. The requested output is charged,
+/// and the answer is stored under the key.
 ///
 /// Invariants:
 ///
-/// 1. Every accepted call is settled or withdrawn exactly once. One that ends while the storage
-///    fails is settled later, see ``settleEnded()``, or left to its hold's expiry past the limits
-///    of that. It is never answered like a refusal that changed nothing.
-/// 2. At most ``limit`` runs go on at a time, of one account a quarter of them. More wait for their
-///    turn, within a limit; past it calls are refused.
-/// 3. ``waitUntilIdle()`` returns only when no call runs any more, so that a graceful shutdown
-///    loses none, or when ``abandon()`` ends the patience.
+/// 1. Every accepted call is settled or withdrawn exactly once. If the storage fails at the end of
+///    a call, the call is settled later, see ``settleEnded()``, or is left to its hold's expiry
+///    beyond the limits. It is never answered like a refusal that changed nothing.
+/// 2. At most ``limit`` runs are active at a time, a quarter of them for one account. Further calls
+///    wait for their turn, up to a limit, beyond which calls are refused.
+/// 3. ``waitUntilIdle()`` returns only when no call is running, so that a graceful shutdown loses
+///    none, or after ``abandon()``.
 package final class CallRunner: Sendable {
-    /// What is told of calls, for logs and metrics.
+    /// Observers of calls, for logs and metrics.
     package struct Reports: Sendable {
-        /// A run of a function has ended: `succeeded`, or the code of its problem.
+        /// Called at the end of a run with `succeeded`, or with the code of its problem.
         package var ended: @Sendable (_ function: String, _ outcome: String) -> Void
-        /// The end of a call could not be stored, at that attempt.
+        /// Called when an attempt to store the end of a call has failed.
         package var notStored: @Sendable (_ problem: Problem, _ attempt: Int) -> Void
-        /// The end of a call will not be stored by this process: the expiry of its hold ends it.
+        /// Called when this process gives up storing the end of a call; its hold's expiry ends it.
         package var left: @Sendable (_ call: AcceptedCall) -> Void
-        /// A call was answered: from what was kept, with a run of its own, or with that of another.
+        /// Called when a call is answered, with the origin of the answer.
         package var answered: @Sendable (_ function: String, _ from: CallReply.Origin) -> Void
-        /// A streamed run has made its first part, so long after its call was accepted.
+        /// Called for the first part of a streamed run, with the time since its call was accepted.
         package var began: @Sendable (_ function: String, _ after: Duration) -> Void
 
-        /// Creates reports to nobody.
+        /// Creates observers that do nothing.
         package init() {
             ended = { _, _ in }
             notStored = { _, _ in }
@@ -41,31 +41,31 @@ package final class CallRunner: Sendable {
         }
     }
 
-    /// How much is taken at a time.
+    /// The limits of a runner.
     package struct Limits: Sendable {
-        /// Runs at a time.
+        /// The number of concurrent runs.
         package var running: Int
-        /// Calls that wait for their turn or share a run.
+        /// The number of calls that wait for their turn or share a run.
         ///
-        /// Default: four times as many as run.
+        /// Default: four times ``running``.
         package var waiting: Int
-        /// How long a call waits for its turn.
+        /// The longest time that a call waits for its turn.
         ///
         /// Default: 60 s.
         package var queueTime: Duration
-        /// Bytes of kept answers in memory.
+        /// The size in bytes of cached answers in memory.
         ///
         /// Default: 32 MiB.
         package var memoryBytes: Int
-        /// Bytes of an answer that is kept.
+        /// The largest size of a cached answer in bytes.
         ///
         /// Default: 64 KiB.
         package var keptBytes: Int
-        /// Bytes of the files of calls that run or wait for their turn; more are refused.
+        /// The size in bytes of the files of running and waiting calls; more are refused.
         ///
-        /// One account gets a half, and a call no more than that. Default: 256 MiB.
+        /// One account, or call, gets at most half of it. Default: 256 MiB.
         package var fileBytes: Int
-        /// After how long without a part a reader is told that there was none.
+        /// The time without a part after which a reader receives a ping.
         ///
         /// Default: 20 s.
         package var pingInterval: Duration
@@ -90,38 +90,38 @@ package final class CallRunner: Sendable {
         }
     }
 
-    /// How many runs go on at a time.
+    /// The number of concurrent runs.
     package var limit: Int { limits.running }
 
     let services: RunServices
     let limits: Limits
     let functions: @Sendable () -> [any MeteredFunction]
-    /// The time by which the sweep goes.
+    /// The time for sweeps.
     let sweepTime = Mutex(ConfirmedTime())
     private let expiryInterval: Duration
     private let repeats = RepeatGuard()
     /// The calls that are accepted and not settled.
     private let places: SharedPool
-    /// Those who read streamed answers.
+    /// The readers of streamed answers.
     private let readers: SharedPool
-    /// Runs that go on although nobody reads them.
+    /// The runs that continue without readers.
     private let drains: DrainPool
-    /// Bytes of the files that runs work on.
+    /// The bytes of files that runs use.
     private let files: SharedPool
 
-    /// The share of the calls that one account may have: a quarter.
+    /// The share of calls that one account may have: a quarter.
     package static let accountShare = 4
 
     /// Creates a runner.
     ///
     /// - Parameters:
-    ///   - authority: What accepts and settles.
-    ///   - functions: The functions that there are now; of several with one name the first counts.
-    ///   - limits: How much is taken at a time.
-    ///   - expiryInterval: How often holds are looked at whose time is over.
-    ///   - delay: The clock that waits.
-    ///   - executor: Where a run goes on that is begun on this thread. Default: anywhere.
-    ///   - reports: What is told of calls. Default: nothing.
+    ///   - authority: The authority that accepts and settles calls.
+    ///   - functions: Returns the current functions; the first one of a name counts.
+    ///   - limits: The limits.
+    ///   - expiryInterval: The interval at which expired holds are ended.
+    ///   - delay: The clock for delays.
+    ///   - executor: Returns the executor for a run that starts on this thread. Default: any.
+    ///   - reports: Observers of calls. Default: none.
     package init(
         authority: Authority,
         functions: @escaping @Sendable () -> [any MeteredFunction],
@@ -161,30 +161,30 @@ package final class CallRunner: Sendable {
 
     private var authority: Authority { services.authority }
 
-    /// What is said of the functions.
+    /// The descriptions of the functions.
     package var descriptions: [FunctionDescription] { functions().map(\.description) }
 
-    /// Runs that go on, and calls that wait for their turn.
+    /// The numbers of active runs, and of calls that wait for their turn.
     package var counts: (running: Int, waiting: Int) { services.queue.counts }
 
-    /// Waits for the calls that still run, or for ``abandon()``, which may have been before.
+    /// Waits until no call is running; returns at once after ``abandon()``.
     package func waitUntilIdle() async {
         await services.calls.waitUntilIdle(unlessStopped: true)
     }
 
-    /// Waits for the calls that still run although nobody waits for them, or for the next
+    /// Waits until no call is running, including calls that no client waits for, or until the next
     /// ``abandon()``.
     package func waitForLast() async {
         await services.calls.waitUntilIdle(unlessStopped: false)
     }
 
-    /// Ends all waiting for calls that still run: who waits is told to come again with the same
-    /// key, and the call goes on for as long as the process does.
+    /// Ends all waiting for running calls: clients are told to retry with the same key, and the
+    /// calls continue for as long as the process runs.
     ///
-    /// What is not settled then is settled or released by whoever uses the storage next.
+    /// Calls that are not settled by then are settled or released by the storage's next process.
     package func abandon() { services.calls.abandon() }
 
-    /// What a call would cost.
+    /// Returns the price of a call.
     ///
     /// - Throws: `not_found`, `invalid_content`.
     package func quote(
@@ -220,20 +220,20 @@ package final class CallRunner: Sendable {
         return quote
     }
 
-    /// Calls a function, or gives the answer of the same call again.
+    /// Calls a function, or returns the answer of an earlier request with the same key.
     ///
     /// - Parameters:
     ///   - name: The function's name.
-    ///   - identity: Who calls.
-    ///   - address: Where the request came from, for its share of the calls.
-    ///   - submission: The call under its key.
-    ///   - reader: How the answer is wanted. Default: in one piece.
-    /// - Returns: The answer, or its parts as they come.
+    ///   - identity: The caller.
+    ///   - address: The address of the request, for its share of calls.
+    ///   - submission: The call with its key.
+    ///   - reader: The form of the answer. Default: in one piece.
+    /// - Returns: The answer, or its parts as they arrive.
     /// - Throws: in this order `not_found`, `idempotency_mismatch`, `operation_in_progress`,
     ///   `idempotency_expired`, `invalid_content`, `quota_exhausted`, `insufficient_tokens`,
-    ///   `upstream_missing`, `overloaded`, `rate_limited`. A call that was accepted and failed is
-    ///   an answer, with its problem. One whose end the storage does not take is
-    ///   `operation_in_progress` or `internal_fault`: the same key gets its end.
+    ///   `upstream_missing`, `overloaded`, `rate_limited`. The failure of an accepted call is an
+    ///   answer with its problem. If the storage does not accept the end of a call, it is
+    ///   `operation_in_progress` or `internal_fault`, and the same key returns the end later.
     package func call(
         _ name: String,
         _ identity: Identity,
@@ -244,7 +244,7 @@ package final class CallRunner: Sendable {
         try await call(try function(name), identity, address, submission, reader)
     }
 
-    /// Calls a function that need not be one of the list.
+    /// Calls a function that may be missing from the list.
     package func call(
         _ function: any MeteredFunction,
         _ identity: Identity,
@@ -272,13 +272,13 @@ package final class CallRunner: Sendable {
                 let place = try readerPlace(identity.account, address)
                 return .events(follow(call, after: reader.after, place), .shared)
             }
-            // It may have ended since it was looked up.
+            // The call may have ended since the look-up.
             if let row = try? await authority.operation(position),
                 case .done(let answer) = row.state
             {
                 return replay(answer, run: row.run, as: reader)
             }
-            // One that has ended is settled soon.
+            // An ended call is settled soon.
             guard services.calls.isAlone(position), !services.unsettled.contains(position) else {
                 throw error
             }
@@ -286,8 +286,8 @@ package final class CallRunner: Sendable {
         }
     }
 
-    /// The refusal of a call that does not run in this process: nobody but its hold's expiry will
-    /// end it, so that an earlier try is in vain.
+    /// Returns the refusal of a call that does not run in this process: only its hold's expiry will
+    /// end it, so that an earlier retry would fail.
     func patient(_ refusal: Problem, _ position: OperationPosition) async -> Problem {
         guard let rest = try? await authority.timeToExpiry(of: position) else { return refusal }
         var refusal = refusal
@@ -296,16 +296,16 @@ package final class CallRunner: Sendable {
         return refusal
     }
 
-    /// The longest wait that a client is told, in seconds: clients heed no longer one.
+    /// The longest wait in seconds that is sent to clients, which ignore longer ones.
     package static let longestRetryAfter = 60
 
-    /// Reads what a call asks for.
+    /// Decodes and checks the content of a call.
     ///
-    /// A member that no function heeds yet is refused: whoever sends it counts on its effect, and
-    /// would pay for less.
+    /// A member that no function uses yet is refused, because the client would pay without its
+    /// effect.
     ///
-    /// - Throws: `invalid_content` for a thread, for files that the function's rules do not allow
-    ///   or the account does not have, and for the input.
+    /// - Throws: `invalid_content` for a thread, for files that the rules do not allow or that the
+    ///   account does not have, and for the input.
     func prepare(
         _ request: FunctionRequest<JSONValue>,
         of account: Identifier,
@@ -337,14 +337,14 @@ package final class CallRunner: Sendable {
     }
 }
 
-// What a call takes for its time.
+// The resources that a call takes while it is active.
 extension CallRunner {
-    /// A place among the calls that are accepted; `nil` if there is none.
+    /// Takes a place among the accepted calls; returns `nil` if there is none.
     func place(_ account: Identifier, _ address: String?) -> SharedPool.Place? {
         services.calls.isStopped ? nil : try? places.take(account: account, address: address)
     }
 
-    /// Room for the files of a call, which its run has in memory; `nil` if there is none.
+    /// Takes memory for the files of a call; returns `nil` if there is not enough.
     func fileRoom(
         _ prepared: PreparedCall,
         _ account: Identifier,
@@ -354,7 +354,7 @@ extension CallRunner {
         return try? files.take(bytes, account: account, address: address)
     }
 
-    /// Counts a call among those that are the same.
+    /// Counts a call as a repetition of equal ones.
     ///
     /// - Throws: `rate_limited`.
     func countRepeat(
@@ -373,10 +373,10 @@ extension CallRunner {
         )
     }
 
-    /// A call that was counted was not made.
+    /// Uncounts a call that was not made.
     func takeBack(_ repetition: RepeatGuard.Receipt) { repeats.takeBack(repetition) }
 
-    /// A run that nobody reads any more goes on or is stopped, as its function declares.
+    /// Continues or stops a run without readers, as its function declares.
     func unread(
         _ flight: Flight,
         of name: String,
@@ -391,7 +391,7 @@ extension CallRunner {
         }
     }
 
-    /// A place among those who read streamed answers.
+    /// Takes a place among the readers of streamed answers.
     ///
     /// - Throws: `overloaded`.
     func readerPlace(
@@ -409,7 +409,7 @@ extension CallRunner {
         }
     }
 
-    /// Gives the parts of a call that runs.
+    /// Returns the parts of a running call.
     func follow(
         _ call: RunningCall,
         after index: Int64?,
@@ -426,7 +426,7 @@ extension CallRunner {
         )
     }
 
-    /// Gives the answer of a call that has ended, in one piece or in its parts.
+    /// Returns the answer of a call that has ended, in one piece or in parts.
     func reply(
         _ answer: Answer,
         run: Identifier?,
@@ -444,7 +444,7 @@ extension CallRunner {
         return .events(events, origin)
     }
 
-    /// Gives the answer of a call again.
+    /// Returns the stored answer of a call to a repetition.
     func replay(
         _ answer: StoredAnswer,
         run: Identifier?,

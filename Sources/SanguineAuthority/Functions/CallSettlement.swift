@@ -1,24 +1,24 @@
 import SanguineModel
 
-/// The change that ends an accepted call in the storage.
+/// The change that stores the end of an accepted call.
 ///
 /// Storing it again has no further effect.
 struct CallSettlement: Sendable {
     private enum Change: Sendable {
-        /// Nothing has happened: the call is taken back.
+        /// Nothing has happened: the call is withdrawn.
         case withdraw(Problem)
         case settle(CallEnd, parts: Int64?, with: [SanguineAuthority.Change])
     }
 
     /// The call.
     let call: AcceptedCall
-    /// What tells its request from another one under its key.
+    /// The fingerprint, which distinguishes its request from another one with the same key.
     let fingerprint: Fingerprint
-    /// Bytes that it takes in memory, roughly.
+    /// The approximate size in memory in bytes.
     let bytes: Int
     private let change: Change
 
-    /// The end of a call.
+    /// Creates the settlement of a call.
     init(
         _ call: AcceptedCall,
         _ fingerprint: Fingerprint,
@@ -33,7 +33,7 @@ struct CallSettlement: Sendable {
         change = .settle(end, parts: parts, with: changes)
     }
 
-    /// The withdrawal of a call, for a reason.
+    /// Creates the withdrawal of a call, with the reason.
     init(withdrawing call: AcceptedCall, _ fingerprint: Fingerprint, _ reason: Problem) {
         self.call = call
         self.fingerprint = fingerprint
@@ -41,10 +41,10 @@ struct CallSettlement: Sendable {
         change = .withdraw(reason)
     }
 
-    /// Stores it.
+    /// Stores the end.
     ///
-    /// - Returns: The answer, or the reason of a withdrawal.
-    /// - Throws: As ``Authority/settle(_:_:parts:with:)`` does.
+    /// - Returns: The answer, or the reason for a withdrawal.
+    /// - Throws: see ``Authority/settle(_:_:parts:with:)``.
     func store(in authority: Authority) async throws(Problem) -> Result<Answer, Problem> {
         switch change {
         case .withdraw(let reason):
@@ -55,12 +55,12 @@ struct CallSettlement: Sendable {
         }
     }
 
-    /// Bytes that a settlement takes in addition to its output, roughly.
+    /// The approximate size in bytes of a settlement without its output.
     static let overhead = 1_024
 }
 
 extension FlightEnd {
-    /// Bytes of the output.
+    /// The size of the output in bytes.
     var bytes: Int {
         if case .made(let output, _, _) = self { output.count } else { 0 }
     }

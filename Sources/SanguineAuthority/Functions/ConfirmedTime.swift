@@ -1,37 +1,37 @@
 import SanguineModel
 
-/// The time by which stored things are old enough to be dropped, from a wall clock that may jump.
+/// The time for deciding whether stored data is expired, from a wall clock that may jump.
 ///
-/// Rows are dated by the wall clock, so a clock that is days ahead makes all of them look old. A
-/// jump ahead therefore counts after it has lasted for a day of elapsed time; until then the time
-/// goes on from where it was. What a further jump adds meanwhile counts a day later. A clock that
-/// goes back is followed at once, which drops less.
+/// Rows have timestamps of the wall clock, so a clock that is days ahead makes all of them look
+/// old. Therefore a forward jump takes effect only after a day of elapsed time; until then the
+/// previous time continues. The part that a further jump adds takes effect a day later. A clock
+/// that goes back is followed at once, because that drops less.
 ///
-/// Pure: no clock, no I/O. The first reading is believed: what passed before it is not known.
+/// Pure: no clock, no I/O. The first reading is trusted, as the time before it is unknown.
 struct ConfirmedTime: Hashable, Sendable {
-    /// By how much the clock may gain on the elapsed time without a doubt.
+    /// The lead over the elapsed time that the clock may gain without being a jump.
     static let tolerance = Duration.seconds(3_600)
-    /// For how long a jump must last until it counts.
+    /// The time for which a jump must last before it takes effect.
     static let confirmation = Duration.seconds(24 * 3_600)
 
-    /// A jump that does not count yet.
+    /// A jump that has not taken effect yet.
     private struct Jump: Hashable {
-        /// The moment at which the elapsed time was zero, if the jump is right.
+        /// The moment at which the elapsed time was zero, if the jump is correct.
         var origin: Timestamp
-        /// When it was found, in elapsed time.
+        /// The elapsed time when the jump was detected.
         let since: Duration
     }
 
-    /// The believed moment at which the elapsed time was zero.
+    /// The trusted moment at which the elapsed time was zero.
     private var origin: Timestamp?
     private var jump: Jump?
 
-    /// Takes in a reading of the clock.
+    /// Adds a reading of the clock.
     ///
     /// - Parameters:
-    ///   - now: What the clock shows.
-    ///   - elapsed: The time on a clock that never jumps.
-    /// - Returns: The time that counts, at most `now`.
+    ///   - now: The time of the clock.
+    ///   - elapsed: The time on a monotonic clock.
+    /// - Returns: The trusted time, at most `now`.
     mutating func read(_ now: Timestamp, at elapsed: Duration) -> Timestamp {
         let shown = now - elapsed
         if let jump, elapsed - jump.since >= Self.confirmation {

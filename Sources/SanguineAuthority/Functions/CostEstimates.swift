@@ -1,14 +1,14 @@
 import SanguineModel
 import Synchronization
 
-/// What calls of each function cost lately: an exponentially weighted mean of what was charged.
+/// The recent cost of each function: an exponentially weighted mean of the charges.
 ///
-/// Kept in memory: after a restart the estimates begin with a guess again, and learn within calls.
+/// Kept in memory: after a restart the estimates start from a guess, and adapt within a few calls.
 final class CostEstimates: Sendable {
-    /// How much the newest charge counts.
+    /// The weight of the newest charge.
     static let weight = 0.2
 
-    // Guarded by the mutex; bounded by the number of functions in the configuration.
+    // Guarded by its mutex; bounded by the number of functions in the configuration.
     private let means = Mutex<[String: Double]>([:])
 
     func learn(_ charged: Int64, of function: String) {
@@ -18,7 +18,7 @@ final class CostEstimates: Sendable {
         }
     }
 
-    /// The mean, rounded up, or `nil` before the first call.
+    /// Returns the mean, rounded up, or `nil` before the first call.
     func estimate(of function: String) -> Int64? {
         means.withLock { $0[function] }.map { Int64($0.rounded(.up)) }
     }

@@ -1,20 +1,20 @@
 import HeapModule
 import Synchronization
 
-/// Calls back at moments, for which one task sleeps, however many they are.
+/// Calls closures at given moments, with a single sleeping task for any number of them.
 ///
-/// A task that sleeps for each would cost a call more than all else that it does here, and would be
-/// left to the system's timers until its time is over, also where the call ended long before.
+/// A sleeping task for each would be the most expensive part of a call, and the system would keep
+/// its timer until the moment, even if the call ended long before.
 ///
 /// Invariants:
-/// 1. A deadline is called back once at most, at its moment or later. One that is left before its
-///    moment is not; one that is left at its moment may just be called back.
-/// 2. While there are deadlines, one task sleeps, and no longer than until the first of them, or
-///    for ``spacing`` after it woke. It may find that this one was left: nobody is woken for that.
+/// 1. A deadline is called back at most once, at its moment or later. If it is left before its
+///    moment, it is not called back; if it is left at its moment, it may be.
+/// 2. While there are deadlines, one task sleeps until the first of them, or for ``spacing`` after
+///    its last wake-up. That deadline may have been left, as leaving one does not wake the task.
 ///
-/// Mutable state: `state`, by its mutex. Who is called back is called outside of it.
+/// Mutable state: `state`, guarded by its mutex. Closures are called outside of it.
 package final class Deadlines: Sendable {
-    /// One moment.
+    /// A scheduled deadline.
     package struct Ticket: Sendable {
         fileprivate let number: UInt64
     }
@@ -29,26 +29,26 @@ package final class Deadlines: Sendable {
     }
 
     private struct State {
-        /// Whom to call back, by number.
+        /// The closures to call, by number.
         var callBacks: [UInt64: @Sendable () -> Void] = [:]
-        /// The turns of these, and of some that were left since.
+        /// The turns of the deadlines, and of some that were left.
         var turns = Heap<Turn>()
         var lastNumber: UInt64 = 0
-        /// When the task wakes that sleeps; `nil` if none does.
+        /// The moment when the sleeping task wakes; `nil` if there is none.
         var wake: Duration?
         var sleeper: Task<Void, Never>?
     }
 
-    /// How long the task sleeps at least between deadlines: 2 ms.
+    /// The shortest sleep of the task between deadlines: 2 ms.
     ///
-    /// They may be so much late.
+    /// Deadlines may be late by this much.
     package static let spacing = Duration.milliseconds(2)
 
     private let clock: any Clock<Duration>
     private let now: @Sendable () -> Duration
     private let state = Mutex(State())
 
-    /// Creates a list of none.
+    /// Creates an empty list.
     package init(_ clock: any Clock<Duration>) {
         self.clock = clock
         now = Stopwatch(clock).elapsed
@@ -56,13 +56,13 @@ package final class Deadlines: Sendable {
 
     deinit { state.withLock { $0.sleeper }?.cancel() }
 
-    /// How many there are.
+    /// The number of deadlines.
     package var count: Int { state.withLock { $0.callBacks.count } }
 
-    /// The moment that is so far away.
+    /// Returns the moment after a time.
     package func moment(after time: Duration) -> Duration { now() + time }
 
-    /// Calls back at a moment, on any thread; soon if it is past.
+    /// Calls the closure at a moment, on any thread; soon if the moment is past.
     package func add(at moment: Duration, _ callBack: @escaping @Sendable () -> Void) -> Ticket {
         state.withLock { state in
             state.lastNumber += 1
@@ -73,11 +73,11 @@ package final class Deadlines: Sendable {
         }
     }
 
-    /// Does not call back any more.
+    /// Cancels a deadline.
     package func leave(_ ticket: Ticket) {
         state.withLock { state in
             state.callBacks[ticket.number] = nil
-            // Most are left long before their turn.
+            // Most deadlines are left long before their turn.
             guard state.turns.count > 2 * state.callBacks.count + Self.turnsLeft else { return }
             let numbers = state.callBacks
             state.turns = Heap(state.turns.unordered.filter { numbers[$0.number] != nil })
@@ -106,7 +106,7 @@ package final class Deadlines: Sendable {
         }
     }
 
-    /// Calls back those whose moment has come, and sleeps until the next one.
+    /// Calls the closures that are due, and sleeps until the next moment.
     private func wake(at moment: Duration) {
         let due = state.withLock { state -> [@Sendable () -> Void] in
             // Another task has taken over.
@@ -129,6 +129,6 @@ package final class Deadlines: Sendable {
         for callBack in due { callBack() }
     }
 
-    /// Turns of deadlines that were left, which are kept at least.
+    /// The number of turns of left deadlines that are kept without a cleanup.
     private static let turnsLeft = 64
 }

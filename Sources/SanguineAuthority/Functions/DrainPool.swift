@@ -1,13 +1,13 @@
 import SanguineModel
 import Synchronization
 
-/// The places of runs that go on although nobody reads them.
+/// The places for runs that continue without readers.
 ///
-/// Bounded in all and by account as the server's runs are, and by function as it declares.
+/// Limited in total and by account like all runs, and by function as it declares.
 ///
-/// Mutable state: `functions`, by its mutex; bounded by the places that are taken.
+/// Mutable state: `functions`, guarded by its mutex; bounded by the places that are taken.
 final class DrainPool: Sendable {
-    /// What a run has taken; it is given back once.
+    /// A taken place, which is returned once.
     final class Place: Sendable {
         private let pool: DrainPool
         private let function: String
@@ -22,7 +22,7 @@ final class DrainPool: Sendable {
 
         deinit { leave() }
 
-        /// Gives it back; a second time does nothing.
+        /// Returns the place; a second call does nothing.
         func leave() {
             guard !isLeft.exchange(true, ordering: .relaxed) else { return }
             pool.leave(function)
@@ -42,9 +42,9 @@ final class DrainPool: Sendable {
     ///
     /// - Parameters:
     ///   - function: The function that runs.
-    ///   - limit: How many runs of it may go on so.
-    ///   - account: Whose call leads the run.
-    /// - Returns: `nil` if there is none for the function, for the account, or at all.
+    ///   - limit: The number of such runs that the function allows.
+    ///   - account: The account of the leading call.
+    /// - Returns: `nil` if there is no place for the function, for the account, or in total.
     func take(_ function: String, limit: Int, account: Identifier) -> Place? {
         let isFree = functions.withLock { functions in
             guard functions[function, default: 0] < limit else { return false }

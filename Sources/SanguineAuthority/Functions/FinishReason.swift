@@ -1,32 +1,32 @@
 import SanguineModel
 
-/// Why a language model stopped, in the upstream's own word.
+/// The reason why a language model stopped, in the upstream's words.
 struct FinishReason: Hashable, Sendable {
-    /// The reasons of an answer that came to its own end, as OpenAI and servers like it write them.
+    /// The reasons for a complete answer, in the words of OpenAI and compatible servers.
     private static let natural: Set = [
         "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call",
     ]
 
-    /// The word.
+    /// The upstream's word.
     let text: String
 
-    /// Whether the answer is whole.
+    /// Whether the answer is complete.
     ///
-    /// It is not for `length`, `content_filter` and `error`, and a reason that is not known counts
-    /// as one of these: a part of an answer that is kept would be given for days.
+    /// It is not for `length`, `content_filter` and `error`. An unknown reason counts as
+    /// incomplete, because a cached part of an answer would be returned for days.
     var isNatural: Bool { Self.natural.contains(text.lowercased()) }
 }
 
 extension [UInt8] {
-    /// Whether these bytes are a JSON text of white space only.
+    /// Whether these bytes are a JSON string of only white space.
     ///
-    /// A language model that said nothing answers so. Such an answer, if kept, is given for days.
+    /// A language model without output answers so; if cached, this would be returned for days.
     var isBlankText: Bool {
         guard first == UInt8(ascii: "\""), count <= Self.blankBytes else { return false }
         let text = try? JSONParser.parse(self, limits: .stored).value.string
         return text?.allSatisfy(\.isWhitespace) ?? false
     }
 
-    /// Bytes of the longest text that is looked at.
+    /// The largest size in bytes of a string that is checked.
     private static let blankBytes = 1_024
 }

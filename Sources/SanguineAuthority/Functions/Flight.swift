@@ -1,38 +1,37 @@
 import SanguineModel
 import Synchronization
 
-/// How a run of a function has ended.
+/// The end of a run.
 enum FlightEnd: Sendable {
-    /// It made an output, of that price; the reason is `nil` if there is none.
+    /// The run has an output with this charge; the reason is `nil` if there is none.
     case made(output: [UInt8], charge: Int64, FinishReason? = nil)
-    /// It failed, and made nothing.
+    /// The run failed without output.
     case failed(Problem)
-    /// It was cut short; if it was sent, what was made is charged.
+    /// The run was cut short; if it was sent, its output is charged.
     case cut(Problem, wasSent: Bool)
-    /// It never began: nothing is kept of it.
+    /// The run never began, and nothing of it is stored.
     case withdrawn(Problem)
 }
 
 /// One run of a function, which any number of calls share.
 ///
-/// The first call leads: it is accepted before any other, and what it pays for is what is run.
-/// Calls and readers may leave; the run goes on for as long as it is wanted, as the function
-/// declares.
+/// The first call leads: it is accepted before the others, and its terms determine the run. Calls
+/// and readers may leave; the run continues for as long as it is wanted, as the function declares.
 ///
 /// Invariants:
-/// 1. It ends once, also if it was cancelled before it began.
-/// 2. A call wants it from before it is accepted until it is settled: what another one does in
-///    between does not take the run away from it.
-/// 3. It is cut short only if no call wants it any more, or all of its readers have left and its
-///    rules say so. Nobody joins a run that is cut short.
+/// 1. It ends once, even if it was cancelled before it began.
+/// 2. A call wants the run before it is accepted, and until it is settled, so that no other call
+///    can end the run in between.
+/// 3. It is cut short only if no call wants it any more, or if all of its readers have left and its
+///    rules require that. No call joins a run that is cut short.
 ///
-/// Mutable state: `state`, by its mutex; turn, log, election and ending guard their own.
+/// Mutable state: `state`, guarded by its mutex; turn, log, election and ending guard their own.
 final class Flight: Sendable {
     private struct State {
-        /// Calls that want it.
+        /// The number of calls that want it.
         var calls = 1
-        /// Of them, those that nobody reads: their answer is waited for in one piece, or their
-        /// reader is still to come.
+        /// The number of these calls without a reader: they wait for the answer in one piece, or
+        /// their reader has not arrived yet.
         var unread = 1
         var readers = 0
         var task: Task<FlightEnd, Never>?
@@ -40,38 +39,38 @@ final class Flight: Sendable {
         var hasEnded = false
         var cutReason: Problem?
         var isKept = false
-        /// The place of a run that goes on although nobody reads it.
+        /// The place of a run that continues without readers.
         var drain: DrainPool.Place?
     }
 
-    /// Who is left that wants it.
+    /// The remaining demand for a run.
     private enum Interest {
         case some
-        /// Calls, whose readers have left.
+        /// Calls whose readers have left.
         case unread
         case none
     }
 
-    /// The run's id, under which its parts are stored.
+    /// The run's id, with which its parts are stored.
     let id: Identifier
-    /// When it was made, by the clock that dates its parts.
+    /// The time when it was created, by the clock that dates its parts.
     let beganAt: Timestamp
-    /// Whether the answer comes in parts.
+    /// Whether the answer is streamed.
     let isStreamed: Bool
-    /// Its turn, for which each call that wants it stands in line.
+    /// The turn of the run, for which each of its calls queues.
     let turn: CallQueue.Turn
-    /// The parts.
+    /// The parts of the answer.
     let log = AnswerLog()
     /// Whether the leading call was accepted.
     let election = OneAnswer<Bool>()
-    /// How it has ended.
+    /// The end of the run.
     let ending = OneAnswer<FlightEnd>()
     /// Called when the last reader has left and no call waits for the answer in one piece.
     private let onUnread: @Sendable (Flight) -> Void
 
     private let state = Mutex(State())
 
-    /// Creates a run that its leading call wants.
+    /// Creates a run for its leading call.
     init(
         id: Identifier,
         at now: Timestamp,
@@ -86,24 +85,24 @@ final class Flight: Sendable {
         self.onUnread = onUnread
     }
 
-    /// How many calls want it.
+    /// The number of calls that share the run.
     var callCount: Int { state.withLock { $0.calls } }
 
-    /// Why it is cut short, once it is.
+    /// The reason why it is cut short, if it is.
     var cutReason: Problem? { state.withLock { $0.cutReason } }
 
-    /// Whether it has left for the upstream.
+    /// Whether it was sent upstream.
     var isSent: Bool { state.withLock { $0.isSent } }
 
-    /// Whether its result is kept for later calls.
+    /// Whether its result is cached.
     var isKept: Bool { state.withLock { $0.isKept } }
 
-    /// Its result is kept.
+    /// Records that its result is cached.
     func keep() { state.withLock { $0.isKept = true } }
 
-    /// It leaves for the upstream now, unless it was cut short before.
+    /// Marks the run as sent upstream, unless it was cut short before.
     ///
-    /// - Returns: Why it does not, or `nil`.
+    /// - Returns: The reason why it is not sent, or `nil`.
     func send() -> Problem? {
         state.withLock { state in
             if state.cutReason == nil { state.isSent = true }
@@ -111,10 +110,10 @@ final class Flight: Sendable {
         }
     }
 
-    /// It ends without having left, although it was about to.
+    /// Records that the run ends without having been sent, although it was marked.
     func didNotLeave() { state.withLock { $0.isSent = false } }
 
-    /// Begins the run, there or anywhere.
+    /// Starts the run, on the executor if there is one.
     func begin(
         on executor: (any TaskExecutor)? = nil,
         _ body: @escaping @Sendable () async -> FlightEnd
@@ -131,9 +130,9 @@ final class Flight: Sendable {
     /// Cuts the run short; only the first reason counts.
     func cancel(_ reason: Problem) { cancel(reason) { _ in true } }
 
-    /// Cuts the run short if one call alone wants it.
+    /// Cuts the run short if only one call wants it.
     ///
-    /// - Returns: Whether it does.
+    /// - Returns: Whether that is the case.
     func cancelIfOnesOwn(_ reason: Problem) -> Bool { cancel(reason) { $0.calls == 1 } }
 
     @discardableResult
@@ -150,9 +149,9 @@ final class Flight: Sendable {
 
     // MARK: - Who wants it
 
-    /// Another call wants it from now on.
+    /// Adds a call that wants the run.
     ///
-    /// - Returns: Whether it can: not if it is cut short.
+    /// - Returns: `false` if the run is cut short.
     func join() -> Bool {
         state.withLock { state in
             guard state.cutReason == nil else { return false }
@@ -162,9 +161,9 @@ final class Flight: Sendable {
         }
     }
 
-    /// A call wants it no more.
+    /// Removes a call that wanted the run.
     ///
-    /// - Parameter isUnread: Whether nobody has ever read it for the call.
+    /// - Parameter isUnread: Whether the call never had a reader.
     func leave(isUnread: Bool) {
         change { state in
             state.calls -= 1
@@ -172,9 +171,9 @@ final class Flight: Sendable {
         }
     }
 
-    /// Somebody reads its parts.
+    /// Adds a reader of the parts.
     ///
-    /// - Parameter isFirst: Whether it is the one for whom the call has waited.
+    /// - Parameter isFirst: Whether the reader is the first one of its call.
     func readerJoined(isFirst: Bool) {
         let drain = state.withLock { state in
             state.readers += 1
@@ -185,7 +184,7 @@ final class Flight: Sendable {
         drain?.leave()
     }
 
-    /// Somebody reads no more.
+    /// Removes a reader.
     func readerLeft() { change { $0.readers -= 1 } }
 
     private func change(_ body: (inout State) -> Void) {
@@ -203,7 +202,7 @@ final class Flight: Sendable {
         }
     }
 
-    /// Goes on although nobody reads it, in a place for such runs.
+    /// Continues the run without readers, in a place for such runs.
     func drain(_ place: DrainPool.Place) {
         let isKept = state.withLock { state in
             guard state.readers == 0, state.drain == nil, !state.hasEnded else { return false }
@@ -213,7 +212,7 @@ final class Flight: Sendable {
         if !isKept { place.leave() }
     }
 
-    /// Ends it for all who follow.
+    /// Ends the run for all of its calls.
     func end(_ end: FlightEnd) {
         log.end()
         let drain = state.withLock { state in
@@ -226,24 +225,23 @@ final class Flight: Sendable {
     }
 }
 
-/// The runs that others may join, by what they make.
+/// The runs that other calls may join, by key.
 ///
 /// Invariants:
-/// 1. There is at most one run for a key at a time, except those that are cut short. (A call that
-///    has waited for ``CallLimits/refusedLeaders`` runs by itself, and its run is not here.)
-/// 2. A run is here from before its leader is accepted until its result is in the memory tier, or
-///    it has failed: whoever finds neither run nor result may begin.
+/// 1. There is at most one run for a key at a time, except for those that are cut short.
+/// 2. A run is in the table before its leader is accepted, and until its result is in the memory
+///    tier or the run has failed: a call that finds neither run nor result may begin one.
 ///
-/// Mutable state: `flights`, guarded by the mutex; bounded by the calls that are accepted. The tier
-/// and a flight are asked under the lock, so that nothing comes between; neither knows this table.
+/// Mutable state: `flights`, guarded by its mutex; bounded by the accepted calls. The tier and a
+/// flight are queried under the lock, so that nothing comes between; neither knows this table.
 final class FlightTable: Sendable {
-    /// What a call finds.
+    /// The result of looking up a key.
     enum Found {
-        /// Nothing: it leads this run, which others find from now on.
+        /// There was nothing: the call leads this new run, which others can now find.
         case lead(Flight)
-        /// A run to follow, which the call wants from now on; see ``Flight/leave(isUnread:)``.
+        /// A run to follow, which now counts the call; see ``Flight/leave(isUnread:)``.
         case follow(Flight)
-        /// An answer that was kept meanwhile.
+        /// A cached answer.
         case known(ResultRow)
     }
 
@@ -252,7 +250,7 @@ final class FlightTable: Sendable {
 
     init(over tier: ResultTier) { self.tier = tier }
 
-    /// Finds what is known for a key, or begins.
+    /// Finds the answer or run for a key, or creates a run.
     func find(_ key: ResultKey, at now: Timestamp, else make: () -> Flight) -> Found {
         flights.withLock { flights in
             if let row = tier.find(key.bytes, at: now) { return .known(row) }
@@ -263,7 +261,7 @@ final class FlightTable: Sendable {
         }
     }
 
-    /// A run is over, or was never begun.
+    /// Removes a run that has ended or was never begun.
     func remove(_ key: ResultKey, _ flight: Flight) {
         flights.withLock { flights in
             if flights[key] === flight { flights[key] = nil }

@@ -1,37 +1,37 @@
 import SanguineModel
 
-/// How a call ended without a whole answer, as far as its price depends on that.
+/// The end of a call without a complete answer, as far as its price depends on it.
 ///
 /// | The call | `onCompletion` | `onStart` |
 /// |---|---|---|
-/// | did not leave | nothing | nothing |
+/// | was not sent | nothing | nothing |
 /// | fails at its upstream before the first part | nothing | nothing |
-/// | is ended by its caller before the first part | nothing | the price |
-/// | fails, or runs out of time, after the first part | nothing | the price |
-/// | is ended by its caller after the first part | the price | the price |
-/// | is lost: its server died, or its hold expired | nothing | the price |
+/// | is cancelled by its caller before the first part | nothing | the price |
+/// | fails, or times out, after the first part | nothing | the price |
+/// | is cancelled by its caller after the first part | the price | the price |
+/// | is lost: its server crashed, or its hold expired | nothing | the price |
 ///
-/// Calls that are ended by their caller at no charge are limited, see ``AbandonedCalls``.
+/// The number of calls that callers cancel without a charge is limited, see ``AbandonedCalls``.
 ///
-/// A failure before the first part is no such end: ``CallEnd/failed(_:)`` releases the hold. A
-/// price by usage charges what was made, whatever the moment.
+/// A failure before the first part is not such an end: ``CallEnd/failed(_:)`` releases the hold. A
+/// price by usage charges the output, regardless of the moment.
 struct IncompleteEnd: Hashable, Sendable {
-    /// Whether the call had left for its upstream, or had begun to compute.
+    /// Whether the call was sent upstream, or had begun to compute.
     var wasSent: Bool
-    /// Whether a part of the answer had been made.
+    /// Whether a part of the answer was made.
     var hasParts: Bool
-    /// Whether the caller has ended it: by a request, or by closing the connection.
+    /// Whether the caller cancelled it, by a request or by disconnecting.
     var isByCaller: Bool
 
-    /// The end of a call that its caller ended after it was sent, before the first part.
+    /// The end of a call that its caller cancelled after it was sent, before the first part.
     static let abandoned = IncompleteEnd(wasSent: true, hasParts: false, isByCaller: true)
 
-    /// The end of a call that was sent, and of which no answer is known.
+    /// The end of a call that was sent, and whose answer is unknown.
     static let lost = IncompleteEnd(wasSent: true, hasParts: true, isByCaller: false)
 }
 
 extension ChargeMoment {
-    /// Whether a flat price, or a unit, is charged for a call that ended so.
+    /// Returns whether a flat price, or a unit, is charged for a call with this end.
     func charges(_ end: IncompleteEnd) -> Bool {
         guard end.wasSent else { return false }
         return switch self {
@@ -42,7 +42,7 @@ extension ChargeMoment {
 }
 
 extension Price {
-    /// What is charged of a cost, units of a quota aside.
+    /// Returns the charge for a cost, without units of a quota.
     func charge(_ cost: Int64, for end: IncompleteEnd) -> Int64 {
         guard end.wasSent else { return 0 }
         if kind == .fixed, !(charged ?? .onStart).charges(end) { return 0 }
@@ -51,12 +51,12 @@ extension Price {
 }
 
 extension Price.QuotaPrice {
-    /// When the units are charged, or the tokens instead of them.
+    /// The moment that charges the units, or the tokens instead of them.
     var moment: ChargeMoment { charged ?? .onCompletion }
 }
 
 extension HoldRow {
-    /// Whether a call that is lost after it was sent costs nothing: its end need not be awaited.
+    /// Whether a call that is lost after it was sent is free, so that it can end early.
     var isFreeWhenLost: Bool {
         (chargeWhenCut ?? amount) == 0 && !(quota?.isKeptWhenLost ?? false)
     }

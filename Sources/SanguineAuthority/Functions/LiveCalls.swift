@@ -1,59 +1,59 @@
 import SanguineModel
 import Synchronization
 
-/// The calls that this process runs now, by their keys.
+/// The calls that run in this process, by their keys.
 ///
 /// Invariants:
 /// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
-/// 2. After ``abandon()`` nobody waits: whoever comes is told that the server stops.
-/// 3. A key is reserved from before its call is accepted until the call is settled or given up, if
-///    nothing of the call is stored in between. The key of any call is reserved while its end waits
-///    for the storage: a storage that fails cannot tell that the key is taken.
-/// 4. No such key is reserved while a call is accepted under it that is stored from its start:
-///    neither the storage nor a reservation would tell one of the two of the other.
+/// 2. After ``abandon()``, no client waits: each is told that the server stops.
+/// 3. If nothing of a call is stored before its end, its key is reserved before its acceptance and
+///    until the call is settled or given up. The key of any call is reserved while its end waits
+///    for the storage, because a failing storage cannot tell that the key is taken.
+/// 4. No such key is reserved during the acceptance of a call that is stored from its start:
+///    neither the storage nor the reservation would tell one of them of the other.
 ///
-/// Mutable state: `state`, guarded by the mutex.
+/// Mutable state: `state`, guarded by its mutex.
 final class LiveCalls: Sendable {
     fileprivate struct State {
         var calls: [OperationPosition: RunningCall] = [:]
-        /// The keys of calls of which the storage knows nothing, or not yet how they have ended.
+        /// The keys of calls that the storage does not know, or whose end it does not know yet.
         var reserved: [OperationPosition: Reservation] = [:]
-        /// The keys of calls whose acceptance is on its way to the storage.
+        /// The keys of calls whose acceptance is being stored.
         var accepting: [OperationPosition: Acceptances] = [:]
         var isStopped = false
-        /// How many requests of this process are about a call now: its run and its repetitions.
+        /// The number of current requests for each call: its run and its repetitions.
         var present: [OperationPosition: Int] = [:]
         var whenIdle: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// A key that is taken by a call.
+    /// The reservation of a key by a call.
     fileprivate struct Reservation {
         let fingerprint: Fingerprint
         /// The call's id.
         let operation: Identifier
     }
 
-    /// Calls that are being accepted under one key: the storage takes one of them.
+    /// Concurrent acceptances with one key, of which the storage allows one.
     fileprivate struct Acceptances {
-        /// Of the one that came first.
+        /// The fingerprint of the first one.
         let fingerprint: Fingerprint
         var count = 0
     }
 
     private let state = Mutex(State())
 
-    /// Whether the server's patience has ended.
+    /// Whether the server has stopped waiting for calls.
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    /// How many calls run.
+    /// The number of running calls.
     var count: Int { state.withLock { $0.calls.count } }
 
-    /// When the oldest run of a call began that is here; `nil` if there is none.
+    /// The time when the oldest of the calls' runs began; `nil` if there are no calls.
     var oldestRun: Timestamp? {
         state.withLock { $0.calls.values.lazy.map(\.flight.beganAt).min() }
     }
 
-    /// The call of that key, if it runs here.
+    /// Returns the call with the key, if it is running here.
     func call(_ position: OperationPosition) -> RunningCall? {
         state.withLock { $0.calls[position] }
     }
@@ -66,12 +66,12 @@ final class LiveCalls: Sendable {
         if isStopped { call.ending.resolve(.failure(.stopping)) }
     }
 
-    /// Runs a call no longer.
+    /// Removes a call.
     ///
-    /// The key of one that is unsettled stays reserved until ``release(_:of:)``.
+    /// The key of an unsettled call stays reserved until ``release(_:of:)``.
     func remove(_ call: RunningCall, isUnsettled: Bool = false) {
         let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
-            // Its key may have been forgotten, and used again before this.
+            // The key may have been deleted and used again before this.
             if state.calls[call.call.position] === call {
                 state.calls[call.call.position] = nil
                 if !isUnsettled { state.release(call.call.position, of: call.call.operation) }
@@ -83,7 +83,7 @@ final class LiveCalls: Sendable {
         for caller in waiting { caller.resume() }
     }
 
-    /// Tells all who wait that the server stops; the calls go on for as long as the process does.
+    /// Tells all clients that the server stops; the calls continue for as long as the process runs.
     func abandon() {
         let (calls, idle) = state.withLock { state in
             state.isStopped = true
@@ -97,9 +97,9 @@ final class LiveCalls: Sendable {
         for caller in idle { caller.resume() }
     }
 
-    /// Waits until no call runs, or for the next ``abandon()``.
+    /// Waits until no call is running, or for the next ``abandon()``.
     ///
-    /// - Parameter isInVain: Whether it returns at once if there was one before.
+    /// - Parameter isInVain: Whether it returns at once after an earlier ``abandon()``.
     func waitUntilIdle(unlessStopped isInVain: Bool) async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in
@@ -113,16 +113,16 @@ final class LiveCalls: Sendable {
 
     // MARK: - Keys
 
-    /// Refuses a request whose key is reserved, as the storage would if it knew of the call.
+    /// Refuses a request whose key is reserved, as the storage would if it knew the call.
     ///
     /// - Throws: `idempotency_mismatch`, `operation_in_progress`.
     func check(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
         try Self.check(state.withLock { $0.reserved[position]?.fingerprint }, fingerprint)
     }
 
-    /// Reserves a key for a call of which nothing is stored before it ends.
+    /// Reserves a key for a call that is stored only at its end.
     ///
-    /// - Throws: As ``check(_:_:)`` does.
+    /// - Throws: see ``check(_:_:)``.
     func reserve(
         _ position: OperationPosition,
         _ fingerprint: Fingerprint,
@@ -140,7 +140,7 @@ final class LiveCalls: Sendable {
         try Self.check(taken, fingerprint)
     }
 
-    /// Reserves the key of a call whose end waits for the storage, unless it is taken.
+    /// Reserves the key of a call whose end waits for the storage, unless the key is taken.
     func keep(_ call: AcceptedCall, _ fingerprint: Fingerprint) {
         state.withLock { state in
             guard state.reserved[call.position] == nil else { return }
@@ -151,16 +151,16 @@ final class LiveCalls: Sendable {
         }
     }
 
-    /// Gives back the key of a call that was not accepted, was settled, or never will be.
+    /// Releases the key of a call that was not accepted, was settled, or never will be.
     func release(_ position: OperationPosition, of operation: Identifier) {
         state.withLock { $0.release(position, of: operation) }
     }
 
-    /// Keeps a key from being reserved while a call is accepted that is stored from its start.
+    /// Blocks reservations of a key during the acceptance of a call that is stored from its start.
     ///
-    /// Several may be accepted under one key at a time: the storage refuses all but one.
+    /// Several acceptances with one key may run concurrently: the storage refuses all but one.
     ///
-    /// - Throws: As ``check(_:_:)`` does.
+    /// - Throws: see ``check(_:_:)``.
     func beginAcceptance(
         _ position: OperationPosition,
         _ fingerprint: Fingerprint
@@ -176,7 +176,7 @@ final class LiveCalls: Sendable {
         try Self.check(reserved, fingerprint)
     }
 
-    /// The call was accepted, which the storage knows now, or refused.
+    /// Ends an acceptance, which the storage has stored or refused.
     func endAcceptance(_ position: OperationPosition) {
         state.withLock { state in
             state.accepting[position]?.count -= 1
@@ -194,12 +194,12 @@ final class LiveCalls: Sendable {
 
     // MARK: - Requests
 
-    /// A request about a call has come.
+    /// Counts a request for a call.
     func enter(_ position: OperationPosition) {
         state.withLock { $0.present[position, default: 0] += 1 }
     }
 
-    /// It was answered.
+    /// Removes a request that was answered.
     func leave(_ position: OperationPosition) {
         state.withLock { state in
             let others = (state.present[position] ?? 1) - 1
@@ -207,9 +207,9 @@ final class LiveCalls: Sendable {
         }
     }
 
-    /// Whether a call runs here, or is being accepted, that this hold pays for.
+    /// Returns whether the call of this hold is running here, or is being accepted.
     ///
-    /// Whether the hold's time is over is measured by a clock that never jumps.
+    /// A monotonic clock decides whether the hold has expired.
     func isRunning(_ hold: HoldRow, at now: Duration) -> Bool {
         guard let key = hold.operation else { return false }
         let position = OperationPosition(account: hold.account, key: key)
@@ -221,7 +221,7 @@ final class LiveCalls: Sendable {
         }
     }
 
-    /// Whether nothing of this process but one request is about the call.
+    /// Returns whether the call is not running here, and only one request concerns it.
     func isAlone(_ position: OperationPosition) -> Bool {
         state.withLock { $0.calls[position] == nil && $0.present[position] == 1 }
     }
@@ -234,7 +234,7 @@ extension LiveCalls.State {
 }
 
 extension Problem {
-    /// Not 503, which would say that nothing was changed: the call was accepted.
+    /// Not 503, which would say that nothing was changed, although the call was accepted.
     static var stopping: Problem {
         Problem(
             .operationInProgress,

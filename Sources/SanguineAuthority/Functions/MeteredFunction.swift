@@ -2,34 +2,34 @@ package import SanguineModel
 
 /// A function that an authority runs and charges for.
 package protocol MeteredFunction: Sendable {
-    /// Its name in the path.
+    /// The function's name in the path.
     var name: String { get }
-    /// What it costs, how long its answers are kept, and its limits.
+    /// The price, the cache, and the limits.
     var rules: FunctionRules { get }
     /// The members of `input`: name and type, with `?` after the name of optional ones.
     var inputs: [String: String] { get }
 
-    /// Reads the input of a call.
+    /// Decodes the input of a call.
     ///
-    /// - Throws: `invalid_content`, naming the member and what it takes.
+    /// - Throws: `invalid_content`, naming the member and its type.
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall
 }
 
 extension MeteredFunction {
-    /// What is said of it to those who may call it.
+    /// The description for clients.
     package var description: FunctionDescription {
         FunctionDescription(name: name, rules: rules, inputs: inputs)
     }
 }
 
-/// What a call brings.
+/// The input of a call.
 package struct FunctionInput: Sendable {
     /// The `input` of the body.
     package var value: JSONValue
-    /// The files, which the account has and the function's rules allow.
+    /// The files, which belong to the account and match the function's rules.
     package var attachments: [BlobFacts]
-    /// The members of the account's settings on which the answer depends, as the function's cache
-    /// declares them: `null` for one that is not set, and no others.
+    /// The account's settings that the answer depends on, as the function's cache declares: `null`
+    /// for a setting that is not set, and no other members.
     package var settings: [String: JSONValue]
 
     /// Creates the input.
@@ -44,32 +44,32 @@ package struct FunctionInput: Sendable {
     }
 }
 
-/// What a running call can use of its surroundings.
+/// The services for a running call.
 package struct CallContext: Sendable {
-    /// Who asks; `nil` where the answer is for everybody.
+    /// The account that calls; `nil` if the answer is public.
     package var account: Identifier?
-    /// The account whose turn the run has, for counting failures; no answer may depend on it.
+    /// The account whose turn the run has, for counting failures; answers must not depend on it.
     package var caller: Identifier?
-    /// The members of the account's settings on which the answer depends, as of when the call was
-    /// found not to be answered yet; see ``FunctionInput/settings``.
+    /// The account's settings that the answer depends on, as of the time when no cached answer was
+    /// found; see ``FunctionInput/settings``.
     package var settings: [String: JSONValue]
-    /// Whether somebody follows the parts of the answer; a function that is asked for none may make
-    /// its answer in one piece.
+    /// Whether the parts of the answer are read; if not, a function may return its answer in one
+    /// piece.
     package var isStreamed: Bool
-    /// Adds a part to the answer, and waits while too much is not stored yet.
+    /// Adds a part to the answer, and waits while too many parts are not stored yet.
     ///
-    /// Of the part so many bytes were made by the function itself; none where ``report`` says what
-    /// an upstream has made.
+    /// `bytes` is the number of bytes that the function itself made; 0 if ``report`` measures the
+    /// output of an upstream.
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
-    /// Replaces the record of what the upstream has made and reported so far.
+    /// Replaces the record of the upstream's output and usage.
     package var report: @Sendable (CallProgress) -> Void
-    /// Takes note that the function fails without having asked an upstream: a call that was cut
-    /// short costs nothing then.
+    /// Records that the function fails without having asked an upstream; such a call is free if it
+    /// was cut short.
     package var askedNobody: @Sendable () -> Void
     /// Reads a file of the call.
     package var attachment: @Sendable (BlobFacts) async throws(Problem) -> [UInt8]
 
-    /// Creates a context; what is not given does nothing.
+    /// Creates a context; closures that are left out do nothing.
     package init(
         account: Identifier? = nil,
         caller: Identifier? = nil,
@@ -94,22 +94,21 @@ package struct CallContext: Sendable {
     }
 }
 
-/// A call whose input was read and found valid.
+/// A call whose input is decoded and valid.
 package struct PreparedCall: Sendable {
-    /// What a call made, and what it cost.
+    /// The output and the charge of a call.
     package struct Outcome: Sendable {
         /// The `output` of the answer.
         package var output: JSONValue
-        /// The output as it stands in the answer, in JSON, where its bytes count.
+        /// The output as JSON, if the answer must contain these exact bytes.
         ///
-        /// Default: `nil`, the output is written.
+        /// Default: `nil`, which encodes ``output``.
         package var written: [UInt8]?
-        /// What is charged; at most what was held.
+        /// The charge; at most the hold.
         package var charge: Int64
-        /// Why the language model stopped, in its own word; `nil` if none was asked, or it does
-        /// not say.
+        /// The reason why the language model stopped, in its own words; `nil` if there is none.
         ///
-        /// An output that was cut short is given to the calls that share its run, and not kept.
+        /// An incomplete output is returned to the calls that share its run, but not cached.
         package var finishReason: String?
 
         /// Creates the outcome.
@@ -126,38 +125,37 @@ package struct PreparedCall: Sendable {
         }
     }
 
-    /// The part of the input that the function heeds: calls that have it in common are the same.
+    /// The part of the input that the function uses; calls with equal parts are equal.
     package var input: JSONValue
-    /// The files that it works on, as they were found to be the account's; they make calls that
-    /// have others another call.
+    /// The files of the call, which were found to belong to the account; calls with different files
+    /// are different.
     package internal(set) var attachments: [BlobFacts] = []
-    /// A fingerprint of prompt, model and upstreams, for the key of a kept answer.
+    /// A fingerprint of prompt, model and upstreams, for the cache key.
     ///
-    /// Default: `nil`, the answer depends on the input only.
+    /// Default: `nil`, as the answer depends only on the input.
     package var question: Fingerprint?
-    /// What is held: the most that the call can cost.
+    /// The held amount: the most that the call can cost.
     package var hold: Int64
-    /// What it will probably cost, as long as nothing was learned.
+    /// The estimated cost before any call was measured.
     package var guess: Int64
-    /// How long its hold lasts at least: longer than the call can, or its answer would be lost.
+    /// The shortest life of its hold: longer than the call can take, or its answer would be lost.
     package var life: Duration
-    /// The same for an answer in parts, which may take longer in all; ``life`` if `nil`.
+    /// The same for a streamed answer, which may take longer; ``life`` if `nil`.
     package var streamedLife: Duration?
-    /// Whether it leaves for an upstream, so that its hold is charged if nobody learns its end.
+    /// Whether the call is sent to an upstream, so that its hold is charged if its end is unknown.
     package var isSent: Bool
-    /// Why it cannot run now, whoever pays; `nil` if it can.
+    /// The problem if the call cannot run now for any account; `nil` if it can.
     package var unavailable: Problem?
-    /// Why it cannot run now for a call of this account; `nil` if it can.
+    /// Returns the problem if the call cannot run now for an account; `nil` if it can.
     ///
-    /// Such a call leads no run, which would fail for all calls that share it. Default: it can.
+    /// Such a call cannot lead a run, which would fail for all calls that share it. Default: `nil`.
     package var unavailableFor: @Sendable (_ account: Identifier) -> Problem? = { _ in nil }
-    /// What is charged if the run is cut short after it was sent: the larger of what was measured
-    /// and what is certain.
+    /// Returns the charge if the run is cut short after it was sent: the larger of the measured
+    /// amount and the certain one.
     package var chargeWhenCut: @Sendable (CallProgress) -> Int64
-    /// Runs it.
+    /// Runs the call.
     ///
-    /// A cancelled task means that nobody wants the answer any more; what is thrown then is not
-    /// looked at.
+    /// The task is cancelled if the answer is no longer wanted; errors are then ignored.
     package var run: @Sendable (CallContext) async throws(Problem) -> Outcome
 
     /// Creates a call.
@@ -183,7 +181,7 @@ package struct PreparedCall: Sendable {
 }
 
 extension Problem {
-    /// The answer of a call whose upstream took too long.
+    /// The problem of a call whose upstream took too long.
     package static var upstreamTooSlow: Problem {
         Problem(
             .upstreamTimeout,
@@ -191,7 +189,7 @@ extension Problem {
         )
     }
 
-    /// The answer of a call whose upstream failed: nothing of what it said.
+    /// The problem of a call whose upstream failed, without the upstream's text.
     package static var upstreamFailed: Problem {
         Problem(
             .upstreamFailed,
@@ -199,7 +197,7 @@ extension Problem {
         )
     }
 
-    /// The answer of a call whose upstream has said more than is read.
+    /// The problem of a call whose upstream returned more than the limit.
     package static func answerTooLong(_ limit: Int) -> Problem {
         Problem(
             .upstreamFailed,
@@ -212,6 +210,6 @@ extension Problem {
 
     private static let tooLong = "The answer is longer than"
 
-    /// Whether its detail says that the answer is too long, and that it was charged.
+    /// Whether the detail says that the answer is too long and was charged.
     var isOfLength: Bool { detail.hasPrefix(Self.tooLong) }
 }

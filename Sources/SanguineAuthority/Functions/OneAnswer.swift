@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A value that comes once, and any number of callers that wait for it.
+/// A value that is resolved once, and that any number of callers wait for.
 ///
 /// Mutable state: one `State`, guarded by its mutex. Callers are resumed outside of it.
 final class OneAnswer<Value: Sendable>: Sendable {
@@ -11,12 +11,12 @@ final class OneAnswer<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// The value, if it is there.
+    /// The value, if it is resolved.
     var value: Value? { state.withLock { $0.value } }
 
-    /// Gives the value to all who wait, and to all who come; only the first one counts.
+    /// Resolves the value for all current and later callers; only the first value counts.
     ///
-    /// - Returns: Whether it is the first.
+    /// - Returns: Whether this value is the first.
     @discardableResult
     func resolve(_ value: Value) -> Bool {
         let waiting = state.withLock { state -> [CheckedContinuation<Value, Never>]? in
@@ -31,7 +31,7 @@ final class OneAnswer<Value: Sendable>: Sendable {
 
     /// Waits for the value.
     ///
-    /// Whoever makes one sees to it that it is resolved: the wait is not cancelled.
+    /// The owner must resolve it, because the wait ignores cancellation.
     func wait() async -> Value {
         await withCheckedContinuation { continuation in
             let value = state.withLock { state -> Value? in

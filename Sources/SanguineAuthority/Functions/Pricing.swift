@@ -1,14 +1,14 @@
 public import SanguineModel
 
-/// What an upstream reports to have used.
+/// The usage that an upstream reports.
 public struct Usage: Hashable, Sendable {
-    /// Tokens that were read, those of a cache among them.
+    /// The number of input tokens, including cached ones.
     public var inputTokens: Int64
-    /// Tokens that were written, those of reasoning among them.
+    /// The number of output tokens, including reasoning.
     public var outputTokens: Int64
-    /// Of the tokens that were read, those that came from the upstream's cache.
+    /// The number of input tokens from the upstream's cache.
     public var cachedInputTokens: Int64
-    /// Of the tokens that were written, those of reasoning; `nil` if that is not known.
+    /// The number of reasoning tokens; `nil` if it is unknown.
     public var reasoningTokens: Int64?
 
     /// Creates a usage.
@@ -24,7 +24,7 @@ public struct Usage: Hashable, Sendable {
         self.reasoningTokens = reasoningTokens
     }
 
-    /// The larger count of either.
+    /// Returns the larger of each count.
     func merged(with other: Usage) -> Usage {
         let reasoning = [reasoningTokens, other.reasoningTokens].compactMap(\.self).max()
         return Usage(
@@ -36,51 +36,51 @@ public struct Usage: Hashable, Sendable {
     }
 }
 
-/// What a call can cost at most, and what it did cost.
+/// The largest possible cost of a call, and its actual cost.
 ///
 /// A token of a language model is never shorter than a byte, so a text has at most as many tokens
-/// as bytes. The hold is that bound. The charge is never more, and follows one rule for answers in
-/// one piece, in parts, and cut short:
+/// as bytes. The hold is that bound. The charge never exceeds it, and follows one rule for answers
+/// in one piece, in parts, and cut short:
 ///
-/// | tokens | reported, and possible | not reported, or fewer than is certain |
+/// | tokens | reported, and plausible | not reported, or fewer than certain |
 /// |---|---|---|
-/// | input | as reported | four bytes a token; a file as the function declares |
-/// | output | as reported, and the estimate of what was made after the report | the estimate |
+/// | input | as reported | four bytes per token; a file as the function declares |
+/// | output | as reported, plus the estimate of the output after the report | the estimate |
 ///
-/// ``OutputMeasure`` says what is estimated and what is certain. Of the input a token in 64 bytes
-/// is certain: 16 characters, of four bytes at most.
+/// ``OutputMeasure`` defines the estimate and the certain count. Of the input, one token per 64
+/// bytes is certain: 16 characters of at most four bytes.
 public struct Pricing: Hashable, Sendable {
     /// The price.
     public let price: Price
-    /// The most tokens that the upstream is asked to write.
+    /// The largest number of tokens that the upstream is asked for.
     public let maxOutputTokens: Int64
-    /// The most tokens that an attachment counts as where it is read; never negative.
+    /// The largest number of tokens that an attachment counts as; never negative.
     public let attachmentTokens: Int64
 
-    /// Tokens around a message that are not in its text (role, separators), rounded up generously.
+    /// The tokens around a message besides its text (role, separators), rounded up generously.
     public static let overheadTokens: Int64 = 32
 
-    /// Bytes of a prompt in which there is a token for certain.
+    /// The number of bytes of a prompt per certain token.
     private static let certainInputBytes = OutputMeasure.charactersPerToken * 4
 
     /// Creates the pricing of a function.
     ///
     /// - Parameters:
     ///   - price: The price.
-    ///   - maxOutputTokens: The most tokens that the upstream is asked to write.
-    ///   - attachmentTokens: The most that an attachment counts as, by
-    ///     ``AttachmentRules/tokens``. Default: nothing.
+    ///   - maxOutputTokens: The largest number of tokens that the upstream is asked for.
+    ///   - attachmentTokens: The largest number of tokens that an attachment counts as, by
+    ///     ``AttachmentRules/tokens``. Default: 0.
     public init(price: Price, maxOutputTokens: Int64, attachmentTokens: Int64 = 0) {
         self.price = price
         self.maxOutputTokens = maxOutputTokens
         self.attachmentTokens = max(0, attachmentTokens)
     }
 
-    /// What a call can cost at most: what must be held for it.
+    /// Returns the largest possible cost of a call, which must be held for it.
     ///
     /// - Parameters:
-    ///   - promptBytes: The bytes of the prompt.
-    ///   - attachments: How many attachments go with it. Default: none.
+    ///   - promptBytes: The size of the prompt in bytes.
+    ///   - attachments: The number of attachments. Default: 0.
     /// - Returns: The amount, in the balance's unit.
     public func most(promptBytes: Int, attachments: Int = 0) -> Int64 {
         let text = Int64(promptBytes).saturatingSum(Self.overheadTokens)
@@ -92,13 +92,13 @@ public struct Pricing: Hashable, Sendable {
         )
     }
 
-    /// What to charge for what an upstream has made and reported, whether or not it came to its
-    /// end.
+    /// Returns the charge for the output and usage of an upstream, whether or not its answer is
+    /// complete.
     ///
     /// - Parameters:
-    ///   - progress: What was made and reported.
-    ///   - promptBytes: The bytes of the prompt that was sent.
-    ///   - attachments: How many attachments were sent with it. Default: none.
+    ///   - progress: The output and the reported usage.
+    ///   - promptBytes: The size of the sent prompt in bytes.
+    ///   - attachments: The number of sent attachments. Default: 0.
     /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
     package func charge(
         _ progress: CallProgress,
@@ -122,8 +122,8 @@ public struct Pricing: Hashable, Sendable {
         return min(cost(used), most(promptBytes: promptBytes, attachments: attachments))
     }
 
-    /// A guess before anything was learned: four bytes a token, attachments as they are declared,
-    /// half of the output.
+    /// Returns an estimate before any call was measured: four bytes per token, attachments as
+    /// declared, half of the output.
     public func guess(promptBytes: Int, attachments: Int = 0) -> Int64 {
         let input = Int64(promptBytes / 4).saturatingSum(tokens(attachments))
         return cost(Usage(inputTokens: input, outputTokens: maxOutputTokens / 2))
@@ -146,7 +146,7 @@ public struct Pricing: Hashable, Sendable {
         )
     }
 
-    /// What these tokens cost: those of the cache and of reasoning at their own rates, if the price
+    /// Returns the cost of the tokens: cached and reasoning tokens at their own rates, if the price
     /// has them.
     private func cost(_ usage: Usage) -> Int64 {
         let (input, output) = (price.perMillionInput ?? 0, price.perMillionOutput ?? 0)
@@ -160,7 +160,7 @@ public struct Pricing: Hashable, Sendable {
         )
     }
 
-    /// The price of millionths of the balance's unit, rounded up, at least the smallest amount.
+    /// Converts millionths of the balance's unit, rounded up; returns at least the smallest amount.
     private func cost(_ input: Int64, _ output: Int64) -> Int64 {
         guard price.kind == .usage else { return price.amount }
         let (sum, overflow) = input.addingReportingOverflow(output)

@@ -1,36 +1,36 @@
 import SanguineModel
 import Synchronization
 
-/// Counts how often an account makes the same call within a minute.
+/// Counts how often an account repeats the same call within a minute.
 ///
-/// A minute begins with the first call after the last one's end. It is measured by a clock that
-/// never jumps. What is answered without a run (the same key again, a kept answer) is no
-/// repetition.
+/// A minute begins with the first call after the end of the last one, and is measured by a
+/// monotonic clock. Requests that are answered without a run (the same key, a cached answer) are
+/// not repetitions.
 ///
-/// Mutable state: `window`, guarded by the mutex. It counts at most ``capacity`` calls; those that
-/// come after it is full are not counted, so that nobody is refused for others.
+/// Mutable state: `window`, guarded by its mutex. It counts at most ``capacity`` calls; further
+/// calls are not counted, so that no account is refused because of others.
 final class RepeatGuard: Sendable {
     private struct Window {
-        /// When it ends; `nil` before the first call.
+        /// The end of the minute; `nil` before the first call.
         var end: Duration?
         var counts: [[UInt8]: Int] = [:]
     }
 
-    /// Different calls that are counted in a minute.
+    /// The number of different calls that are counted in a minute.
     static let capacity = 100_000
 
     private let window = Mutex(Window())
 
-    /// A call that was counted.
+    /// A counted call.
     struct Receipt: Sendable {
         fileprivate let key: [UInt8]
         fileprivate let end: Duration
     }
 
-    /// Counts a call, at a time on a clock that never jumps.
+    /// Counts a call, at a time on a monotonic clock.
     ///
-    /// - Returns: What takes it back; `nil` for one that is not counted.
-    /// - Throws: `rate_limited` if it was made as often as it may.
+    /// - Returns: A receipt to uncount the call; `nil` for a call that is not counted.
+    /// - Throws: `rate_limited` if the limit is reached.
     func count(
         _ function: String,
         _ account: Identifier,
@@ -65,7 +65,7 @@ final class RepeatGuard: Sendable {
         )
     }
 
-    /// Counts a call no more: it was not made.
+    /// Uncounts a call that was not made.
     func takeBack(_ receipt: Receipt) {
         window.withLock { window in
             guard window.end == receipt.end, let count = window.counts[receipt.key] else { return }

@@ -1,34 +1,34 @@
 import Foundation
 import SanguineModel
 
-/// What a kept answer is an answer to, and how long it counts.
+/// The key of a cached answer, and its lifetime.
 ///
-/// The key is made of the function with its version, the audience, what the lifetime depends on
-/// (a day, a session, facts of the account), the input in its canonical form, the files of the
-/// call by their contents, and what the function asks: prompt, model, upstreams. The audience is in
-/// it by construction: an account's entry can be found by that account alone.
+/// The key covers the function with its version, the audience, the condition of the lifetime (a
+/// day, a session, facts of the account), the input in its canonical form, the files of the call by
+/// their contents, and the function's question: prompt, model, upstreams. The audience is always
+/// included, so only the account itself can find its entries.
 struct ResultKey: Hashable, Sendable {
-    /// SHA-256 of all of it.
+    /// The SHA-256 of all of these.
     let bytes: [UInt8]
-    /// Whose answer it is; `nil` for everybody's.
+    /// The account that may receive the answer; `nil` for a public one.
     let account: Identifier?
-    /// From when on an answer is not given any more, unless it counts for a time from its making.
+    /// The time when an answer expires, unless its lifetime starts with its creation.
     private let end: Timestamp
-    /// For how long an answer counts; `nil` for one that counts until a moment.
+    /// The lifetime of an answer; `nil` for one that expires at a fixed time.
     private let life: Duration?
 
-    /// Returns `nil` for a function whose answers are not kept.
+    /// Returns `nil` for a function whose answers are not cached.
     ///
     /// - Parameters:
     ///   - name: The function's name.
-    ///   - rules: What the function declares.
-    ///   - input: The part of the input that the function heeds.
-    ///   - attachments: The files of the call, in their order. Default: none.
-    ///   - question: A fingerprint of what the function asks. Default: none.
-    ///   - identity: Who asks, and in which session.
-    ///   - profile: What is known of the account.
-    ///   - sessionLife: How long a session lasts at most from now on.
-    ///   - now: The present.
+    ///   - rules: The rules of the function.
+    ///   - input: The part of the input that the function uses.
+    ///   - attachments: The files of the call, in order. Default: none.
+    ///   - question: A fingerprint of the function's question. Default: none.
+    ///   - identity: The caller and its session.
+    ///   - profile: The account's profile.
+    ///   - sessionLife: The longest remaining life of a session.
+    ///   - now: The current time.
     init?(
         _ name: String,
         _ rules: FunctionRules,
@@ -82,22 +82,22 @@ struct ResultKey: Hashable, Sendable {
             ).bytes
     }
 
-    /// From when on an answer that was made at a moment is not given any more.
+    /// Returns the time when an answer that was made at a moment expires.
     func expiry(madeAt moment: Timestamp) -> Timestamp { life.map { moment + $0 } ?? end }
 
-    /// Keys are equal by what they name: the same question has another expiry a moment later.
+    /// Keys are equal by their bytes, because the expiry of a question changes with time.
     static func == (lhs: ResultKey, rhs: ResultKey) -> Bool { lhs.bytes == rhs.bytes }
 
     func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 
-    /// The moment at which a day has ended in every time zone.
+    /// Returns the moment at which a day has ended in every time zone.
     private static func endEverywhere(of day: CalendarDay) -> Timestamp {
         day.next.start(in: TimeZone(secondsFromGMT: -12 * 3_600) ?? .gmt)
     }
 }
 
 extension ResultCache {
-    /// The members of an account's settings on which an answer depends; `null` for one that is not
+    /// Returns the account's settings that an answer depends on; `null` for a setting that is not
     /// set.
     func facts(of account: Account) -> [String: JSONValue] {
         guard case .facts(let names) = lifetime else { return [:] }
@@ -107,6 +107,6 @@ extension ResultCache {
 }
 
 extension Timestamp {
-    /// After everything.
+    /// The latest possible time.
     static let never = Timestamp(millisecondsSince1970: .max)
 }

@@ -1,14 +1,14 @@
 import SanguineModel
 import Synchronization
 
-/// The kept answers that were used last, in memory, before those of the storage.
+/// The most recently used cached answers, in memory, in front of those in the storage.
 ///
 /// Invariants:
-/// 1. The outputs that are here take at most `limit` bytes.
-/// 2. An answer is here only if the storage has taken it.
+/// 1. The outputs in the tier take at most `limit` bytes.
+/// 2. The tier has only answers that the storage has.
 ///
-/// Mutable state: one `State`, guarded by its mutex. Which one goes is decided by the clock
-/// algorithm: an LRU that is cheap to read.
+/// Mutable state: one `State`, guarded by its mutex. The clock algorithm selects the answers to
+/// evict: an approximation of LRU with cheap reads.
 final class ResultTier: Sendable {
     fileprivate struct Slot {
         var row: ResultRow
@@ -25,10 +25,10 @@ final class ResultTier: Sendable {
     private let state = Mutex(State())
     private let limit: Int
 
-    /// Creates an empty tier of so many bytes.
+    /// Creates an empty tier with this limit.
     init(bytes limit: Int) { self.limit = limit }
 
-    /// The answer, if it is here and still counts.
+    /// Returns the answer, if it is in memory and has not expired.
     func find(_ key: [UInt8], at now: Timestamp) -> ResultRow? {
         state.withLock { state in
             guard let place = state.index[key] else { return nil }
@@ -41,7 +41,7 @@ final class ResultTier: Sendable {
         }
     }
 
-    /// Takes in an answer that is stored; one that is too large for half of the room is left out.
+    /// Adds a stored answer, unless it takes more than half of the limit.
     func add(_ row: ResultRow) {
         let size = row.output.count + Self.overhead
         guard size <= limit / 2 else { return }
@@ -54,7 +54,7 @@ final class ResultTier: Sendable {
         }
     }
 
-    /// Bytes that an answer takes beside its output, roughly.
+    /// The approximate size in bytes of an answer without its output.
     static let overhead = 256
 }
 
@@ -63,7 +63,7 @@ extension ResultTier.State {
         let gone = slots[place].row
         bytes -= gone.output.count + ResultTier.overhead
         index[gone.key] = nil
-        // The last one takes its place.
+        // The last slot moves to its position.
         let last = slots.removeLast()
         if place < slots.count {
             slots[place] = last

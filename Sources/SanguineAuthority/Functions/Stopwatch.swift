@@ -1,9 +1,9 @@
-/// The time on a clock that never goes back, since this was created.
+/// A monotonic stopwatch.
 package struct Stopwatch: Sendable {
-    /// The time that has passed.
+    /// Returns the time since the creation.
     package let elapsed: @Sendable () -> Duration
 
-    /// Creates one that begins now.
+    /// Creates a stopwatch that starts now.
     package init(_ clock: some Clock<Duration>) {
         let start = clock.now
         elapsed = { start.duration(to: clock.now) }

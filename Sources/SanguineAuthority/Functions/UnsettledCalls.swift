@@ -2,41 +2,41 @@ import OrderedCollections
 import SanguineModel
 import Synchronization
 
-/// The calls that have ended while the storage did not take their end.
+/// The ended calls whose end the storage has not accepted yet.
 ///
-/// They are settled when it does. Meanwhile their holds do not expire: the process knows what the
-/// calls cost, and the expiry does not.
+/// They are settled when it does. Until then their holds do not expire, because the process knows
+/// the cost of the calls, and the expiry does not.
 ///
 /// Invariants:
-/// 1. There are at most ``CallLimits/unsettled`` of them, which take at most
-///    ``CallLimits/unsettledBytes``. A call that ends beyond that is left to its hold's expiry,
-///    like one of a process that died.
-/// 2. None is here for longer than ``CallLimits/unsettledTime``: then it is left to its hold's
-///    expiry, too.
+/// 1. There are at most ``CallLimits/unsettled`` calls, which take at most
+///    ``CallLimits/unsettledBytes``. Further calls are left to their holds' expiry, like those of a
+///    crashed process.
+/// 2. No call stays longer than ``CallLimits/unsettledTime``; then it is left to its hold's expiry
+///    as well.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, guarded by its mutex.
 final class UnsettledCalls: Sendable {
     fileprivate struct Entry {
         let settlement: CallSettlement
-        /// When it is given up.
+        /// The time when it is given up.
         let end: Duration
     }
 
     fileprivate struct State {
-        /// By the calls' ids, in the order in which they ended.
+        /// The entries by the calls' ids, in the order in which the calls ended.
         var entries: OrderedDictionary<Identifier, Entry> = [:]
         var bytes = 0
     }
 
     private let state = Mutex(State())
 
-    /// How many there are.
+    /// The number of calls.
     var count: Int { state.withLock { $0.entries.count } }
 
-    /// Whether this hold pays for one of them.
+    /// Returns whether one of the calls has this hold.
     func contains(hold: Identifier) -> Bool { state.withLock { $0.entries[hold] != nil } }
 
-    /// Whether one of them has this key.
+    /// Returns whether one of the calls has this key.
     func contains(_ position: OperationPosition) -> Bool {
         state.withLock { state in
             state.entries.values.contains { $0.settlement.call.position == position }
@@ -45,7 +45,7 @@ final class UnsettledCalls: Sendable {
 
     /// Keeps the end of a call.
     ///
-    /// - Returns: Whether there was room.
+    /// - Returns: `false` if there was no room.
     func add(_ settlement: CallSettlement, at now: Duration) -> Bool {
         state.withLock { state in
             guard state.entries.count < CallLimits.unsettled,
@@ -58,15 +58,15 @@ final class UnsettledCalls: Sendable {
         }
     }
 
-    /// All of them, in the order in which they ended.
+    /// All settlements, in the order in which the calls ended.
     var all: [CallSettlement] { state.withLock { $0.entries.values.map(\.settlement) } }
 
-    /// Removes one that was stored, or ended by another path.
+    /// Removes a settlement that was stored, or whose call was ended in another way.
     func remove(_ settlement: CallSettlement) {
         state.withLock { $0.remove([settlement.call.operation]) }
     }
 
-    /// Removes those that are here for too long.
+    /// Removes and returns the settlements that have waited for too long.
     func removeOld(at now: Duration) -> [CallSettlement] {
         state.withLock { state in
             let old = state.entries.values.filter { $0.end <= now }.map(\.settlement)

@@ -163,7 +163,7 @@ struct QuotaCommands: Sendable {
 
     /// Returns the stored period, or a new one if the stored one is over or has not begun.
     ///
-    /// A period that ends more than two days from now was begun by a clock that was ahead and is
+    /// A period that ends more than two days ahead was begun by a clock that was fast and is
     /// correct now.
     private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone

@@ -27,8 +27,7 @@ extension WireStream {
     /// Creates the server-sent events of a call: `delta`, then `result` or `problem`.
     ///
     /// The id of an event is its index, and its bytes never change. A problem that is not the end
-    /// of the call has no id, so a reader that resumes continues after the last part that it
-    /// received.
+    /// of the call has no id, so a reader that resumes misses nothing.
     init(_ events: CallEvents) {
         self.init(
             next: { await events.next().map(Self.bytes) },
