@@ -4,7 +4,7 @@ import Synchronization
 extension Authority {
     /// Stores a file for an account.
     ///
-    /// The bytes are durable before the account owns the file. Files with equal bytes are one.
+    /// The bytes are durable before the account owns the file. Equal bytes are stored as one file.
     ///
     /// - Parameters:
     ///   - file: The uploaded bytes; see ``BlobContent`` for the part that is stored.

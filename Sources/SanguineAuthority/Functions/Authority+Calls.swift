@@ -17,7 +17,7 @@ extension Authority {
         return try await perform(command)
     }
 
-    /// Returns the outcome of a command that changes nothing, as of now.
+    /// Returns the outcome of a command that changes nothing, without a commit.
     private func outcome<Outcome>(
         of command: Command<Outcome>
     ) async throws(Problem) -> Outcome {

@@ -12,7 +12,7 @@ import Synchronization
 ///
 /// 1. Every accepted call is settled or withdrawn exactly once. If the storage fails at the end of
 ///    a call, the call is settled later, see ``settleEnded()``, or is left to its hold's expiry
-///    beyond the limits. It is never answered like a refusal that changed nothing.
+///    beyond the limits. Its answer never claims that nothing was changed.
 /// 2. At most ``limit`` runs are active at a time, a quarter of them for one account. Further calls
 ///    wait for their turn, up to a limit, beyond which calls are refused.
 /// 3. ``waitUntilIdle()`` returns only when no call is running, so that a graceful shutdown loses
@@ -178,8 +178,8 @@ package final class CallRunner: Sendable {
         await services.calls.waitUntilIdle(unlessStopped: false)
     }
 
-    /// Ends all waiting for running calls: clients are told to retry with the same key, and the
-    /// calls continue for as long as the process runs.
+    /// Ends all waiting for running calls: clients get an error that asks them to retry with the
+    /// same key, and the calls continue for as long as the process runs.
     ///
     /// Calls that are not settled by then are settled or released by the storage's next process.
     package func abandon() { services.calls.abandon() }

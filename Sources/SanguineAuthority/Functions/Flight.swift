@@ -113,7 +113,7 @@ final class Flight: Sendable {
     /// Records that the run ends without having been sent, although it was marked.
     func didNotLeave() { state.withLock { $0.isSent = false } }
 
-    /// Starts the run, on the executor if there is one.
+    /// Starts the run, on the executor if there is one, and waits for its end.
     func begin(
         on executor: (any TaskExecutor)? = nil,
         _ body: @escaping @Sendable () async -> FlightEnd

@@ -5,12 +5,12 @@ import Synchronization
 ///
 /// Invariants:
 /// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
-/// 2. After ``abandon()``, no client waits: each is told that the server stops.
+/// 2. After ``abandon()``, no client waits: each gets the error that the server stops.
 /// 3. If nothing of a call is stored before its end, its key is reserved before its acceptance and
 ///    until the call is settled or given up. The key of any call is reserved while its end waits
 ///    for the storage, because a failing storage cannot tell that the key is taken.
 /// 4. No such key is reserved during the acceptance of a call that is stored from its start:
-///    neither the storage nor the reservation would tell one of them of the other.
+///    neither the storage nor the reservation would reveal one to the other.
 ///
 /// Mutable state: `state`, guarded by its mutex.
 final class LiveCalls: Sendable {
