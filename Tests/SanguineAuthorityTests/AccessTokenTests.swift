@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What is taken for an access token, and for how long.
+/// The validation of access tokens, and their lifetime.
 @Suite("Access tokens", .bounded)
 struct AccessTokenTests {
     private let clock = ManualClock()
@@ -34,7 +34,7 @@ struct AccessTokenTests {
         await problem { () throws(Problem) in try await tokens.verify(token) }?.code
     }
 
-    /// A token with this header and these claims, signed with our own key or as told.
+    /// Creates a token with this header and these claims, signed by the closure.
     private func craft(
         _ header: [String: String],
         claims: [String: Any] = [:],
@@ -58,7 +58,8 @@ struct AccessTokenTests {
 
     private var header: [String: String] { ["alg": "EdDSA", "typ": "JWT", "kid": keys.keyID] }
 
-    @Test func `a token says whose it is, at once and when it is remembered`() async throws {
+    @Test func `a token identifies its account, both at first and when it is cached`() async throws
+    {
         let tokens = await tokens()
         let token = try await tokens.issue(for: identity)
 
@@ -68,7 +69,7 @@ struct AccessTokenTests {
         #expect(try await tokens.verify(token) == identity)
     }
 
-    @Test func `all tokens can be made to expire, and those of later seconds are valid`()
+    @Test func `all tokens can be expired, and tokens of later seconds are valid`()
         async throws
     {
         let tokens = await tokens()
@@ -80,13 +81,13 @@ struct AccessTokenTests {
         #expect(try await tokens.verify(tokens.issue(for: identity)) == identity)
     }
 
-    @Test func `a token that is crafted as ours is ours`() async throws {
-        // Guards the tests below: each of them changes one thing of this token.
+    @Test func `a token crafted with our key is valid`() async throws {
+        // Guards the tests below: each of them changes one part of this token.
         #expect(await refused(try craft(header, sign: ours), await tokens()) == nil)
     }
 
     @Test(arguments: ["none", "None", "HS256", "ES256", "RS256", "eddsa", ""])
-    func `another algorithm is refused, whatever the signature`(name: String) async throws {
+    func `another algorithm is refused, regardless of the signature`(name: String) async throws {
         var header = header
         header["alg"] = name
         let tokens = await tokens()
@@ -97,7 +98,7 @@ struct AccessTokenTests {
         #expect(await refused(String(bare.dropLast()), tokens) == .unauthenticated)
     }
 
-    @Test func `the public key is no secret to sign with`() async throws {
+    @Test func `the public key is not accepted as a symmetric key`() async throws {
         var header = header
         header["alg"] = "HS256"
         let publicKey = keys.signingKey.publicKey.rawRepresentation
@@ -110,7 +111,7 @@ struct AccessTokenTests {
     }
 
     @Test(arguments: ["", "0000000000000000", "../../keys"])
-    func `another key id is refused, also with our signature`(id: String) async throws {
+    func `another key id is refused, even with our signature`(id: String) async throws {
         var header = header
         header["kid"] = id
         #expect(await refused(try craft(header, sign: ours), await tokens()) == .unauthenticated)
@@ -121,7 +122,7 @@ struct AccessTokenTests {
     @Test(arguments: [
         ("iss", "other"), ("aud", "other"), ("sub", "ada"), ("sid", ""), ("iss", ""),
     ])
-    func `other claims are refused, also with our signature`(
+    func `other claims are refused, even with our signature`(
         claim: String,
         value: String
     ) async throws {
@@ -130,7 +131,7 @@ struct AccessTokenTests {
         #expect(await refused(token, await tokens()) == .unauthenticated)
     }
 
-    @Test func `the token of an authority with another name is refused`() async throws {
+    @Test func `a token of an authority with another issuer or audience is refused`() async throws {
         let elsewhere = await tokens { $0.issuer = "elsewhere" }
         let audience = await tokens { $0.audience = "elsewhere" }
         let token = try await tokens().issue(for: identity)
@@ -139,7 +140,7 @@ struct AccessTokenTests {
         #expect(await refused(token, audience) == .unauthenticated)
     }
 
-    @Test func `a token lives fifteen minutes, remembered or not`() async throws {
+    @Test func `a token is valid for fifteen minutes, cached or not`() async throws {
         let remembering = await tokens()
         let fresh = await tokens()
         let token = try await remembering.issue(for: identity)
@@ -155,7 +156,7 @@ struct AccessTokenTests {
         )
     }
 
-    @Test func `a token of which any part was changed is refused`() async throws {
+    @Test func `a token with any part changed is refused`() async throws {
         let tokens = await tokens()
         let token = try await tokens.issue(for: identity)
         var random = SplitMix64(seed: 7)
@@ -177,7 +178,7 @@ struct AccessTokenTests {
         #expect(tokens.rememberedCount == 0)
     }
 
-    @Test func `ending a session ends its tokens, remembered or not, and no other`() async throws {
+    @Test func `ending a session ends only its own tokens, cached or not`() async throws {
         let tokens = await tokens()
         let token = try await tokens.issue(for: identity)
         let other = try await tokens.issue(
@@ -192,7 +193,7 @@ struct AccessTokenTests {
         #expect(await refused(token, tokens) == .tokenExpired)
     }
 
-    @Test func `no more tokens are remembered than the capacity, the newest`() async throws {
+    @Test func `at most the capacity of tokens is cached, and the newest are kept`() async throws {
         let tokens = await tokens(capacity: 8)
         var issued: [String] = []
         for number in UInt64(1)...30 {
@@ -208,7 +209,7 @@ struct AccessTokenTests {
         #expect(await refused(issued[0], tokens) == nil)
     }
 
-    @Test func `tokens that expired are forgotten without being asked for`() async throws {
+    @Test func `expired tokens leave the cache without being used`() async throws {
         let tokens = await tokens()
         for number in UInt64(1)...1_024 {
             let identity = Identity(account: identity.account, session: .numbered(number))

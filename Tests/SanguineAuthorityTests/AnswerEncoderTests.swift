@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// JSON that is written by hand says what a decoder reads.
+/// The hand-written JSON encodings.
 @Suite("Answer encoder", .bounded)
 struct AnswerEncoderTests {
     private func row(_ available: Int64, _ held: Int64, _ head: Int64, _ at: Int64) -> BalanceRow {
@@ -21,7 +21,8 @@ struct AnswerEncoderTests {
     }
 
     @Test(arguments: ["tokens", "", "\"", "\\", "a\nb\u{0}", "/", "é", "👩‍👩‍👧", "\u{2028}"])
-    func `a balance decodes to the message, whatever the unit is called`(unit: String) throws {
+    func `a balance decodes to the message, regardless of the name of its unit`(unit: String) throws
+    {
         let encoder = AnswerEncoder(unit: unit)
         for row in [row(97, 3, 412, 1_763_752_719_250), row(0, 0, 1, -1), row(.max, .max, .max, 0)]
         {
@@ -35,7 +36,7 @@ struct AnswerEncoderTests {
         }
     }
 
-    @Test func `a balance has the members that an encoder writes, and no other`() throws {
+    @Test func `a balance has exactly the members that an encoder writes`() throws {
         let encoder = AnswerEncoder(unit: "tokens")
         let row = row(97, 3, 412, 1_763_752_719_250)
         let byHand = try JSONDecoder().decode(
@@ -74,7 +75,7 @@ struct AnswerEncoderTests {
         )
     }
 
-    /// What Foundation's encoder makes of a value.
+    /// Encodes a value with Foundation's encoder.
     private func encoded(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -84,7 +85,7 @@ struct AnswerEncoderTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     @Test(arguments: 1...20)
-    func `what is written by hand has the bytes that Foundation's encoder makes`(
+    func `hand-written JSON equals the output of Foundation's encoder`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
@@ -107,7 +108,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(arguments: [0.0, -0.0, 1, -1, 1e15, 1e16, 1e21, 0.1, .leastNonzeroMagnitude, .pi])
-    func `a number that code has made is written as Foundation's encoder writes it`(
+    func `a number from code is encoded as by Foundation's encoder`(
         number: Double
     ) throws {
         let value = JSONValue.number(number)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The life of a metered call, in every order in which its end and its expiry can meet.
+/// The life of a metered call, with its end and its expiry in every order.
 @Suite("Calls", .bounded)
 struct CallTests {
     private let account = Identifier.numbered(1)
@@ -45,7 +45,7 @@ struct CallTests {
         String(decoding: answer.stored.body, as: UTF8.self)
     }
 
-    @Test func `an accepted call holds what it can cost`() throws {
+    @Test func `an accepted call holds its largest cost`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
 
@@ -54,7 +54,7 @@ struct CallTests {
         #expect(world.operation(account, "k")?.state == .running(hold: call.hold))
     }
 
-    @Test func `settling charges, answers with the balance after it, and is replayed`() throws {
+    @Test func `settling charges, returns the new balance, and is replayed`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         #expect(try world.perform(calls().markSent(call)))
@@ -67,7 +67,7 @@ struct CallTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `a failed call gives its hold back and its problem is the answer`() throws {
+    @Test func `a failed call releases its hold and returns its problem`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         _ = try world.perform(calls().markSent(call))
@@ -83,7 +83,7 @@ struct CallTests {
     ]
 
     @Test(arguments: charges)
-    func `a charge is never below nothing nor above the hold`(
+    func `a charge is never negative and never above the hold`(
         charge: Int64,
         available: Int64
     ) throws {
@@ -95,7 +95,7 @@ struct CallTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `settling twice mints nothing, however different the second end`() throws {
+    @Test func `settling twice moves nothing, even with a different second end`() throws {
         for second in [succeeded(4), succeeded(0), failed] {
             var world = World(account, granted: 100)
             let call = try start(in: &world)
@@ -107,7 +107,7 @@ struct CallTests {
         }
     }
 
-    @Test func `a call that was sent and never answered is charged when it expires`() throws {
+    @Test func `a sent call without an answer is charged when it expires`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         _ = try world.perform(calls().markSent(call))
@@ -115,7 +115,7 @@ struct CallTests {
         #expect(try !expire(call, after: 599, in: &world))
         #expect(try expire(call, in: &world))
         #expect(world.balance(account)?.available == 90 && world.balance(account)?.held == 0)
-        // Whoever asks again gets to know, and the late end moves nothing.
+        // A repetition gets this end, and the late end moves nothing.
         let late = try world.perform(calls(after: 601).settle(call, succeeded(1)))
         #expect(try late.message(Problem.self).code == .upstreamTimeout)
         let again = try world.perform(calls().start(account, Submission("k", hold: 10)))
@@ -124,7 +124,7 @@ struct CallTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `a call that was never sent is given back when it expires, and its key is free`()
+    @Test func `an unsent call is released when it expires, and its key is free`()
         throws
     {
         var world = World(account, granted: 100)
@@ -141,7 +141,7 @@ struct CallTests {
         #expect(world.balance(account)?.available == 93)
     }
 
-    @Test func `the late end of an expired call leaves a new call of its key alone`() throws {
+    @Test func `the late end of an expired call does not affect a new call with its key`() throws {
         var world = World(account, granted: 100)
         let old = try start(in: &world)
         _ = try expire(old, in: &world)
@@ -157,19 +157,19 @@ struct CallTests {
         #expect(world.operation(account, "k")?.state == .running(hold: new.hold))
     }
 
-    @Test func `a call whose time is over is not sent any more, swept or not`() throws {
+    @Test func `an expired call is not sent, even before the sweep`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
 
         #expect(try world.perform(calls(after: 599).markSent(call)))
         let late = try start("late", in: &world)
         #expect(try !world.perform(calls(after: 600).markSent(late)))
-        // So its failure is stored, and gives all back.
+        // So its failure is stored, and everything is released.
         _ = try world.perform(calls(after: 600).settle(late, failed))
         #expect(world.balance(account)?.available == 90)
     }
 
-    @Test func `an expiry that listed the hold before the settlement finds nothing to do`() throws {
+    @Test func `an expiry that lists the hold before the settlement changes nothing`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         _ = try world.perform(calls().markSent(call))
@@ -183,7 +183,7 @@ struct CallTests {
     }
 
     @Test(arguments: [Int64(0), 10], [false, true])
-    func `a call that is taken back leaves nothing, marked as sent or not, and its key is free`(
+    func `a withdrawn call leaves nothing, marked as sent or not, and its key is free`(
         hold: Int64,
         isMarked: Bool
     ) throws {
@@ -201,7 +201,7 @@ struct CallTests {
         #expect(try start(hold: hold, in: &world).key == "k")
     }
 
-    @Test func `a call that has ended cannot be taken back`() throws {
+    @Test func `a call that has ended cannot be withdrawn`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         let answer = try world.perform(calls().settle(call, succeeded(4)))
@@ -223,7 +223,7 @@ struct CallTests {
         #expect(world.transfers[account] == nil)
     }
 
-    @Test func `a call of an account that is gone is not found`() throws {
+    @Test func `a call of a missing account is not found`() throws {
         var world = World(account, granted: 100)
         let call = try start(in: &world)
         world.store(.delete(.balance(account)))
@@ -235,7 +235,7 @@ struct CallTests {
         #expect(try !expire(call, in: &world))
     }
 
-    @Test func `two calls that together cost too much: exactly one is refused`() throws {
+    @Test func `one of two calls that together exceed the balance is refused`() throws {
         var world = World(account, granted: 15)
         _ = try start("a", in: &world)
         let second = world.refusal(calls().start(account, Submission("b", hold: 10)))
@@ -246,7 +246,7 @@ struct CallTests {
     }
 }
 
-/// What a new process does with the calls of one that died.
+/// The cleanup of a crashed process's calls by a new process.
 @Suite("Recovery of calls", .bounded)
 struct CallRecoveryTests {
     private let clock = ManualClock()
@@ -259,7 +259,7 @@ struct CallRecoveryTests {
         return (authority, try await authority.guest(request).signedIn.account.id)
     }
 
-    /// A free call that runs, as servers stored it that stored every call from its start.
+    /// Stores a running free call, as servers did that stored every call from its start.
     private func storeFreeCall(_ account: Identifier, _ key: String) async throws {
         let row = OperationRow(
             account: account,
@@ -275,7 +275,7 @@ struct CallRecoveryTests {
         _ = try await storage.perform(command).get()
     }
 
-    @Test func `unsent and free calls are forgotten, sent ones wait`() async throws {
+    @Test func `unsent and free calls are deleted, and sent ones wait`() async throws {
         let (before, account) = try await authority()
         let unsent = try await before.start(account, Submission("unsent", hold: 10)).call
         let sent = try #require(try await before.start(account, Submission("sent", hold: 20)).call)
@@ -303,7 +303,7 @@ struct CallRecoveryTests {
         #expect(try await after.verifyLedger().differences.isEmpty)
     }
 
-    @Test func `recovery goes through more calls than fit on a page`() async throws {
+    @Test func `recovery handles more calls than fit on a page`() async throws {
         let (before, account) = try await authority()
         for number in 1...600 {
             try await storeFreeCall(account, "f\(number)")
@@ -317,7 +317,7 @@ struct CallRecoveryTests {
         #expect(try await before.balance(account).available == 100)
     }
 
-    @Test func `holds expire a bounded number at a time`() async throws {
+    @Test func `a bounded number of holds expires at a time`() async throws {
         let (authority, account) = try await authority()
         for number in 1...10 {
             _ = try await authority.start(account, Submission("\(number)", hold: 1))
@@ -329,8 +329,7 @@ struct CallRecoveryTests {
         #expect(try await authority.expireHolds() == 6)
     }
 
-    @Test func `an answer is kept for two days, the fact that it was given for ever`() async throws
-    {
+    @Test func `an answer is kept for two days, and its key forever`() async throws {
         let (authority, account) = try await authority()
         let spend = Submission("k", SpendRequest(amount: 1, reason: "tea"))
         let first = try await authority.spend(account, spend)

@@ -20,7 +20,7 @@ struct CursorSealTests {
     }
 
     @Test(arguments: [0, 1, Int64.max, -1])
-    func `a cursor reads back in its own list`(number: Int64) throws {
+    func `a cursor can be read in its own list`(number: Int64) throws {
         let text = try cursor(number)
 
         #expect(try seal.number(text, list: "ledger", account: account) == number)
@@ -31,7 +31,9 @@ struct CursorSealTests {
         #expect(refused(try cursor(), of: .numbered(2)) == .malformedRequest)
     }
 
-    @Test func `a cursor of another server is refused, one of the same keys is not`() throws {
+    @Test func `a cursor of another server is refused, and one with the same keys is accepted`()
+        throws
+    {
         let keys = SigningKeys()
         let text = try CursorSeal(keys: keys).text(7, list: "ledger", account: account)
 
@@ -40,7 +42,7 @@ struct CursorSealTests {
         #expect(try restarted.number(text, list: "ledger", account: account) == 7)
     }
 
-    @Test func `a cursor says nothing of its place, list or account, not even by its length`()
+    @Test func `a cursor does not reveal its position, list or account, even by its length`()
         throws
     {
         let texts = try [1, 12_345, Int64.max].map { try cursor($0) }
@@ -55,12 +57,12 @@ struct CursorSealTests {
         }
     }
 
-    @Test func `equal places have equal cursors, so that an answer keeps its tag`() throws {
+    @Test func `equal positions have equal cursors, so that a response keeps its tag`() throws {
         #expect(try cursor(5) == cursor(5))
         #expect(try cursor(5) != cursor(6))
     }
 
-    @Test func `a cursor of which any byte was changed is refused`() throws {
+    @Test func `a cursor with any byte changed is refused`() throws {
         let bytes = try #require(Base64URL.decode(try cursor()))
         for index in bytes.indices {
             var changed = bytes
@@ -75,11 +77,11 @@ struct CursorSealTests {
         Base64URL.encode("ledger:00000000-0000-0000-0000-000000000001:1".utf8),
         Base64URL.encode([0xFF, 0xFE]), Base64URL.encode([UInt8](repeating: 0, count: 28)),
     ])
-    func `text that is no cursor is refused`(text: String) {
+    func `text that is not a cursor is refused`(text: String) {
         #expect(refused(text) == .malformedRequest)
     }
 
-    @Test func `pages follow each other without gap or repeat`() async throws {
+    @Test func `pages follow each other without gaps or repetitions`() async throws {
         let clock = ManualClock()
         let authority = Authority(
             storage: MemoryStorage(),
@@ -104,7 +106,7 @@ struct CursorSealTests {
             reasons += page.items.map(\.reason)
             cursor = page.nextCursor
             pages += 1
-            try await spend(100 + pages)  // A line on top moves nothing below it.
+            try await spend(100 + pages)  // A new entry at the top does not move the ones below.
         } while cursor != nil
 
         #expect(reasons == (1...49).reversed().map { "cup \($0)" } + ["welcome"])
@@ -116,7 +118,7 @@ struct CursorSealTests {
     ]
 
     @Test(arguments: limits)
-    func `a page has one to a hundred lines`(limit: Int?, count: Int) async throws {
+    func `a page has one to a hundred entries`(limit: Int?, count: Int) async throws {
         var settings = AuthoritySettings()
         settings.grant = 1_000
         let authority = Authority(

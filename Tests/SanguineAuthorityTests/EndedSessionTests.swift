@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Tokens of sessions that have ended, as far as memory and storage know.
+/// Tokens of ended sessions, as known to the cache and the storage.
 @Suite("Access tokens: ended sessions", .bounded)
 struct EndedSessionTests {
     private let clock = ManualClock()
@@ -27,7 +27,7 @@ struct EndedSessionTests {
         await problem { () throws(Problem) in try await tokens.verify(token) }?.code
     }
 
-    @Test func `a session that ended before the start is refused, remembered or not`()
+    @Test func `a session that ended before the start is refused, cached or not`()
         async throws
     {
         let keys = SigningKeys()
@@ -40,7 +40,7 @@ struct EndedSessionTests {
         #expect(restarted.rememberedCount == 0)
     }
 
-    @Test func `the storage is asked once for a token, and never for a remembered one`()
+    @Test func `the storage is asked once for a token, and never for a cached one`()
         async throws
     {
         let tokens = tokens()
@@ -53,7 +53,7 @@ struct EndedSessionTests {
         #expect(storage.looks == 1)
     }
 
-    @Test func `a session stays ended however many end after it, in bounded memory`()
+    @Test func `a session stays ended after any number of later ends, in bounded memory`()
         async throws
     {
         let tokens = tokens(capacity: 8)
@@ -69,7 +69,7 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `a session that goes on is asked for again when too many have ended since`()
+    @Test func `a live session is looked up again after too many other ends`()
         async throws
     {
         let tokens = tokens(capacity: 8)
@@ -86,14 +86,14 @@ struct EndedSessionTests {
     }
 
     @Test(arguments: [1, 8])
-    func `a session that ends while the storage is asked is refused`(capacity: Int) async throws {
+    func `a session that ends during its look-up is refused`(capacity: Int) async throws {
         let tokens = tokens(capacity: capacity)
         let token = try await tokens.issue(for: identity)
-        // The storage has answered, and the end comes before the answer is heard.
+        // The storage has answered, and the session ends before the answer arrives.
         storage.afterLook { [identity, storage] in
             storage.end(identity.session)
             tokens.end(identity.session)
-            // Past the capacity even this end is not known any more.
+            // Beyond the capacity, even this end is no longer cached.
             for number in UInt64(10)..<12 { tokens.end(.numbered(number)) }
         }
 
@@ -101,7 +101,7 @@ struct EndedSessionTests {
         #expect((try? tokens.verifyRemembered(token)) == nil)
     }
 
-    @Test func `a storage that cannot answer lets nobody in, and remembers nobody`() async throws {
+    @Test func `a failing storage admits no token, and none is cached`() async throws {
         let tokens = AccessTokens(
             keys: SigningKeys(),
             settings: AuthoritySettings(),
@@ -116,7 +116,7 @@ struct EndedSessionTests {
     }
 }
 
-/// The sessions of a storage, and how often it was asked.
+/// The sessions of a storage, with a count of look-ups.
 private final class CountingSessions: Sendable {
     private struct State {
         var ended: Set<Identifier> = []

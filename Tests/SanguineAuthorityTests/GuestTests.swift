@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Guests: the device is the key.
+/// Guests, who are identified by their device.
 @Suite("Guests", .bounded)
 struct GuestTests {
     private static let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
@@ -52,7 +52,7 @@ struct GuestTests {
         #expect(guest.signedIn.session.expiresIn == 900)
     }
 
-    @Test func `a known device gets its account again, and no second grant`() async throws {
+    @Test func `a known device gets its account again, without a second grant`() async throws {
         let authority = try await authority()
         let first = try await authority.guest(request())
         let second = try await authority.guest(request(timeZone: "Asia/Tokyo"))
@@ -73,7 +73,7 @@ struct GuestTests {
         #expect(refused?.code == .deviceSecretMismatch && refused?.status == 401)
     }
 
-    @Test func `the secret is kept as a hash only`() async throws {
+    @Test func `only a hash of the secret is stored`() async throws {
         let storage = MemoryStorage()
         _ = try await authority(storage).guest(request())
         let row = try await storage.load([.device("device-0123456789")])
@@ -114,7 +114,8 @@ struct GuestTests {
         Data(repeating: 0xFF, count: 32).base64EncodedString(), " " + secret,
         String(secret.dropLast()) + "d",  // Stray bits at the end.
     ])
-    func `a device secret is 32 bytes in base64url, in one way only`(secret: String) async throws {
+    func `a device secret is 32 bytes in base64url, in canonical form`(secret: String) async throws
+    {
         let authority = try await authority()
         let refused = await problem { () throws(Problem) in
             try await authority.guest(request("device-0123456789", secret))
@@ -123,7 +124,7 @@ struct GuestTests {
         #expect(refused?.code == .invalidContent)
     }
 
-    @Test func `of a thousand simultaneous first calls one makes the account`() async throws {
+    @Test func `one of a thousand simultaneous first calls creates the account`() async throws {
         let authority = try await authority()
         let request = request()
         let outcomes = try await withThrowingTaskGroup { group in

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Heads of feeds", .bounded)
 struct HeadListenerTests {
-    /// What a listener was told.
+    /// The heads that a listener received.
     private final class Told: Sendable {
         private let list = Mutex<[Int64]>([])
 
@@ -25,7 +25,7 @@ struct HeadListenerTests {
         return told
     }
 
-    @Test func `a listener is told of each commit that adds to a feed`() async throws {
+    @Test func `a listener is notified of each commit that adds to a feed`() async throws {
         let world = try await SyncWorld()
         let told = listen(to: world)
         let spend = Submission("spend", SpendRequest(amount: 1, reason: "tea"))
@@ -39,7 +39,7 @@ struct HeadListenerTests {
         #expect(told.heads == [4, 5, 6, 7])
     }
 
-    @Test func `a listener is not told of what adds nothing`() async throws {
+    @Test func `a listener is not notified of commits that add nothing`() async throws {
         let world = try await SyncWorld()
         let spend = Submission("spend", SpendRequest(amount: 1, reason: "tea"))
         _ = try await world.authority.spend(world.account, spend)
@@ -52,7 +52,7 @@ struct HeadListenerTests {
         #expect(told.heads.isEmpty)
     }
 
-    @Test func `every listener is told`() async throws {
+    @Test func `every listener is notified`() async throws {
         let world = try await SyncWorld()
         let all = [listen(to: world), listen(to: world)]
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A client's own holds: placed, then captured, released or expired, once.
+/// A client's own holds: placed, then captured, released or expired once.
 @Suite("Holds", .bounded)
 struct HoldTests {
     private let account = Identifier.numbered(1)
@@ -31,7 +31,7 @@ struct HoldTests {
         )
     }
 
-    @Test func `a hold sets its amount aside and says until when`() throws {
+    @Test func `a hold reserves its amount and returns its expiry time`() throws {
         var world = World(account, granted: 100)
         let answer = try world.perform(
             ledger.hold(account, Submission("k", HoldRequest(amount: 30, expiresIn: 60)))
@@ -44,7 +44,7 @@ struct HoldTests {
         #expect((message.balance.available, message.balance.held) == (70, 30))
     }
 
-    @Test func `a hold lasts ten minutes unless it says otherwise`() throws {
+    @Test func `a hold lasts ten minutes by default`() throws {
         var world = World(account, granted: 100)
         let id = try place(1, in: &world)
 
@@ -52,7 +52,7 @@ struct HoldTests {
     }
 
     @Test(arguments: [0, -1, 86_401, .max, .min])
-    func `a hold lasts a second up to a day`(seconds: Int) {
+    func `a hold lasts from a second to a day`(seconds: Int) {
         var world = World(account, granted: 100)
         let request = HoldRequest(amount: 1, expiresIn: seconds)
 
@@ -61,7 +61,7 @@ struct HoldTests {
         )
     }
 
-    @Test func `what is held cannot be spent or held again`() throws {
+    @Test func `a held amount cannot be spent or held again`() throws {
         var world = World(account, granted: 100)
         _ = try place(70, in: &world)
         let spend = ledger.spend(account, Submission("s", SpendRequest(amount: 31, reason: "x")))
@@ -75,7 +75,7 @@ struct HoldTests {
     }
 
     @Test(arguments: [(30, 70), (12, 88), (0, 100)])
-    func `a capture charges its amount and gives back the rest`(
+    func `a capture charges its amount and releases the rest`(
         amount: Int64,
         available: Int64
     ) throws {
@@ -89,7 +89,7 @@ struct HoldTests {
     }
 
     @Test(arguments: [31, -1, .max, .min])
-    func `a capture is at most its hold, and at least nothing`(amount: Int64) throws {
+    func `a capture is at least zero and at most its hold`(amount: Int64) throws {
         var world = World(account, granted: 100)
         let id = try place(30, in: &world)
 
@@ -97,7 +97,7 @@ struct HoldTests {
         #expect(world.hold(id)?.state == .open)
     }
 
-    @Test func `settling the same way again under a new key moves nothing`() throws {
+    @Test func `settling the same way with a new key moves nothing`() throws {
         var world = World(account, granted: 100)
         let id = try place(30, in: &world)
         let first = try world.perform(capture(id, 12, "one"))
@@ -109,7 +109,7 @@ struct HoldTests {
         #expect(world.transfers[account]?.count == count)
     }
 
-    @Test func `settling otherwise than before is refused, and says how it ended`() throws {
+    @Test func `settling in another way is refused, and tells how the hold ended`() throws {
         var world = World(account, granted: 100)
         let captured = try place(30, in: &world)
         let released = try place(20, in: &world)
@@ -146,13 +146,13 @@ struct HoldTests {
         #expect(world.hold(id)?.state == .open)
     }
 
-    @Test func `a hold that never was is not found`() {
+    @Test func `an unknown hold is not found`() {
         var world = World(account, granted: 100)
 
         #expect(world.refusal(capture(.numbered(9), 1, "c"))?.code == .notFound)
     }
 
-    @Test func `the hold of a function's call is not the client's to settle`() throws {
+    @Test func `a client cannot settle the hold of a function call`() throws {
         var world = World(account, granted: 100)
         let calls = CallCommands(now: ManualClock.start)
         let start = try world.perform(calls.start(account, Submission("call", hold: 10)))
@@ -163,7 +163,7 @@ struct HoldTests {
         #expect(world.balance(account)?.held == 10)
     }
 
-    @Test func `a hold expires when its time is over, once, and gives all back`() throws {
+    @Test func `an expired hold ends once and releases its whole amount`() throws {
         var world = World(account, granted: 100)
         let id = try place(30, for: 60, in: &world)
 
@@ -175,12 +175,12 @@ struct HoldTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `an expiry that comes after the capture finds nothing to do`() throws {
+    @Test func `an expiry after the capture changes nothing`() throws {
         var world = World(account, granted: 100)
         let id = try place(30, for: 60, in: &world)
         let seen = try #require(world.hold(id))
         _ = try world.perform(capture(id, 30, "c"))
-        // The sweep had listed the hold before the capture was committed.
+        // The sweep listed the hold before the capture was committed.
         let ended = try world.perform(
             CallCommands(now: ManualClock.start + .seconds(60)).expire(seen)
         )

@@ -14,7 +14,7 @@ struct IdempotencyTests {
         ledger.spend(account, Submission(key, SpendRequest(amount: amount, reason: "tea")))
     }
 
-    @Test func `the same request under the same key gets the same bytes`() throws {
+    @Test func `the same request with the same key gets the same bytes`() throws {
         var world = World(account, granted: 100)
         let first = try world.perform(spend("k", 3))
         _ = try world.perform(spend("other", 5))
@@ -26,7 +26,7 @@ struct IdempotencyTests {
         #expect(world.rows == rows)
     }
 
-    @Test func `another request under the same key is refused, whatever its content`() throws {
+    @Test func `another request with the same key is refused, regardless of its content`() throws {
         var world = World(account, granted: 100)
         _ = try world.perform(spend("k", 3))
 
@@ -47,7 +47,7 @@ struct IdempotencyTests {
         #expect(try world.perform(theirs).balance.available == 91)
     }
 
-    @Test func `a running operation asks to wait`() throws {
+    @Test func `a running operation tells the client to wait`() throws {
         var world = World(account, granted: 100)
         let call = calls.start(account, Submission("k", hold: 5))
         _ = try world.perform(call)
@@ -57,7 +57,7 @@ struct IdempotencyTests {
         #expect(refused.retryAfter == 1)
     }
 
-    @Test func `an operation whose answer was dropped is not done again`() throws {
+    @Test func `an operation with a dropped answer does not run again`() throws {
         var world = World(account, granted: 100)
         _ = try world.perform(spend("k", 3))
         var row = try #require(world.operation(account, "k"))
@@ -69,7 +69,7 @@ struct IdempotencyTests {
         #expect(world.balance(account)?.available == 97)
     }
 
-    @Test func `a refusal to pay is not stored: the key may be tried again`() throws {
+    @Test func `a refused payment is not stored, so the key can be used again`() throws {
         var world = World(account, granted: 2)
 
         #expect(world.refusal(spend("k", 3))?.status == 402)
@@ -79,7 +79,7 @@ struct IdempotencyTests {
         #expect(try world.perform(spend("k", 3)).balance.available == 9)
     }
 
-    @Test func `a call that cannot run now is not stored either`() throws {
+    @Test func `a call that is unavailable now is not stored`() throws {
         var world = World(account, granted: 10)
         let busy = Problem(.overloaded, "Wait.", retryAfter: 1)
         let refused = calls.start(account, Submission("k", hold: 5, unavailable: busy))
@@ -89,7 +89,7 @@ struct IdempotencyTests {
         #expect(world.rows == before)
     }
 
-    /// Each row makes one more thing right; the refusal is always the first that is left.
+    /// Each step corrects one more thing; the refusal is always the first that remains.
     @Test func `refusals are decided in the order of the contract`() throws {
         let invalid = Problem(.invalidContent, "Set it.")
         let busy = Problem(.overloaded, "Wait.", retryAfter: 1)
@@ -97,19 +97,19 @@ struct IdempotencyTests {
         let fair = Submission<CallTerms>("k", hold: 5, unavailable: busy)
         let wrong = Submission<CallTerms>("k", refused: invalid)
 
-        // No account: not found comes before everything.
+        // Without an account: not found comes first.
         var world = World()
         #expect(world.refusal(calls.start(account, wrong))?.code == .notFound)
-        // Another request under a key that still runs: mismatch, before invalid content.
+        // Another request with a running key: mismatch, before invalid content.
         world = World(account, granted: 100)
         _ = try world.perform(calls.start(account, Submission("k", hold: 1, input: "else")))
         #expect(world.refusal(calls.start(account, wrong))?.code == .idempotencyMismatch)
         #expect(world.refusal(calls.start(account, dear))?.code == .idempotencyMismatch)
-        // The same request while it runs: in progress, before its price is looked at.
+        // The same running request: in progress, before its price is checked.
         world = World(account, granted: 100)
         _ = try world.perform(calls.start(account, Submission("k", hold: 1)))
         #expect(world.refusal(calls.start(account, dear))?.code == .operationInProgress)
-        // A new key: invalid content, then what cannot be paid, then what is unavailable.
+        // A new key: invalid content, then insufficient tokens, then unavailable.
         world = World(account, granted: 100)
         #expect(world.refusal(calls.start(account, wrong)) == invalid)
         #expect(world.refusal(calls.start(account, dear))?.code == .insufficientTokens)
@@ -117,7 +117,7 @@ struct IdempotencyTests {
         #expect(try world.perform(calls.start(account, Submission("k", hold: 5))).call?.key == "k")
     }
 
-    @Test func `a capture looks for its hold first, then its key, then its content`() throws {
+    @Test func `a capture checks its hold first, then its key, then its content`() throws {
         var world = World(account, granted: 100)
         let placed = try world.perform(
             ledger.hold(account, Submission("h", HoldRequest(amount: 9)))
@@ -135,12 +135,12 @@ struct IdempotencyTests {
         #expect(world.refusal(capture(id, "c", 9))?.code == .holdSettled)
     }
 
-    @Test func `a fingerprint tells apart what joined text would not`() {
+    @Test func `a fingerprint distinguishes parts that are equal when joined`() {
         #expect(Fingerprint("ab", "c") != Fingerprint("a", "bc"))
         #expect(Fingerprint("ab") != Fingerprint("ab", ""))
         #expect(Fingerprint("ab", "c") == Fingerprint("ab", "c"))
         #expect(Fingerprint("é") != Fingerprint("e\u{301}"))
-        // SHA-256 of eight zero bytes: one empty part.
+        // The SHA-256 of eight zero bytes: one empty part.
         #expect(Fingerprint("").bytes.prefix(4) == [0xAF, 0x55, 0x70, 0xF5])
     }
 }

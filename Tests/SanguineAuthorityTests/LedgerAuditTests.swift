@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Each test breaks one thing of a ledger that is in order, and the audit must find it.
+/// Each test damages one part of a correct ledger, and the audit must find it.
 @Suite("Ledger audit", .bounded)
 struct LedgerAuditTests {
     private let account = Identifier.numbered(1)
@@ -29,13 +29,13 @@ struct LedgerAuditTests {
         return audit.finish(balance: balance, openHolds: openHolds)?.finding
     }
 
-    @Test func `a ledger in order has no finding`() throws {
+    @Test func `a correct ledger has no finding`() throws {
         let (transfers, balance) = try ledger()
 
         #expect(finding(transfers, balance) == nil)
     }
 
-    @Test func `a transfer that is missing, doubled or out of order is found`() throws {
+    @Test func `a missing, duplicate or misplaced transfer is found`() throws {
         let (transfers, balance) = try ledger()
 
         for index in transfers.indices {
@@ -65,7 +65,7 @@ struct LedgerAuditTests {
         }
     }
 
-    @Test func `amounts that overflow are found and do not end the audit`() throws {
+    @Test func `overflowing amounts are found and do not stop the audit`() throws {
         var (transfers, balance) = try ledger()
         for index in transfers.indices {
             transfers[index].amount = .max
@@ -76,7 +76,7 @@ struct LedgerAuditTests {
         #expect(finding(transfers, balance) != nil)
     }
 
-    @Test func `a negative amount is found even where the sums agree`() throws {
+    @Test func `a negative amount is found even if the sums agree`() throws {
         var (transfers, balance) = try ledger()
         transfers[1].kind = .grant
         transfers[1].amount = -7
@@ -99,14 +99,14 @@ struct LedgerAuditTests {
         #expect(finding(transfers, nil) != nil)
     }
 
-    @Test func `a hold that leaked, or was lost, is found`() throws {
+    @Test func `a leaked or lost hold is found`() throws {
         let (transfers, balance) = try ledger()
 
         #expect(finding(transfers, balance, openHolds: 0) != nil)
         #expect(finding(transfers, balance, openHolds: 21) != nil)
     }
 
-    @Test func `the first finding is the one that is told`() throws {
+    @Test func `the first finding is reported`() throws {
         var (transfers, balance) = try ledger()
         transfers[1].availableAfter = 0
         balance.available = 5

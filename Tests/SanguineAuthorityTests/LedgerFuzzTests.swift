@@ -4,12 +4,12 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// No overspend, and exactly once, under any interleaving that a seed can think of.
+/// No overspending, and no repeated effects, under random interleavings.
 @Suite("Ledger under random events", .bounded(.seconds(300)))
 struct LedgerFuzzTests {
-    /// Plays 5,000 random events a seed.
+    /// Plays 5,000 random events per seed.
     ///
-    /// A failure names the seed. To debug it, replace the range by that one number.
+    /// A failure names the seed. To debug it, replace the range by that seed.
     @Test(arguments: UInt64(1)...20)
     func `balances, holds, entries and answers agree after every event`(seed: UInt64) throws {
         var game = LedgerGame(seed: seed)
@@ -21,7 +21,9 @@ struct LedgerFuzzTests {
         }
     }
 
-    @Test func `of a hundred simultaneous spends as many succeed as can be paid`() async throws {
+    @Test func `as many of a hundred simultaneous spends succeed as the balance covers`()
+        async throws
+    {
         let storage = MemoryStorage()
         let authority = Authority(
             storage: storage,
@@ -35,7 +37,7 @@ struct LedgerFuzzTests {
         let codes = await withTaskGroup { group in
             for number in 1...100 {
                 group.addTask {
-                    // Ten keys are sent ten times each.
+                    // Each of ten keys is sent ten times.
                     let request = SpendRequest(amount: 30, reason: "tea")
                     return await problem { () throws(Problem) in
                         try await authority.spend(account, Submission("k\(number % 10)", request))
@@ -45,7 +47,7 @@ struct LedgerFuzzTests {
             return await group.reduce(into: [ProblemCode?]()) { $0.append($1) }
         }
 
-        // Three of the keys can be paid from 100, each was answered ten times.
+        // The balance of 100 covers three keys, and each was answered ten times.
         #expect(codes.count { $0 == nil } == 30)
         #expect(codes.count { $0 == .insufficientTokens } == 70)
         #expect(try await authority.balance(account).available == 10)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What spending, granting and holding decide.
+/// The decisions on spending, granting and holding.
 @Suite("Ledger", .bounded)
 struct LedgerTests {
     private let account = Identifier.numbered(1)
@@ -19,7 +19,7 @@ struct LedgerTests {
         ledger.grant(account, Submission(key, SpendRequest(amount: amount, reason: "gift")))
     }
 
-    @Test func `spending takes what it says and takes the next number of the feed`() throws {
+    @Test func `spending subtracts its amount and takes the next number of the feed`() throws {
         var world = World(account, granted: 100)
         let head = try #require(world.balance(account)).head
         let answer = try world.perform(spend("k", 3))
@@ -30,7 +30,7 @@ struct LedgerTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `everything can be spent, and not one more`() throws {
+    @Test func `the whole balance can be spent, and no more`() throws {
         var world = World(account, granted: 100)
         let tooMuch = try world.mustRefuse(spend("more", 101))
 
@@ -40,7 +40,7 @@ struct LedgerTests {
         #expect(world.refusal(spend("one", 1))?.code == .insufficientTokens)
     }
 
-    @Test func `a refused spend changes nothing at all`() {
+    @Test func `a refused spend changes nothing`() {
         var world = World(account, granted: 100)
         let before = world.rows
 
@@ -49,7 +49,7 @@ struct LedgerTests {
         #expect(world.transfers[account]?.count == 1)
     }
 
-    @Test func `of two spends that together overspend exactly one is refused`() throws {
+    @Test func `one of two spends that together exceed the balance is refused`() throws {
         var world = World(account, granted: 100)
 
         #expect(try world.perform(spend("a", 60)).balance.available == 40)
@@ -58,7 +58,7 @@ struct LedgerTests {
     }
 
     @Test(arguments: [0, -1, .min, WireLimits.amount + 1, .max])
-    func `an amount outside of the limits is invalid`(amount: Int64) {
+    func `an amount outside the limits is invalid`(amount: Int64) {
         var world = World(account, granted: 100)
 
         #expect(world.refusal(spend("s", amount))?.code == .invalidContent)
@@ -67,7 +67,7 @@ struct LedgerTests {
         #expect(world.refusal(hold)?.code == .invalidContent)
     }
 
-    @Test func `the largest amount can be granted and held, and nothing on top`() throws {
+    @Test func `the largest amount can be granted and held, and no more`() throws {
         var world = World(account, granted: 0)
         let most = WireLimits.amount
 
@@ -80,7 +80,7 @@ struct LedgerTests {
 
     @Test(arguments: [
         "", String(repeating: "x", count: 201), "tea\u{0}", "line\nline", "\u{85}",
-        // One character of a thousand parts.
+        // One character with a thousand combining marks.
         "e" + String(repeating: "\u{301}", count: 1_000),
     ])
     func `a reason is plain text of 1 to 200 characters`(reason: String) {
@@ -90,20 +90,20 @@ struct LedgerTests {
     }
 
     @Test(arguments: ["x", String(repeating: "é", count: 200), String(repeating: "👍🏽", count: 200)])
-    func `a reason in any script is kept as it came`(reason: String) throws {
+    func `a reason in any script is stored unchanged`(reason: String) throws {
         var world = World(account, granted: 100)
         _ = try world.perform(spend("k", 1, reason))
 
         #expect(world.transfers[account]?.last?.entry.reason == reason)
     }
 
-    @Test func `an account that is gone is not found`() {
+    @Test func `a missing account is not found`() {
         var world = World()
 
         #expect(world.refusal(spend("k", 1))?.code == .notFound)
     }
 
-    @Test func `the lines of the list add up to what is available`() throws {
+    @Test func `the listed entries add up to the available amount`() throws {
         var world = World(account, granted: 100)
         _ = try world.perform(spend("a", 7))
         let first = try world.perform(
@@ -132,7 +132,7 @@ struct LedgerTests {
         #expect(world.balance(account)?.available == sum)
     }
 
-    @Test func `the books sum to zero, and only the world's own go below it`() throws {
+    @Test func `the books sum to zero, and only those of the system are negative`() throws {
         var world = World(account, granted: 100)
         _ = try world.perform(spend("a", 7))
         _ = try world.perform(ledger.hold(account, Submission("b", HoldRequest(amount: 20))))
@@ -146,7 +146,9 @@ struct LedgerTests {
         #expect(books.values.reduce(0, +) == 0)
     }
 
-    @Test func `each change takes exactly one number of the feed, whatever it moves`() throws {
+    @Test func `each change takes exactly one number of the feed, regardless of its transfers`()
+        throws
+    {
         var world = World(account, granted: 100)
         let hold = try world.perform(ledger.hold(account, Submission("h", HoldRequest(amount: 9))))
         let id = try hold.message(HoldAnswer.self).hold.id
@@ -158,7 +160,7 @@ struct LedgerTests {
         #expect(try world.perform(capture).stored.head == captured.stored.head)
     }
 
-    @Test func `a clock that was set back does not turn a balance's time back`() throws {
+    @Test func `a clock that is set back does not decrease the time of a balance`() throws {
         var world = World(account, granted: 100)
         let past = LedgerCommands(at: ManualClock.start - .seconds(86_400))
         let request = SpendRequest(amount: 1, reason: "tea")

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Long work on its own threads, in turns.
+/// Long work on separate threads, in turns.
 @Suite("Long work", .bounded)
 struct LongWorkTests {
     @Test func `owners take turns, and each keeps its order`() {
@@ -26,7 +26,7 @@ struct LongWorkTests {
         var random = SplitMix64(seed: seed)
         var queue = FairQueue<Int, Int>()
         var waiting: [Int: [Int]] = [:]
-        /// By owner, how often each other one was served since the owner was or began to wait.
+        /// The number of times that each other owner was served while an owner waited.
         var overtaken: [Int: [Int: Int]] = [:]
         for element in 0..<400 {
             if Int.random(in: 0..<5, using: &random) < 3 {
@@ -51,7 +51,7 @@ struct LongWorkTests {
         }
     }
 
-    @Test func `one account's work does not keep another's waiting`() async throws {
+    @Test func `one account's work does not delay another's`() async throws {
         let work = LongWork(threads: 1)
         let (busy, other) = (Identifier(at: ManualClock.start), Identifier(at: ManualClock.start))
         let (started, gate) = (WatchedState(false), DispatchSemaphore(value: 0))
@@ -75,7 +75,7 @@ struct LongWorkTests {
         #expect(order.value.count == 21)
     }
 
-    @Test func `work runs on at most as many threads as there are`() async throws {
+    @Test func `work uses at most the given number of threads`() async throws {
         let work = LongWork(threads: 2)
         let running = WatchedState([0, 0])
         await withTaskGroup(of: Void.self) { group in

@@ -12,7 +12,7 @@ struct PricingTests {
         maxOutputTokens: 100
     )
 
-    /// What was made in so many bytes, and what was reported for it.
+    /// Creates progress with this many bytes of output and a reported usage.
     private static func made(bytes: Int, _ reported: Usage? = nil) -> CallProgress {
         var output = OutputMeasure()
         output.add(words(bytes))
@@ -30,7 +30,7 @@ struct PricingTests {
         String(String(repeating: "word ", count: bytes / 5 + 1).prefix(bytes))
     }
 
-    @Test func `a fixed price is the price, whatever happens`() {
+    @Test func `a fixed price applies to every call`() {
         let pricing = Pricing(price: .fixed(7), maxOutputTokens: 1_000)
 
         #expect(pricing.most(promptBytes: 0) == 7)
@@ -40,7 +40,7 @@ struct PricingTests {
         #expect(pricing.charge(Self.made(bytes: 10), promptBytes: 10) == 7)
     }
 
-    @Test func `usage is priced by the million, rounded up, at least the minimum`() {
+    @Test func `usage is priced per million, rounded up, with a minimum`() {
         func charge(_ input: Int64, _ output: Int64) -> Int64 {
             let reported = Usage(inputTokens: input, outputTokens: output)
             return usage.charge(Self.made(bytes: 0, reported), promptBytes: 60)
@@ -53,7 +53,7 @@ struct PricingTests {
         #expect(charge(20, 100) == 42)
     }
 
-    @Test func `tokens of the cache and of reasoning have rates of their own`() {
+    @Test func `cached and reasoning tokens have their own rates`() {
         let pricing = Pricing(
             price: .usage(
                 perMillionInput: 100_000,
@@ -75,7 +75,7 @@ struct PricingTests {
         #expect(pricing.most(promptBytes: 4_000) == 484)
     }
 
-    @Test func `reasoning that is seen and not reported is priced as reasoning`() {
+    @Test func `visible reasoning that is not reported is priced as reasoning`() {
         let pricing = Pricing(
             price: .usage(
                 perMillionInput: 0,
@@ -93,12 +93,12 @@ struct PricingTests {
         #expect(pricing.charge(Self.made(output, reported), promptBytes: 0) == 20)
     }
 
-    @Test func `what is held covers a token a byte and the longest answer`() {
+    @Test func `a hold covers a token per byte and the longest answer`() {
         // (1,000 + 32) × 0.1 + 100 × 0.4 = 143.2
         #expect(usage.most(promptBytes: 1_000) == 144)
     }
 
-    @Test func `attachments are held for as what they count as at most`() {
+    @Test func `attachments are held for at their largest count of tokens`() {
         let pricing = Pricing(price: usage.price, maxOutputTokens: 100, attachmentTokens: 2_000)
 
         #expect(pricing.most(promptBytes: 1_000) == usage.most(promptBytes: 1_000))
@@ -110,7 +110,7 @@ struct PricingTests {
         #expect(pricing.charge(CallProgress(), promptBytes: 1_000, attachments: 2) == 425)
     }
 
-    @Test func `without a report, and with one that cannot be, four bytes are a token`() {
+    @Test func `without a plausible report, four bytes count as a token`() {
         // 400 / 4 × 0.1 + 200 / 4 × 0.4 = 30
         #expect(usage.charge(Self.made(bytes: 200), promptBytes: 400) == 30)
         for lie in [
@@ -121,13 +121,13 @@ struct PricingTests {
         }
     }
 
-    @Test func `a report that can be is believed`() {
+    @Test func `a plausible report is used`() {
         let small = Usage(inputTokens: 10, outputTokens: 20)
         // 10 × 0.1 + 20 × 0.4 = 9
         #expect(usage.charge(Self.made(bytes: 200, small), promptBytes: 400) == 9)
     }
 
-    @Test func `what was made after the last report is estimated, and added`() {
+    @Test func `output after the last report is estimated and added`() {
         var output = OutputMeasure()
         output.add(Self.words(40))
         var progress = Self.made(output, Usage(inputTokens: 100, outputTokens: 10))
@@ -137,21 +137,21 @@ struct PricingTests {
         #expect(usage.charge(progress, promptBytes: 400) == 22)
     }
 
-    @Test func `several reports count by the largest of each count`() {
+    @Test func `the largest of several reported counts is used`() {
         var progress = Self.made(bytes: 40, Usage(inputTokens: 100, outputTokens: 0))
         progress.report(Usage(inputTokens: 0, outputTokens: 10))
         // 100 × 0.1 + 10 × 0.4 = 14
         #expect(usage.charge(progress, promptBytes: 400) == 14)
     }
 
-    @Test func `an upstream that exaggerates is paid the hold and no more`() {
+    @Test func `an exaggerated report is charged at most the hold`() {
         let lie = Usage(inputTokens: .max, outputTokens: .max)
         let charge = usage.charge(Self.made(bytes: 1, lie), promptBytes: 100)
 
         #expect(charge == usage.most(promptBytes: 100))
     }
 
-    @Test func `prices beyond 64 bits end at the largest amount`() {
+    @Test func `prices beyond 64 bits are clamped to the largest amount`() {
         let dear = Pricing(
             price: .usage(perMillionInput: .max, perMillionOutput: .max),
             maxOutputTokens: .max
@@ -163,7 +163,7 @@ struct PricingTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `no call is ever charged more than is held for it, nor less than nothing`(seed: UInt64) {
+    func `a charge is never above the hold and never negative`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let extremes: [Int64] = [.min, -1, 0, 1, 1_000_000, .max / 2, .max]
         func number(_ range: ClosedRange<Int64>) -> Int64 {

@@ -20,7 +20,7 @@ struct ProfilePatchTests {
         refusal { () throws(Problem) in try ProfilePatch.apply(patch, to: account) }?.code
     }
 
-    @Test func `what is named changes, and nothing else does`() throws {
+    @Test func `a patch changes only the members that it names`() throws {
         let patched = try ProfilePatch.apply(
             ["timeZone": "Europe/Istanbul", "language": "tr"],
             to: account
@@ -32,7 +32,7 @@ struct ProfilePatchTests {
         #expect(try ProfilePatch.apply([:], to: account) == account)
     }
 
-    @Test func `what is not the owner's to change is ignored`() throws {
+    @Test func `members that the owner may not change are ignored`() throws {
         let patch: JSONValue = [
             "id": "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa", "plan": "premium", "kind": "registered",
             "email": "eve@example.org", "createdAt": "1970-01-01T00:00:00Z", "balance": 1_000,
@@ -41,7 +41,7 @@ struct ProfilePatchTests {
         #expect(try ProfilePatch.apply(patch, to: account) == account)
     }
 
-    @Test func `settings are merged deeply, and null removes`() throws {
+    @Test func `settings are merged deeply, and null removes members`() throws {
         let patch: JSONValue = [
             "settings": ["theme": .null, "sounds": ["volume": 5], "seen": true]
         ]
@@ -70,7 +70,7 @@ struct ProfilePatchTests {
     @Test(arguments: [
         "UTC", "GMT", "Europe/Istanbul", "America/Argentina/Ushuaia", "Etc/GMT+5", "EST",
     ])
-    func `a time zone of the IANA is taken`(name: String) throws {
+    func `an IANA time zone is accepted`(name: String) throws {
         #expect(try ProfilePatch.apply(["timeZone": .string(name)], to: account).timeZone == name)
     }
 
@@ -79,12 +79,12 @@ struct ProfilePatchTests {
         "europe/istanbul", "../../etc/passwd", "Europe/../Europe/Istanbul", "Europe/Istanbul\u{0}",
         "Europe/Istanbul ", "Europe/İstanbul",
     ])
-    func `anything else is no time zone`(name: String) {
+    func `other text is not a time zone`(name: String) {
         #expect(refused(["timeZone": .string(name)]) == .invalidContent)
     }
 
     @Test(arguments: ["tr", "en-GB", "zh-Hant-TW", "de-CH-1996", "sl-rozaj-biske-1994"])
-    func `a language tag is taken`(tag: String) throws {
+    func `a language tag is accepted`(tag: String) throws {
         #expect(try ProfilePatch.apply(["language": .string(tag)], to: account).language == tag)
     }
 
@@ -92,7 +92,7 @@ struct ProfilePatchTests {
         "", "e", "en_GB", "en-", "-en", "en--GB", "englishes-GB", "türkçe", "\u{212A}o", "en\n",
         "en-" + String(repeating: "a-", count: 20) + "a",
     ])
-    func `anything else is no language tag`(tag: String) {
+    func `other text is not a language tag`(tag: String) {
         #expect(refused(["language": .string(tag)]) == .invalidContent)
     }
 
@@ -103,7 +103,7 @@ struct ProfilePatchTests {
         #expect(refused(.object([name: name == "displayName" ? true : .null])) == .invalidContent)
     }
 
-    @Test func `settings have at most 4 KiB as JSON, after the merge`() throws {
+    @Test func `settings take at most 4 KiB as JSON, after the merge`() throws {
         func settings(_ bytes: Int) -> JSONValue {
             // {"a":"…"} has eight bytes around the text.
             let text = String(repeating: "x", count: bytes - 8)
@@ -119,7 +119,7 @@ struct ProfilePatchTests {
         #expect(more?.code == .invalidContent)
     }
 
-    @Test func `a patch takes a number of the feed if it changes something, and none if not`()
+    @Test func `a patch takes a number of the feed only if it changes something`()
         async throws
     {
         let authority = Authority(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Three readings a day, and whose day it is.
+/// A quota of three readings a day, by the user's calendar.
 @Suite("Quotas", .bounded)
 struct QuotaTests {
     private let account = Identifier.numbered(1)
@@ -45,7 +45,7 @@ struct QuotaTests {
         return commands(at: now).all(of: profile, loaded)
     }
 
-    @Test func `three a day are given, and each takes a number of the feed`() throws {
+    @Test func `three units a day are granted, and each takes a number of the feed`() throws {
         var world = world(in: "UTC")
         for used: Int64 in 1...3 {
             let answer = try world.perform(consume("k\(used)"))
@@ -58,7 +58,11 @@ struct QuotaTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `the fourth is refused and says when to come back and what lifts it`() throws {
+    @Test
+    func
+        `the fourth unit is refused, with the time of the reset and the plan that lifts the limit`()
+        throws
+    {
         var world = world(in: "UTC")
         for key in ["a", "b", "c"] { _ = try world.perform(consume(key)) }
         let before = world.rows
@@ -85,7 +89,7 @@ struct QuotaTests {
 
     @Test(arguments: ["Pacific/Kiritimati", "Europe/Berlin", "America/Santiago"])
     func `a whole day's period counts from its first moment`(zone: String) throws {
-        // The days on which clocks are set back have 25 hours.
+        // Days on which clocks are set back have 25 hours.
         for text in ["2026-10-24T22:00:00Z", "2026-11-20T10:00:00Z", "2026-04-04T03:00:00Z"] {
             var world = world(in: zone)
             let now = try moment(text)
@@ -94,7 +98,7 @@ struct QuotaTests {
         }
     }
 
-    @Test func `the same key may be tried again the next day`() throws {
+    @Test func `the same key can be used again the next day`() throws {
         var world = world(in: "UTC")
         _ = try world.perform(consume("all", 3))
         #expect(world.refusal(consume("d"))?.code == .quotaExhausted)
@@ -105,7 +109,9 @@ struct QuotaTests {
         #expect(try next.message(Quota.self).used == 1)
     }
 
-    @Test func `an amount that does not fit takes nothing, one that fits is taken whole`() throws {
+    @Test func `an amount that does not fit takes nothing, and one that fits is taken whole`()
+        throws
+    {
         var world = world(in: "UTC")
         _ = try world.perform(consume("a", 2))
 
@@ -114,13 +120,13 @@ struct QuotaTests {
     }
 
     @Test(arguments: [0, -1, .min, WireLimits.amount + 1, .max])
-    func `an amount outside of the limits is invalid`(amount: Int64) {
+    func `an amount outside the limits is invalid`(amount: Int64) {
         var world = world(in: "UTC", plan: .premium)
 
         #expect(world.refusal(consume("k", amount))?.code == .invalidContent)
     }
 
-    @Test func `premium is counted and never refused, however much it is`() throws {
+    @Test func `premium use is counted and never refused`() throws {
         var world = world(in: "UTC", plan: .premium)
         for key in 1...20 {
             let quota = try world.perform(consume("k\(key)", WireLimits.amount))
@@ -129,7 +135,7 @@ struct QuotaTests {
         }
     }
 
-    @Test func `a replay gives the old answer, also on another day`() throws {
+    @Test func `a replay returns the old answer, even on another day`() throws {
         var world = world(in: "UTC")
         let first = try world.perform(consume("k"))
         let later = ManualClock.start + .seconds(30 * 3_600)
@@ -139,7 +145,7 @@ struct QuotaTests {
         #expect(try shown(in: world, at: later).map(\.used) == [0, 0])
     }
 
-    @Test func `an unknown name is not found, before its key is looked at`() throws {
+    @Test func `an unknown name is not found, before the key is looked up`() throws {
         var world = world(in: "UTC")
         _ = try world.perform(consume("k"))
         let request = Submission("k", ConsumeRequest(amount: 2))
@@ -151,7 +157,7 @@ struct QuotaTests {
         #expect(empty.refusal(consume("k"))?.code == .notFound)
     }
 
-    @Test func `the list shows every allowance by name, used or not`() throws {
+    @Test func `the list shows every quota by name, used or not`() throws {
         var world = world(in: "UTC")
         _ = try world.perform(consume("k"))
 
@@ -163,7 +169,7 @@ struct QuotaTests {
         ("Europe/Berlin", "2026-03-29", 23), ("Europe/Berlin", "2026-10-25", 25),
         ("America/Sao_Paulo", "2018-11-04", 23), ("Pacific/Kiritimati", "2026-11-21", 24),
     ])
-    func `a period ends at the user's midnight, in days of 23 and 25 hours too`(
+    func `a period ends at the user's midnight, also on days of 23 and 25 hours`(
         zone: String,
         text: String,
         hours: Int
@@ -180,7 +186,7 @@ struct QuotaTests {
         #expect(try world.perform(consume("one", at: end)).message(Quota.self).used == 1)
     }
 
-    @Test func `travelling east across midnight gives no second allowance at once`() throws {
+    @Test func `travelling east across midnight grants no immediate second quota`() throws {
         var world = world(in: "America/Los_Angeles")
         _ = try world.perform(consume("all", 3))
         try travel(to: "Pacific/Kiritimati", in: &world)
@@ -192,37 +198,37 @@ struct QuotaTests {
         #expect(try world.perform(consume("more", at: end)).message(Quota.self).used == 1)
     }
 
-    @Test func `travelling west back into the same date gives no second allowance`() throws {
+    @Test func `travelling west back into the same date grants no second quota`() throws {
         var world = world(in: "Pacific/Kiritimati")
         _ = try world.perform(consume("all", 3))  // It is November 22 there.
         try travel(to: "Pacific/Pago_Pago", in: &world)
         let kiritimatiMidnight = try moment("2026-11-22T10:00:00Z")
         let refused = try world.mustRefuse(consume("more", at: kiritimatiMidnight))
 
-        // In Pago Pago November 22 is still to come, and is used up.
+        // In Pago Pago, November 22 is yet to come, and its quota is used up.
         #expect(refused.resetsAt?.description == "2026-11-23T11:00:00.000Z")
         let end = try moment("2026-11-23T11:00:00Z")
         #expect(world.refusal(consume("more", at: end - .milliseconds(1))) != nil)
         #expect(try world.perform(consume("more", at: end)).message(Quota.self).used == 1)
     }
 
-    @Test func `a clock that was set back a day gives no second allowance`() throws {
+    @Test func `a clock that is set back a day grants no second quota`() throws {
         var world = world(in: "UTC")
         _ = try world.perform(consume("all", 3))
 
         #expect(world.refusal(consume("k", at: ManualClock.start - .seconds(86_400))) != nil)
     }
 
-    @Test func `a zone that the system does not know counts as UTC`() throws {
+    @Test func `an unknown zone counts as UTC`() throws {
         var world = world(in: "Mars/Olympus_Mons")
         let quota = try world.perform(consume("k")).message(Quota.self)
 
         #expect(quota.resetsAt.description == "2026-11-22T00:00:00.000Z")
     }
 
-    /// Plays four months of a traveller who changes the zone and consumes whenever they like.
+    /// Plays four months of a traveller who changes zones and uses units at random times.
     @Test(arguments: UInt64(1)...20)
-    func `no journey ever yields more than one allowance a date`(seed: UInt64) throws {
+    func `no journey grants more than one quota per date`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let zones = [
             "UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "America/Sao_Paulo", "Asia/Beirut",
@@ -247,7 +253,7 @@ struct QuotaTests {
             if let refused = world.refusal(consume("k\(step)", amount, at: now)) {
                 let resetsAt = try #require(refused.resetsAt)
                 #expect(refused.code == .quotaExhausted && resetsAt > now)
-                // What was announced is kept, unless the user travels meanwhile.
+                // The announced time holds unless the user travels in the meantime.
                 var later = world
                 #expect(later.refusal(consume("later", amount, at: resetsAt)) == nil)
             } else {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Rotation of refresh tokens, reuse, and the end of sessions.
+/// The rotation of refresh tokens, their reuse, and the end of sessions.
 @Suite("Sessions", .bounded)
 struct RefreshTests {
     private let clock = ManualClock()
@@ -35,7 +35,7 @@ struct RefreshTests {
         }?.code
     }
 
-    @Test func `a refresh rotates the token and stays in the session`() async throws {
+    @Test func `a refresh rotates the token and keeps the session`() async throws {
         let authority = try await authority()
         let first = try await guest(authority)
         let second = try await refresh(first.refreshToken, authority)
@@ -45,7 +45,7 @@ struct RefreshTests {
         #expect(try await authority.tokens.verify(second.accessToken) == before)
     }
 
-    @Test func `a lost answer is given again for a minute, with the same successor`() async throws {
+    @Test func `a lost response is repeated for a minute, with the same successor`() async throws {
         let authority = try await authority()
         let first = try await guest(authority)
         let second = try await refresh(first.refreshToken, authority)
@@ -70,7 +70,7 @@ struct RefreshTests {
         #expect(Set(sessions.map(\.refreshToken)).count == 1)
     }
 
-    @Test func `after a minute an old token ends the family`() async throws {
+    @Test func `after a minute, an old token ends the family`() async throws {
         let authority = try await authority()
         let first = try await guest(authority)
         let second = try await refresh(first.refreshToken, authority)
@@ -84,7 +84,7 @@ struct RefreshTests {
         #expect(ended?.code == .sessionEnded)
     }
 
-    @Test func `once its successor was used an old token ends the family`() async throws {
+    @Test func `an old token ends the family once its successor was used`() async throws {
         let authority = try await authority()
         let first = try await guest(authority)
         let second = try await refresh(first.refreshToken, authority)
@@ -96,7 +96,7 @@ struct RefreshTests {
         #expect(await refused(third.refreshToken, authority) == .sessionEnded)
     }
 
-    @Test func `a refresh token expires after sixty days, and each rotation begins anew`()
+    @Test func `a refresh token expires after sixty days, counted from its rotation`()
         async throws
     {
         let authority = try await authority()
@@ -120,7 +120,7 @@ struct RefreshTests {
             bytes[index] ^= 1
         }
         let other = stranger.text(key: SymmetricKey(size: .bits256))
-        // Signed by us, and of a session that does not exist: as after a sweep.
+        // Signed by us, for a session that does not exist, as after a sweep.
         let unknown = stranger.text(key: keys.refreshKey)
         for text in ["", "x", token + "A", String(token.dropLast()), other, unknown] {
             #expect(await refused(text, authority) == .refreshInvalid)
@@ -129,14 +129,14 @@ struct RefreshTests {
     }
 
     @Test(arguments: [0, 1, 255, 256, Int64.max, -1, Int64.min])
-    func `a refresh token reads back, whatever its generation`(generation: Int64) {
+    func `a refresh token can be read with any generation`(generation: Int64) {
         let token = RefreshToken(session: .numbered(3), generation: generation)
         let key = SymmetricKey(size: .bits256)
 
         #expect(RefreshToken(token.text(key: key), key: key) == token)
     }
 
-    @Test func `a generation that is still to come is invalid and ends nothing`() async throws {
+    @Test func `a future generation is invalid and ends nothing`() async throws {
         let authority = try await authority()
         let session = try await guest(authority)
         let ours = try #require(RefreshToken(session.refreshToken, key: keys.refreshKey))
@@ -161,7 +161,7 @@ struct RefreshTests {
         #expect(await refused(session.refreshToken, authority) == .sessionEnded)
     }
 
-    @Test func `a sign-out is remembered across a restart`() async throws {
+    @Test func `a sign-out is effective after a restart`() async throws {
         let before = try await authority()
         let session = try await guest(before)
         let other = try await guest(before)
@@ -178,14 +178,14 @@ struct RefreshTests {
         #expect(try await after.tokens.verify(other.accessToken).account == account)
     }
 
-    @Test func `an access token issued while its session ended dies with it, after a restart too`()
+    @Test func `an access token issued while its session ends is invalid, even after a restart`()
         async throws
     {
         let before = try await authority()
         let first = try await guest(before)
         let identity = try await before.tokens.verify(first.accessToken)
         try await before.signOut(identity)
-        // A refresh that was committed before the sign-out issues its token a moment after it.
+        // A refresh that was committed before the sign-out issues its token a moment later.
         clock.advance(by: .seconds(2))
         let late = try await before.tokens.issue(for: identity)
         clock.advance(by: .seconds(899))
@@ -199,7 +199,7 @@ struct RefreshTests {
         }
     }
 
-    @Test func `one session too many ends the one that was used longest ago, and no other`()
+    @Test func `a session beyond the limit ends only the least recently used one`()
         async throws
     {
         let authority = try await authority(sessionsPerAccount: 3)
@@ -222,7 +222,9 @@ struct RefreshTests {
         #expect(await refused(sessions[0].refreshToken, authority) == nil)
     }
 
-    @Test func `a session that ended for want of room stays ended across a restart`() async throws {
+    @Test func `a session that ended because of the limit stays ended after a restart`()
+        async throws
+    {
         let first = try await guest(try await authority(sessionsPerAccount: 1))
         clock.advance(by: .seconds(1))
         let second = try await guest(try await authority(sessionsPerAccount: 1))

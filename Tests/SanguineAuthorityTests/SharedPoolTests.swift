@@ -15,7 +15,7 @@ struct SharedPoolTests {
         withExtendedLifetime((places, other)) {}
     }
 
-    @Test func `an address gets half, however many accounts it has`() throws {
+    @Test func `an address gets half, regardless of its number of accounts`() throws {
         let pool = SharedPool(limit: 5)
         let places = try (0..<3).map { _ in
             try pool.take(account: Identifier.new(), address: "a")
@@ -26,7 +26,7 @@ struct SharedPoolTests {
         withExtendedLifetime((places, others)) {}
     }
 
-    @Test func `a place is given back once, by leaving it or by forgetting it`() throws {
+    @Test func `a place is returned once, by leaving or deallocating it`() throws {
         let pool = SharedPool(limit: 1, addressShare: 1)
         var place: SharedPool.Place? = try pool.take(address: "a")
         place?.leave()
@@ -42,7 +42,7 @@ struct SharedPoolTests {
         withExtendedLifetime(place) {}
     }
 
-    @Test func `what grows past the limit is refused, and keeps what it had`() throws {
+    @Test func `a place that grows past the limit is refused, and keeps its amount`() throws {
         let pool = SharedPool(limit: 10, addressShare: 10)
         let place = try pool.take(4, address: "a")
         try place.grow(by: 6)
@@ -52,7 +52,7 @@ struct SharedPoolTests {
         #expect(pool.count == 0)
     }
 
-    @Test func `threads that take and leave never get more than there is`() async throws {
+    @Test func `concurrent threads never take more than the limit`() async throws {
         let pool = SharedPool(limit: 8, addressShare: 8)
         let most = await withTaskGroup(of: Int.self) { group in
             for _ in 0..<8 {

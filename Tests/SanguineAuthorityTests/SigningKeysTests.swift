@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Signing keys", .bounded)
 struct SigningKeysTests {
-    @Test func `keys read back from their file and sign alike`() async throws {
+    @Test func `keys can be read from their file and sign equally`() async throws {
         let keys = SigningKeys()
         let read = try #require(SigningKeys(encoded: keys.encoded))
         let clock = ManualClock()
@@ -24,7 +24,7 @@ struct SigningKeysTests {
         #expect(RefreshToken(refresh, key: read.refreshKey)?.generation == 4)
     }
 
-    @Test func `a key id is 16 hexadecimal digits, and new keys have another`() {
+    @Test func `a key id is 16 hexadecimal digits, and new keys have another one`() {
         let id = SigningKeys().keyID
 
         #expect(id.wholeMatch(of: #/[0-9a-f]{16}/#) != nil)
@@ -36,11 +36,11 @@ struct SigningKeysTests {
         #"{"version":1,"signingKey":"","refreshKey":""}"#,
         #"{"version":1,"signingKey":"AAAA","refreshKey":"AAAA"}"#,
     ])
-    func `a file that is no key file is refused`(text: String) {
+    func `a file without keys is refused`(text: String) {
         #expect(SigningKeys(encoded: Data(text.utf8)) == nil)
     }
 
-    @Test func `a file that was cut off, or is of another version, is refused`() {
+    @Test func `a truncated file, or one of another version, is refused`() {
         let data = SigningKeys().encoded
         for count in stride(from: 0, to: data.count, by: 7) {
             #expect(SigningKeys(encoded: data.prefix(count)) == nil)

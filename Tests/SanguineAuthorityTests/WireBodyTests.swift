@@ -19,7 +19,7 @@ struct WireBodyTests {
             "Set the member 'elements.0.name' to a value of its type."
         ),
     ])
-    func `a member of an element is named by the element's number`(
+    func `a member of an array element is named by the element's index`(
         body: String,
         detail: String
     ) throws {

@@ -6,9 +6,9 @@ import SanguineTesting
 
 typealias DelayClock = SanguineTesting.ManualClock
 
-/// A process that runs calls, over a storage that may outlive it.
+/// A process that runs calls, on a storage that may outlive it.
 final class CallWorld: Sendable {
-    /// What was told of the runner.
+    /// The reports of the runner.
     struct Told: Sendable {
         var ended: [String] = []
         var origins: [CallReply.Origin] = []
@@ -55,8 +55,8 @@ final class CallWorld: Sendable {
         )
     }
 
-    /// Returns when so many waits of streams are under way: the pings of a reader are one, and what
-    /// stores the parts of a run is another.
+    /// Returns when this many waits of streams are active: one for the pings of each reader, and
+    /// one for the writer of each run.
     func waitForWaits(_ count: Int) async throws {
         try await eventually("\(count) waits") { [runner] in
             runner.services.deadlines.count == count
@@ -65,7 +65,7 @@ final class CallWorld: Sendable {
 
     // MARK: - Accounts
 
-    /// A new account with so many tokens, and a session of it.
+    /// Creates an account with this balance, and a session.
     func account(
         _ number: UInt64 = 1,
         tokens: Int64 = 100,
@@ -80,7 +80,7 @@ final class CallWorld: Sendable {
         return Identity(account: account, session: .numbered(number + 1_000_000))
     }
 
-    /// Changes what is known of an account.
+    /// Changes the profile of an account.
     func change(_ account: Identifier, _ body: @Sendable (inout Account) -> Void) async throws {
         guard var row = try storage.inner.loadNow([.account(account)]).account(account) else {
             return
@@ -98,13 +98,13 @@ final class CallWorld: Sendable {
         try await authority.balance(identity.account)
     }
 
-    /// How much of a quota is used.
+    /// Returns the used units of a quota.
     func used(_ identity: Identity, of name: String = "readings") async throws -> Int64 {
         let quotas = try await authority.quotas(identity.account).0.items
         return quotas.first { $0.name == name }?.used ?? -1
     }
 
-    /// Whether every balance is the sum of its entries.
+    /// Returns whether every balance is the sum of its entries.
     func isSound() async throws -> Bool {
         try await storage.inner.verifyLedger().differences.isEmpty
     }
@@ -164,7 +164,7 @@ final class CallWorld: Sendable {
         return events
     }
 
-    /// Finds a call by its key, and reads it in parts.
+    /// Finds a call by its key and reads it in parts.
     func find(_ who: Identity, _ key: String, after index: Int64? = nil) async throws -> CallEvents
     {
         let position = OperationPosition(account: who.account, key: key)
@@ -173,7 +173,7 @@ final class CallWorld: Sendable {
         return events
     }
 
-    /// Ends a call.
+    /// Cancels a call.
     func cancel(_ who: Identity, _ key: String) async throws(Problem) -> CallEnding {
         try await runner.cancel(OperationPosition(account: who.account, key: key))
     }
@@ -181,7 +181,7 @@ final class CallWorld: Sendable {
     struct NoEvents: Error {}
 }
 
-/// What a call was answered with.
+/// The answer to a call.
 struct CallAnswer: Sendable {
     var status: Int
     var body: JSONValue
@@ -210,30 +210,30 @@ struct CallAnswer: Sendable {
 }
 
 extension JSONValue {
-    /// A value as it was written; `null` for what is none.
+    /// Parses JSON; `null` if it is invalid.
     init(bytes: [UInt8]) {
         self = (try? JSONParser.parse(bytes, limits: .init(values: .max)).value) ?? .null
     }
 }
 
-/// What somebody has read of a stream.
+/// The events that a reader of a stream has received.
 struct Heard: Sendable, Equatable {
     var texts: [String] = []
     /// The index of the first text.
     var first: Int64?
-    /// Whether each text had the index that follows.
+    /// Whether each text had the next index.
     var isInOrder = true
     var endIndex: Int64?
     var status: Int?
     var body: JSONValue = .null
-    /// An end that is none for good.
+    /// The problem of a temporary end.
     var broken: ProblemCode?
 
     var code: String? { body["code"]?.string }
     /// The index after the last text.
     var next: Int64 { (first ?? 0) + Int64(texts.count) }
 
-    /// Takes an event.
+    /// Adds an event.
     mutating func take(_ event: CallEvent) {
         switch event {
         case .quiet: break
@@ -253,7 +253,7 @@ struct Heard: Sendable, Equatable {
 }
 
 extension CallEvents {
-    /// Reads on until there are so many texts in all, or to the end.
+    /// Reads until there are this many texts in total, or to the end.
     func read(_ count: Int = .max, into heard: Heard = Heard()) async throws -> Heard {
         try await within(TestingLimits.wait, "\(count) parts of a stream") { [self] in
             var heard = heard

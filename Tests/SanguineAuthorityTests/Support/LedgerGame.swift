@@ -5,10 +5,10 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Random clients against the ledger's and the calls' commands, one event at a time.
+/// Random clients of the ledger and of calls, one event at a time.
 ///
-/// After each event the rules are checked that must hold whatever happens; at the end, that every
-/// answer which was ever given agrees with the ledger.
+/// The invariants are checked after each event. At the end, every answer is compared with the
+/// ledger.
 struct LedgerGame {
     private(set) var world = World()
     private let accounts = (UInt64(1)...4).map { Identifier.numbered($0) }
@@ -16,7 +16,7 @@ struct LedgerGame {
     private var now = ManualClock.start
     private var nextKey = 0
 
-    /// What was sent under a key, so that it can be sent again.
+    /// A request that was sent with a key, so that it can be repeated.
     private enum Sent {
         case spend(SpendRequest)
         case grant(SpendRequest)
@@ -36,7 +36,7 @@ struct LedgerGame {
     private var answers: [Slot: StoredAnswer] = [:]
     private var holds: [(id: Identifier, account: Identifier)] = []
     private var calls: [AcceptedCall] = []
-    /// How many requests were answered, replayed and refused.
+    /// The numbers of answered, replayed and refused requests.
     private(set) var counts: [String: Int] = [:]
 
     init(seed: UInt64) {
@@ -58,7 +58,7 @@ struct LedgerGame {
         for account in world.takeTouched() { try check(account) }
     }
 
-    /// Checks every answer that was given against the ledger at its head.
+    /// Compares every answer with the ledger at its head.
     func finish() throws {
         let moved = world.transfers.mapValues { transfers in
             Dictionary(transfers.map { ($0.seq, $0) }) { _, last in last }
@@ -76,14 +76,14 @@ struct LedgerGame {
 
     private func check(_ account: Identifier) throws {
         let balance = try #require(world.balance(account))
-        // Plain comparisons: a macro for each of a hundred thousand events takes its time.
+        // Plain comparisons, because a macro for each of a hundred thousand events is slow.
         if balance.available < 0 || balance.held != world.openHolds[account] ?? 0 {
             Issue.record("available \(balance.available), held \(balance.held)")
         }
         if let finding = world.finding(account) { Issue.record("\(finding)") }
     }
 
-    // The body of a spend, of a hold or of a call: all carry a balance.
+    // The body of a spend, a hold or a call; all contain a balance.
     private static func balance(in answer: StoredAnswer) -> Balance? {
         struct Carrier: Decodable { var balance: Balance }
         return try? JSONDecoder().decode(Carrier.self, from: Data(answer.body)).balance
@@ -99,7 +99,7 @@ extension LedgerGame {
 
     private mutating func newRequest() -> Sent {
         let amount = Int64.random(in: 1...60, using: &random)
-        // Now and then an amount that must be refused.
+        // Occasionally an amount that must be refused.
         let asked = Int.random(in: 0..<20, using: &random) == 0 ? -amount : amount
         switch Int.random(in: 0..<9, using: &random) {
         case 0..<2: return .spend(SpendRequest(amount: asked, reason: "tea"))
@@ -113,7 +113,7 @@ extension LedgerGame {
         }
     }
 
-    /// Mostly a recent hold, of anyone: holds of others and of calls must be refused.
+    /// Mostly a recent hold of any account: holds of others and of calls must be refused.
     private mutating func anyHold() -> Identifier {
         guard !holds.isEmpty else { return .numbered(99) }
         let from = max(0, holds.count - 8)
@@ -143,7 +143,7 @@ extension LedgerGame {
             guard let answer = try perform(request, under: slot) else { return }
             counts[answer.replayed ? "replayed" : "answered", default: 0] += 1
             if answer.replayed || answers[slot] != nil {
-                // Given before: the same bytes, and nothing moved.
+                // A repetition gets the same bytes, and nothing moves.
                 #expect(answer.replayed && answer.stored == answers[slot])
                 #expect(world.transfers[slot.account]?.count == before)
             }
@@ -151,7 +151,7 @@ extension LedgerGame {
         } catch {
             counts["refused", default: 0] += 1
             #expect(world.transfers[slot.account]?.count == before)
-            // What was answered once is never refused afterwards.
+            // A request that was answered is never refused later.
             if error.code != .notFound { #expect(answers[slot] == nil, "\(error)") }
         }
     }
@@ -193,7 +193,7 @@ extension LedgerGame {
         }
     }
 
-    // The amount tells these requests apart: encoding each of a hundred thousand takes its time.
+    // The amount distinguishes these requests, because encoding a hundred thousand is slow.
     private func submission<Content>(
         _ key: String,
         _ content: Content,
@@ -230,7 +230,7 @@ extension LedgerGame {
         _ = world.refusal(CallCommands(now: now).markSent(call))
     }
 
-    /// The end of a call, also of one that ended, expired or died with its process before.
+    /// Settles a call, which may have ended or expired before, or died with its process.
     private mutating func settle() {
         guard let call = anyCall() else { return }
         let slot = Slot(account: call.account, key: call.key)
@@ -249,7 +249,7 @@ extension LedgerGame {
                 #expect(answer.stored == given)
                 #expect(world.transfers[call.account]?.count == before)
             }
-            // A failure without a charge runs again.
+            // A failure without a charge can run again.
             answers[slot] = answer.stored.isFinal ? answer.stored : nil
         } catch {
             #expect(error.code == .upstreamTimeout)
@@ -257,7 +257,7 @@ extension LedgerGame {
         }
     }
 
-    /// The sweep: everything that is due, and some that is not.
+    /// Runs the sweep on holds that are due, and on some that are not.
     private mutating func expire() {
         let later = now + .seconds(.random(in: 0...1_200, using: &random))
         if Bool.random(using: &random) { now = later }
@@ -273,7 +273,7 @@ extension LedgerGame {
         }
     }
 
-    /// The process dies: unsent and free calls are forgotten, sent ones wait for their expiry.
+    /// Restarts the process: unsent and free calls are deleted, sent ones wait for their expiry.
     private mutating func restart() {
         for call in calls {
             guard let row = world.operation(call.account, call.key),

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A clock that a test sets.
 ///
-/// It begins at a noon, 2026-11-21T12:00:00Z.
+/// It starts at noon, 2026-11-21T12:00:00Z.
 final class ManualClock: WallClock {
     static let start = Timestamp(millisecondsSince1970: 1_795_262_400_000)
 

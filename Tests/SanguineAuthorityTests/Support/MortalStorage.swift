@@ -4,23 +4,23 @@ import TestSupport
 
 @testable import SanguineAuthority
 
-/// A process's view of a storage that outlives it: it counts commits, fails when told, and dies.
+/// A process's access to a storage that outlives it; counts commits, and can fail or crash.
 ///
-/// Mutable state: `state`, by its lock.
+/// Mutable state: `state`, guarded by its lock.
 final class MortalStorage: StorageDecorator {
-    /// What a command is about, as far as a fault looks at it.
+    /// Returns the error of an access, given its keys.
     typealias Fault = @Sendable (_ keys: [Key], _ isCommit: Bool) -> StorageError?
 
     struct State: Sendable {
         var fault: Fault = { _, _ in nil }
-        /// What a command waits for before it is performed.
+        /// Waits before a command is performed.
         var delay: @Sendable (_ keys: [Key]) async -> Void = { _ in }
-        /// What is reported of a command that was performed, in place of its outcome.
+        /// Returns the error to report after a command was performed, instead of its outcome.
         var afterwards: @Sendable (_ isCommit: Bool) -> StorageError? = { _ in nil }
         var isDead = false
-        /// Commands that changed something.
+        /// The number of commands with changes.
         var commits = 0
-        /// Rows of parts that were stored, one after the other.
+        /// The rows of parts that were stored, in order.
         var parts: [PartsRow] = []
         var reads = 0
     }
@@ -34,7 +34,7 @@ final class MortalStorage: StorageDecorator {
 
     func fail(_ fault: @escaping Fault) { state.withLock { $0.fault = fault } }
 
-    /// Nothing of this process reaches the storage any more.
+    /// Cuts this process off from the storage.
     func die() { state.withLock { $0.isDead = true } }
 
     func perform<Outcome>(
@@ -43,7 +43,7 @@ final class MortalStorage: StorageDecorator {
         let delay = state.value.delay
         await delay(command.keys)
         try check(command.keys, isCommit: true)
-        // Decided again, so that the changes are seen.
+        // Returns the decision as well, so that its changes are visible.
         let watching = Command<Decision<Outcome>>(
             keys: command.keys,
             surplus: command.surplus,

@@ -2,7 +2,7 @@ import SanguineModel
 import SanguineTesting
 
 extension JSONValue {
-    /// A value that is not too deep.
+    /// Returns a random value of limited depth.
     static func any(_ random: inout SplitMix64, depth: Int = 0) -> JSONValue {
         switch Int.random(in: 0..<(depth < 4 ? 8 : 6), using: &random) {
         case 0: return .null

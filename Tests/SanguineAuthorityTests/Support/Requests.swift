@@ -5,7 +5,7 @@ import SanguineTesting
 @testable import SanguineAuthority
 
 extension Submission where Content: Encodable {
-    /// A request as the server would submit it: its fingerprint follows from call and content.
+    /// Creates a submission as the server does, with a fingerprint of the call and the content.
     init(_ key: String, _ content: Content, call: String = "call") {
         let text = String(decoding: AnswerEncoder.encode(content), as: UTF8.self)
         self.init(key: key, fingerprint: Fingerprint(call, text), content: .success(content))
@@ -45,26 +45,26 @@ extension Submission where Content == CallTerms {
 }
 
 extension Submission {
-    /// A request whose content was found to be invalid before its key was looked up.
+    /// Creates a submission whose content was invalid before the look-up of its key.
     init(_ key: String, refused problem: Problem) {
         self.init(key: key, fingerprint: Fingerprint("refused"), content: .failure(problem))
     }
 }
 
 extension Answer {
-    /// The body as a message.
+    /// Decodes the body as a message.
     func message<Message: Decodable>(_ type: Message.Type = Message.self) throws -> Message {
         try JSONDecoder().decode(type, from: Data(stored.body))
     }
 
-    /// The balance that the body carries.
+    /// The balance in the body.
     var balance: Balance {
         get throws { try message(BalanceAnswer.self).balance }
     }
 }
 
 extension CallStart {
-    /// The call that was accepted, or `nil` if it was answered from before.
+    /// The accepted call, or `nil` if the answer was replayed.
     var call: AcceptedCall? {
         guard case .accepted(let call) = self else { return nil }
         return call
@@ -72,7 +72,7 @@ extension CallStart {
 }
 
 extension Identifier {
-    /// Ids that are the same in every run, in no order.
+    /// Returns an id that is the same in every run, in no particular order.
     static func numbered(_ number: UInt64) -> Identifier {
         var random = SplitMix64(seed: number)
         return Identifier(at: ManualClock.start, using: &random)
@@ -80,7 +80,7 @@ extension Identifier {
 }
 
 extension CallCommands {
-    /// The commands of an authority with the default quota.
+    /// Creates the commands of an authority with the default quota.
     init(now: Timestamp) {
         self.init(now: now, quotas: QuotaCommands(limits: ["readings": 3], now: now))
     }
@@ -92,7 +92,7 @@ extension LedgerCommands {
     }
 }
 
-/// What a typed-throws closure refuses with, or `nil` if it does not.
+/// Returns the problem that a closure throws, or `nil` if it throws none.
 func problem<Value>(_ body: () async throws(Problem) -> Value) async -> Problem? {
     do {
         _ = try await body()

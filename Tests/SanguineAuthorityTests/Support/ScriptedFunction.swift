@@ -3,12 +3,12 @@ import SanguineTesting
 
 @testable import SanguineAuthority
 
-/// A function whose runs do what a test says, and are counted.
+/// A function whose runs are defined by a test and counted.
 struct ScriptedFunction: MeteredFunction {
     typealias Body =
         @Sendable (_ input: JSONValue, CallContext) async throws(Problem) -> PreparedCall.Outcome
 
-    /// What runs have come to, in the order in which they began.
+    /// The runs, in the order in which they began.
     struct Runs: Sendable {
         var began: [JSONValue] = []
         var accounts: [Identifier?] = []
@@ -17,15 +17,15 @@ struct ScriptedFunction: MeteredFunction {
 
     var name = "f"
     var rules = FunctionRules()
-    /// Whether it leaves for an upstream.
+    /// Whether it is sent upstream.
     var isSent = true
-    /// What a call holds; the price's amount if `nil`.
+    /// The hold of a call; the price's amount if `nil`.
     var hold: Int64?
     var life = Duration.seconds(60)
     var unavailable: Problem?
-    /// Why it cannot run for an account.
+    /// Returns the problem if it cannot run for an account.
     var unavailableFor: @Sendable (Identifier) -> Problem? = { _ in nil }
-    /// What is charged for what was made.
+    /// Returns the charge for the progress.
     var cost: (@Sendable (CallProgress) -> Int64)?
     let runs = WatchedState(Runs())
     var body: Body
@@ -66,7 +66,7 @@ struct ScriptedFunction: MeteredFunction {
         return call
     }
 
-    /// How often it ran.
+    /// The number of runs.
     var runCount: Int { runs.value.began.count }
 
     func waitForRuns(_ count: Int) async throws {
@@ -77,7 +77,7 @@ struct ScriptedFunction: MeteredFunction {
 }
 
 extension WatchedState<Bool> {
-    /// Waits until it is open; a run that is cut short fails.
+    /// Waits until it is open; throws if the run is cut short.
     func pass() async throws(Problem) {
         do {
             try await wait(for: "the gate") { $0 }
@@ -89,9 +89,9 @@ extension WatchedState<Bool> {
     func open() { withLock { $0 = true } }
 }
 
-/// How many steps a run may go.
+/// The number of steps that a run may take.
 extension WatchedState<Int> {
-    /// Waits until so many are allowed; a run that is cut short fails.
+    /// Waits until this many steps are allowed; throws if the run is cut short.
     func pass(_ count: Int) async throws(Problem) {
         do {
             try await wait(for: "step \(count)") { $0 >= count }

@@ -3,13 +3,13 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Rows in a dictionary: performs commands one after another, in the open, without a task.
+/// Rows in a dictionary, on which commands are performed one after another, without a task.
 struct World {
     private(set) var rows: [Key: Row] = [:]
     private(set) var transfers: [Identifier: [Transfer]] = [:]
-    /// The sum of the open holds, kept on the side so that it can be compared.
+    /// The sum of the open holds, counted separately for comparison.
     private(set) var openHolds: [Identifier: Int64] = [:]
-    /// The accounts on which something changed since ``takeTouched()``.
+    /// The accounts that changed since ``takeTouched()``.
     private var touched: Set<Identifier> = []
     private var audits: [Identifier: LedgerAudit] = [:]
 
@@ -19,7 +19,7 @@ struct World {
         return decision.outcome
     }
 
-    /// The problem that the command refuses with, or `nil` if it does not refuse.
+    /// Returns the problem with which the command refuses, or `nil`.
     mutating func refusal<Outcome>(_ command: Command<Outcome>) -> Problem? {
         do {
             _ = try perform(command)
@@ -29,7 +29,7 @@ struct World {
         }
     }
 
-    /// The problem that the command refuses with; a test that needs one ends if there is none.
+    /// Returns the problem with which the command refuses; fails the test if there is none.
     mutating func mustRefuse<Outcome>(_ command: Command<Outcome>) throws -> Problem {
         let problem = refusal(command)
         return try #require(problem)
@@ -76,7 +76,7 @@ struct World {
         loaded([.operation(account, key: key)]).operation(account, key: key)
     }
 
-    /// What the audit of the account's ledger finds wrong.
+    /// Returns the finding of the ledger audit for the account.
     func finding(_ account: Identifier) -> String? {
         var audit = audits[account] ?? LedgerAudit(account: account)
         return audit.finish(balance: balance(account), openHolds: openHolds[account] ?? 0)?.finding
@@ -90,7 +90,7 @@ struct World {
 }
 
 extension World {
-    /// A world with an account that has so much to spend, by a grant.
+    /// Creates a world with an account and a granted balance.
     init(_ account: Identifier, granted amount: Int64, at now: Timestamp = ManualClock.start) {
         self.init()
         open(account, granted: amount, at: now)
