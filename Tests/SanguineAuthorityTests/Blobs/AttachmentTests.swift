@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Files that calls of functions bring: what is refused, what is held, and what the work is given.
+/// The files of function calls: refusals, holds, and the input of functions.
 @Suite("Attachments of calls", .bounded)
 struct AttachmentTests {
     private let world: SyncWorld
@@ -64,7 +64,7 @@ struct AttachmentTests {
         await problem { () async throws(Problem) in try await call(runner, attachments) }
     }
 
-    @Test func `a function is given the files, and reads each of them`() async throws {
+    @Test func `a function receives the files and can read each of them`() async throws {
         let (runner, viewer) = runner()
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         let answer = try await call(runner, [png.id, jpeg.id])
@@ -74,7 +74,7 @@ struct AttachmentTests {
         #expect(viewer.refusedOthers == 1)
     }
 
-    @Test func `what is held and quoted has the files in it`() async throws {
+    @Test func `the hold and the quote include the files`() async throws {
         let (runner, viewer) = runner()
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         let none = try await runner.quote("view", identity, .success(request(nil)))
@@ -89,7 +89,7 @@ struct AttachmentTests {
         #expect(try await world.authority.verifyLedger().differences.isEmpty)
     }
 
-    @Test func `a function that takes no files refuses them, and so does one for everybody`()
+    @Test func `functions without files, and those with public answers, refuse files`()
         async throws
     {
         let jpeg = try await upload(.jpeg)
@@ -135,7 +135,7 @@ struct AttachmentTests {
         #expect(try await world.authority.balance(world.account).held == 0)
     }
 
-    @Test func `a function that needs files refuses fewer, before anything is held`() async throws {
+    @Test func `a function that needs files refuses fewer before anything is held`() async throws {
         let (runner, viewer) = runner { $0.attachments?.minimum = 2 }
         let jpeg = try await upload(.jpeg)
         for files in [[], [jpeg.id]] {
@@ -153,7 +153,7 @@ struct AttachmentTests {
         #expect(viewer.seen.count == 1)
     }
 
-    @Test func `a call that was done is recognized, whatever has become of its files`()
+    @Test func `a call that is done is recognized even if its files are gone`()
         async throws
     {
         let (runner, viewer) = runner()
@@ -175,7 +175,7 @@ struct AttachmentTests {
         #expect(other?.code == .idempotencyMismatch)
     }
 
-    @Test func `an answer is kept for the files that it is about, and their order`() async throws {
+    @Test func `an answer is cached by its files and their order`() async throws {
         let (runner, viewer) = runner { $0.cache = .forever }
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         for attachments in [[jpeg.id], [jpeg.id], [png.id], [], [jpeg.id, png.id], [jpeg.id]] {
@@ -189,7 +189,7 @@ struct AttachmentTests {
         #expect(viewer.runs == 5)
     }
 
-    @Test func `the same question about another file is another call`() async throws {
+    @Test func `the same question about another file is a different call`() async throws {
         let (runner, _) = runner { $0.limits.repeatsPerMinute = 1 }
         let (jpeg, png) = (try await upload(.jpeg), try await upload(.png))
         _ = try await call(runner, [jpeg.id])
@@ -197,7 +197,7 @@ struct AttachmentTests {
         #expect(await refusal(runner, [jpeg.id])?.code == .rateLimited)
     }
 
-    @Test func `a call brings no more than its account may have of all, whatever is declared`()
+    @Test func `the files of a call are limited by the server, regardless of the declared limit`()
         async throws
     {
         let (small, _) = runner(limits: CallRunner.Limits(running: 8, fileBytes: 1_000))
@@ -205,7 +205,7 @@ struct AttachmentTests {
         #expect(await refusal(small, [png.id])?.detail.contains("500 in all") == true)
     }
 
-    @Test func `files of calls have a bound in all, past which calls are to come again`()
+    @Test func `all calls share a limit of files, beyond which a call must be retried`()
         async throws
     {
         let jpeg = try await upload(.jpeg)
@@ -228,7 +228,7 @@ struct AttachmentTests {
     }
 }
 
-/// A function that looks at the files of its calls.
+/// A function that records the files of its calls.
 private final class Viewer: MeteredFunction {
     let name = "view"
     let rules: FunctionRules
@@ -242,7 +242,7 @@ private final class Viewer: MeteredFunction {
 
     private let state = Mutex(State())
 
-    /// What each call waits for; `nil` for nothing.
+    /// The gate that each call waits for; `nil` for none.
     private let gate: WatchedState<Bool>?
 
     init(rules: FunctionRules, gate: WatchedState<Bool>?) {
@@ -250,12 +250,12 @@ private final class Viewer: MeteredFunction {
         self.gate = gate
     }
 
-    /// The files of each call that was prepared.
+    /// The files of each prepared call.
     var seen: [[BlobFacts]] { state.withLock { $0.seen } }
 
     var runs: Int { state.withLock { $0.runs } }
 
-    /// How often a file was not given that is not the call's.
+    /// The number of refused reads of files that do not belong to the call.
     var refusedOthers: Int { state.withLock { $0.refused } }
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {

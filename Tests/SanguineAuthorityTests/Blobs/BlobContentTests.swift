@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What is read of a file, and what is stored of it.
+/// The detection of a file's type, and the content to store.
 @Suite("Files: what they are", .bounded)
 struct BlobContentTests {
     private func refusal(_ file: [UInt8]) -> Problem? {
@@ -12,14 +12,14 @@ struct BlobContentTests {
     }
 
     @Test(arguments: SampleFile.allCases)
-    func `the content tells the type and an image's size`(sample: SampleFile) throws {
+    func `the content determines the type, and the size of an image`(sample: SampleFile) throws {
         let content = try BlobContent(sample.bytes(width: 1_234, height: 567))
         #expect(content.type.rawValue == sample.type)
         #expect(content.size == (sample.isImage ? PixelSize(1_234, 567) : nil))
     }
 
     @Test(arguments: SampleFile.allCases)
-    func `nothing says where it was taken`(sample: SampleFile) throws {
+    func `no stored content tells where the file was made`(sample: SampleFile) throws {
         let file = sample.bytes()
         let content = try BlobContent(file)
         #expect(!content.bytes.contains(text: SampleFile.place))
@@ -27,7 +27,7 @@ struct BlobContentTests {
     }
 
     @Test(arguments: SampleFile.allCases)
-    func `what is stored is read as itself`(sample: SampleFile) throws {
+    func `stored content is unchanged when it is stored again`(sample: SampleFile) throws {
         let once = try BlobContent(sample.bytes())
         let twice = try BlobContent(once.bytes)
         #expect(twice.bytes == once.bytes)
@@ -35,7 +35,7 @@ struct BlobContentTests {
     }
 
     @Test(arguments: [SampleFile.jpeg, .png, .webp], 2...8)
-    func `how it is to be turned is kept`(sample: SampleFile, orientation: Int) throws {
+    func `the orientation is kept`(sample: SampleFile, orientation: Int) throws {
         let stored = try BlobContent(sample.bytes(orientation: orientation)).bytes
         let tiff = try #require(stored.firstIndex(ofText: "MM\0*"))
         let found = try #require(ImageOrientation(tiff: tiff..<stored.count, of: stored))
@@ -43,13 +43,13 @@ struct BlobContentTests {
     }
 
     @Test(arguments: [SampleFile.jpeg, .png, .webp])
-    func `one that is not to be turned has no description at all`(sample: SampleFile) throws {
+    func `an image with the default orientation has no metadata`(sample: SampleFile) throws {
         let stored = try BlobContent(sample.bytes(orientation: 1)).bytes
         #expect(stored.firstIndex(ofText: "MM\0*") == nil)
         #expect(!stored.contains(text: "Exif") && !stored.contains(text: "EXIF"))
     }
 
-    @Test func `a JPEG keeps its data, its colours and its tables`() throws {
+    @Test func `a JPEG keeps its data, its colour profile and its tables`() throws {
         let file = SampleFile.jpeg.bytes(orientation: 1)
         let stored = try BlobContent(file).bytes
         let tables = try #require(file.firstIndex(ofText: "\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}"))
@@ -58,7 +58,7 @@ struct BlobContentTests {
         #expect(stored.contains(text: "ICC_PROFILE") && stored.contains(text: "JFIF"))
     }
 
-    @Test func `a JPEG that is cut short is stored with an end`() throws {
+    @Test func `a truncated JPEG is stored with an end marker`() throws {
         let file = SampleFile.jpeg.bytes(filler: 100)
         let end = try #require(file.lastIndex(of: 0xD9))
         let stored = try BlobContent(Array(file[..<(end - 1)])).bytes
@@ -66,7 +66,7 @@ struct BlobContentTests {
         #expect(stored == (try BlobContent(file).bytes))
     }
 
-    @Test func `the parts of a HEIC and of a film stay where they are`() throws {
+    @Test func `the parts of a HEIC or video file keep their positions`() throws {
         for sample in [SampleFile.heic, .mp4, .quickTime] {
             let file = sample.bytes(filler: 3_000)
             let stored = try BlobContent(file).bytes
@@ -84,15 +84,15 @@ struct BlobContentTests {
         SampleFile.box("ftyp", Array("mif1\0\0\0\0mif1".utf8)),
         [0x1A, 0x45, 0xDF, 0xA3, 0x88, 0x42, 0x82, 0x85] + Array("matro".utf8),
     ])
-    func `a file of another type is refused, with those that are taken`(file: [UInt8]) throws {
+    func `a file of another type is refused, with the accepted types`(file: [UInt8]) throws {
         let problem = try #require(refusal(file))
         #expect(problem.code == .unsupportedMediaType && problem.status == 415)
         for type in BlobType.allCases { #expect(problem.detail.contains(type.rawValue)) }
     }
 
     @Test(arguments: SampleFile.allCases.filter(\.isImage))
-    func `an image of too many pixels is refused, with what it has`(sample: SampleFile) throws {
-        // What VP8 and VP8L can say of their size: 14 bits.
+    func `an image with too many pixels is refused, with its size`(sample: SampleFile) throws {
+        // The largest sides that VP8 and VP8L can store have 14 bits.
         let largest = try BlobContent(sample.bytes(width: 10_000, height: 5_000))
         #expect(largest.size?.pixels == WireLimits.blobPixels)
         let problem = try #require(refusal(sample.bytes(width: 10_001, height: 5_000)))
@@ -100,7 +100,7 @@ struct BlobContentTests {
         #expect(problem.detail.contains("10001 × 5000"))
     }
 
-    @Test func `a picture that hides a larger one in a small canvas is refused`() throws {
+    @Test func `an image with a frame larger than its canvas is refused`() throws {
         var file = SampleFile.movingWebP.bytes(width: 100, height: 100)
         let canvas = try #require(file.firstIndex(ofText: "VP8X"))
         file[canvas + 12] = 50
@@ -113,22 +113,22 @@ struct BlobContentTests {
     }
 
     @Test(arguments: SampleFile.allCases.filter { $0 != .jpeg })
-    func `a file that ends in its beginning is refused as not whole`(sample: SampleFile) throws {
+    func `a truncated file is refused as incomplete`(sample: SampleFile) throws {
         let file = sample.bytes(filler: 500)
         let cut = Array(file.prefix(80))
         #expect(refusal(cut)?.code == .malformedBody)
     }
 
-    @Test func `a HEIC whose places would be worked through for ever is refused at once`() throws {
+    @Test func `a HEIC file with too many extents is refused at once`() throws {
         var file = SampleFile.heic.bytes()
         let places = try #require(file.firstIndex(ofText: "iloc"))
-        // Numbers of no bytes, and 65,535 parts of the first item.
+        // Numbers of no bytes, and 65,535 extents of the first item.
         file.replaceSubrange(places + 8..<places + 10, with: [0, 0])
         file.replaceSubrange(places + 16..<places + 18, with: [0xFF, 0xFF])
         #expect(refusal(file)?.code == .malformedBody)
     }
 
-    @Test func `an id is 64 digits, and the hash of what is stored`() throws {
+    @Test func `an id is 64 digits, the hash of the stored content`() throws {
         let stored = try BlobContent(SampleFile.png.bytes()).bytes
         let id = BlobID(of: stored)
         #expect(BlobID(id.description) == id && id.description.utf8.count == 64)

@@ -5,13 +5,13 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Files that no program has written: whatever they say, reading them ends, with one of two ends.
+/// Random files: cleaning always ends, with stored content or a refusal.
 ///
-/// A failure names sample and seed.
+/// A failure names the sample and the seed.
 @Suite("Files: what nobody writes", .bounded(.seconds(300)))
 struct BlobFuzzTests {
     @Test(arguments: SampleFile.allCases, UInt64(1)...4)
-    func `a changed file is stored as a picture within limits, or refused`(
+    func `a changed file is stored within the limits, or refused`(
         sample: SampleFile,
         seed: UInt64
     ) {
@@ -26,7 +26,7 @@ struct BlobFuzzTests {
                 let isImage = content.type.rawValue.hasPrefix("image/")
                 #expect((content.size != nil) == isImage, place)
                 #expect(content.size?.pixels ?? 0 <= WireLimits.blobPixels, place)
-                // Of the others a part may claim to be in the way of another.
+                // In other types, one part may claim to overlap another.
                 guard [.jpeg, .png, .webp].contains(content.type) else { continue }
                 let again = try BlobContent(content.bytes)
                 #expect(again.bytes == content.bytes && again.size == content.size, place)
@@ -47,7 +47,7 @@ struct BlobFuzzTests {
         case 3: file.remove(at: place)
         case 4: file.insert(extremes[.random(in: extremes.indices, using: &random)], at: place)
         case 5:
-            // A number of four bytes, as large or small as they come.
+            // A number of four bytes, with extreme values.
             for offset in place..<min(place + 4, file.count) {
                 file[offset] = Bool.random(using: &random) ? 0xFF : 0
             }

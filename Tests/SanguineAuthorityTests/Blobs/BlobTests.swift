@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Whose files are, in which order they are stored, and the room that they take.
+/// The ownership of files, the order of writes, and the space that files take.
 @Suite("Files of an account", .bounded)
 struct BlobTests {
     private let jpeg = SampleFile.jpeg.bytes()
@@ -17,7 +17,7 @@ struct BlobTests {
         try await world.storage.load([.feed(world.account)]).feed(world.account)
     }
 
-    @Test func `a file is stored once, however often it is sent, and by its content`() async throws
+    @Test func `a file is stored once by its content, no matter how often it is sent`() async throws
     {
         let world = try await SyncWorld()
         let first = try await world.authority.addBlob(jpeg, to: world.account)
@@ -32,7 +32,7 @@ struct BlobTests {
         #expect(!cleaned.isNew && cleaned.facts == first.facts)
     }
 
-    @Test func `a file is its account's alone, until another has sent it too`() async throws {
+    @Test func `a file belongs only to its account, until another account sends it`() async throws {
         let world = try await SyncWorld()
         let stranger = try await world.stranger()
         let facts = try await world.authority.addBlob(jpeg, to: world.account).facts
@@ -44,7 +44,7 @@ struct BlobTests {
         #expect(try await world.authority.blobs([id], of: stranger).map(\.facts) == [facts])
     }
 
-    @Test func `files and records count against the same bytes`() async throws {
+    @Test func `files and records share one storage limit`() async throws {
         let world = try await SyncWorld { $0.bytesPerAccount = 2_000 }
         let png = SampleFile.png.bytes(filler: 1_000)
         let facts = try await world.authority.addBlob(png, to: world.account).facts
@@ -56,7 +56,7 @@ struct BlobTests {
         }
         #expect(full?.code == .storageFull && full?.status == 422)
         #expect(full?.detail.contains("2000 bytes") == true)
-        // What is there already takes no more.
+        // A file that exists takes no more space.
         #expect(try await !world.authority.addBlob(png, to: world.account).isNew)
         let text = String(repeating: "x", count: 1_000)
         let note = CreateRecord(.note("a"), ["text": .string(text)])
@@ -64,7 +64,7 @@ struct BlobTests {
         #expect(try await feed(world)?.bytes == Int64(facts.size) + RecordRow.overheadBytes)
     }
 
-    @Test func `a file that is refused for its room is not written`() async throws {
+    @Test func `a file without space is refused before it is written`() async throws {
         let world = try await SyncWorld { $0.bytesPerAccount = 200 }
         let full = await problem { () async throws(Problem) in
             try await world.authority.addBlob(jpeg, to: world.account)
@@ -97,7 +97,7 @@ struct BlobTests {
 
         storage.failCommands(false)
         #expect(try await authority.addBlob(jpeg, to: account).isNew)
-        // A disk that takes no bytes: then no row says that it has some.
+        // If the disk refuses the bytes, no row names them.
         storage.failFiles(true)
         let png = SampleFile.png.bytes()
         let full = await problem { () async throws(Problem) in
@@ -108,7 +108,7 @@ struct BlobTests {
         #expect(try await authority.blobs([other], of: account) == [])
     }
 
-    @Test func `what nobody has is removed after an hour, and nothing else`() async throws {
+    @Test func `only files without an owner are removed after an hour`() async throws {
         let world = try await SyncWorld()
         let files = world.storage.blobs
         let owned = try await id(world.authority.addBlob(jpeg, to: world.account).facts)
@@ -124,7 +124,7 @@ struct BlobTests {
         #expect(try await files.read(owned, from: 0, count: 1) == [0xFF])
     }
 
-    @Test func `many files are looked at in parts, and then from the beginning`() async throws {
+    @Test func `many files are examined in parts, and then from the beginning`() async throws {
         let world = try await SyncWorld()
         let files = world.storage.blobs
         for number in UInt8(0)..<25 {
@@ -141,7 +141,7 @@ struct BlobTests {
     }
 }
 
-/// A storage in memory whose commands or files fail when told.
+/// A storage in memory whose commands or files can fail.
 private final class WitnessStorage: StorageDecorator {
     let inner = MemoryStorage()
     private let failing = Mutex((commands: false, files: false))
@@ -162,7 +162,7 @@ private final class WitnessStorage: StorageDecorator {
     }
 }
 
-/// A disk without room.
+/// A disk without space.
 private struct FullStore: BlobStore {
     func keep(
         _ bytes: [UInt8],

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Places of a file where readers do not look, and files whose parts lie.
+/// Metadata in parts that readers skip, and files with wrong lengths.
 @Suite("Files: hidden metadata", .bounded)
 struct HiddenMetadataTests {
     private static let place = Array(SampleFile.place.utf8)
@@ -14,17 +14,17 @@ struct HiddenMetadataTests {
     }
 
     @Test(arguments: [SampleFile.heic, .mp4, .quickTime, .webm])
-    func `what follows the last part is cut off`(sample: SampleFile) throws {
+    func `bytes after the last part are cut off`(sample: SampleFile) throws {
         let whole = try BlobContent(sample.bytes()).bytes
         for trailer in [Self.place, [0]] {
             #expect(try BlobContent(sample.bytes() + trailer).bytes == whole)
         }
-        // As a box these zeros would go on to the end of the file.
+        // As a box, these zeros would extend to the end of the file.
         let padded = sample.bytes() + [UInt8](repeating: 0, count: 20) + Self.place
         #expect(try !BlobContent(padded).bytes.contains(text: SampleFile.place))
     }
 
-    @Test func `a box that says it is longer than the box around it is refused`() {
+    @Test func `a box that exceeds its parent is refused`() {
         for inner in ["udta", "free", "trak"] {
             var lie = SampleFile.box(inner, Self.place)
             lie[3] += 40
@@ -38,19 +38,19 @@ struct HiddenMetadataTests {
     }
 
     @Test(arguments: ["mdat", "moov", "meta"])
-    func `a film whose last part is cut short is refused`(name: String) {
+    func `a video with a truncated last part is refused`(name: String) {
         var part = SampleFile.box(name, Self.place)
         part[3] += 1
         #expect(refusal(SampleFile.mp4.bytes() + part)?.code == .malformedBody)
     }
 
-    @Test func `more boxes than are looked at are refused`() {
+    @Test func `a file with too many boxes is refused`() {
         let padding = (0..<FileBox.limit).flatMap { _ in SampleFile.box("free", []) }
         let file = SampleFile.mp4.bytes() + padding + SampleFile.box("uuid", Self.place)
         #expect(refusal(file)?.code == .malformedBody)
     }
 
-    @Test func `padding deep in a track, and the name of a handler, are overwritten`() throws {
+    @Test func `padding in a track and the name of a handler are overwritten`() throws {
         let handler = SampleFile.box("hdlr", [UInt8](repeating: 0, count: 24) + Self.place)
         let padding = SampleFile.box("skip", Self.place)
         let table = SampleFile.box("stbl", padding + SampleFile.box("stsd", [1, 2, 3]))
@@ -62,7 +62,7 @@ struct HiddenMetadataTests {
         #expect(stored.count == file.count && stored.contains(text: "stsd\u{1}\u{2}\u{3}"))
     }
 
-    @Test func `a HEIC with two lists of items is refused`() throws {
+    @Test func `a HEIC file with two lists of items is refused`() throws {
         let file = SampleFile.heic.bytes()
         let meta = try #require(file.firstIndex(ofText: "meta")) - 4
         let list = SampleFile.box("iinf", [0, 0, 0, 0, 0, 0])
@@ -73,7 +73,7 @@ struct HiddenMetadataTests {
         #expect(refusal(two)?.code == .malformedBody)
     }
 
-    @Test func `a WebM element that is longer than the one around it is refused`() {
+    @Test func `a WebM element that exceeds its parent is refused`() {
         let header = SampleFile.element(
             [0x1A, 0x45, 0xDF, 0xA3],
             [0x42, 0x82, 0x84] + Array("webm".utf8)
@@ -84,7 +84,7 @@ struct HiddenMetadataTests {
         #expect(refusal(header + segment)?.code == .malformedBody)
     }
 
-    @Test func `a WebM that was recorded as it was sent has no sizes, and loses its tags`() throws {
+    @Test func `a live WebM recording of unknown size loses its tags`() throws {
         let header = SampleFile.element(
             [0x1A, 0x45, 0xDF, 0xA3],
             [0x42, 0x82, 0x84] + Array("webm".utf8)

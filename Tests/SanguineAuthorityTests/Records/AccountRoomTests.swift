@@ -6,10 +6,10 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// How much of the storage an account may take, and how it gets some back.
+/// The space that an account may take, and how it is returned.
 @Suite("Room of an account", .bounded)
 struct AccountRoomTests {
-    /// A note whose value takes so many bytes.
+    /// Creates a note whose value has this size in bytes.
     private func note(_ id: RecordID, _ bytes: Int) -> CreateRecord {
         let text = String(repeating: "x", count: bytes - #"{"text":""}"#.utf8.count)
         return CreateRecord(.note(id), ["text": .string(text)])
@@ -35,7 +35,8 @@ struct AccountRoomTests {
         #expect(feed.bytes == rows.reduce(0) { $0 + $1.storedBytes }, place)
     }
 
-    @Test func `what would pass the bytes of an account is refused, alone, and says what to do`()
+    @Test
+    func `an operation that exceeds the storage limit is refused, and the others are applied`()
         async throws
     {
         let world = try await SyncWorld { $0.bytesPerAccount = 2_000 }
@@ -57,10 +58,10 @@ struct AccountRoomTests {
         try await checkCounts(world, "full")
     }
 
-    @Test func `whoever has no room can still shrink and delete, and has room then`() async throws {
+    @Test func `a full account can still shrink and delete, and then has space`() async throws {
         let world = try await SyncWorld { $0.bytesPerAccount = 3_000 }
         try await world.push(note("a", 1_300), note("b", 1_400))
-        // Restarted with a much lower limit.
+        // Restarts with a much lower limit.
         var settings = world.authority.settings
         settings.bytesPerAccount = 100
         let lower = Authority(
@@ -88,7 +89,7 @@ struct AccountRoomTests {
         #expect(try await feed(world).tombstones == 0)
     }
 
-    @Test func `the oldest deletions are forgotten early when there are too many`() async throws {
+    @Test func `the oldest tombstones are dropped early if there are too many`() async throws {
         let world = try await SyncWorld { $0.tombstonesPerAccount = 3 }
         let ids = (0..<6).map { RecordID("n\($0)") }.compactMap { $0 }
         try await world.push(CreateMany(ids: ids, text: "x"))
@@ -104,7 +105,9 @@ struct AccountRoomTests {
         #expect(!knows.reset && knows.changes.map(\.deleted) == [true, true, true])
     }
 
-    @Test func `one push that deletes more than are kept keeps the newest`() async throws {
+    @Test func `a push with more deletions than the limit keeps the newest tombstones`()
+        async throws
+    {
         let world = try await SyncWorld { $0.tombstonesPerAccount = 2 }
         let ids = (0..<6).map { RecordID("n\($0)") }.compactMap { $0 }
         try await world.push(CreateMany(ids: ids, text: "x"))
@@ -119,7 +122,8 @@ struct AccountRoomTests {
     }
 
     @Test(arguments: 1...20)
-    func `the counts are those of the stored rows, whatever happens`(seed: Int) async throws {
+    func `the counts equal those of the stored rows after random operations`(seed: Int) async throws
+    {
         var random = SplitMix64(seed: UInt64(seed))
         let world = try await SyncWorld {
             $0.bytesPerAccount = 3_000
@@ -151,7 +155,7 @@ struct AccountRoomTests {
         }
     }
 
-    @Test func `far more deletions than are kept are forgotten step by step`() async throws {
+    @Test func `surplus tombstones are dropped over several pushes`() async throws {
         let world = try await SyncWorld()
         let ids = (0..<50).map { RecordID("n\($0)") }.compactMap { $0 }
         try await world.push(CreateMany(ids: ids, text: "x"))
@@ -178,14 +182,14 @@ struct AccountRoomTests {
     }
 }
 
-/// Who says when a record was created.
+/// The source of a record's creation time.
 @Suite("Moment of creation", .bounded)
 struct CreationMomentTests {
     private func createdAt(_ world: SyncWorld, _ key: RecordKey) async throws -> JSONValue? {
         try await world.records()[key]?["createdAt"]
     }
 
-    @Test func `in a list that everyone reads it is the server's, whatever the client says`()
+    @Test func `in a public list the server sets it, regardless of the client's value`()
         async throws
     {
         let world = try await SyncWorld()
@@ -209,7 +213,7 @@ struct CreationMomentTests {
         #expect(list.items.map(\.id) == ["later"])
     }
 
-    @Test func `no later change moves it`() async throws {
+    @Test func `later changes do not change it`() async throws {
         let world = try await SyncWorld()
         let created = world.clock.now().json
         try await world.push(CreateRecord(.post("p"), ["text": "a"]))
@@ -230,7 +234,7 @@ struct CreationMomentTests {
         #expect(found.items.map(\.id) == ["p"])
     }
 
-    @Test func `what is created anew is as new as it is`() async throws {
+    @Test func `a record that is created again has a new time`() async throws {
         let world = try await SyncWorld()
         try await world.push(CreateRecord(.post("p"), [:]), DeleteRecord(.post("p")))
         world.clock.advance(by: .seconds(60))
@@ -239,7 +243,7 @@ struct CreationMomentTests {
         #expect(try await createdAt(world, .post("p")) == world.clock.now().json)
     }
 
-    @Test func `in a list of one's own it is one's own`() async throws {
+    @Test func `in a private list the client sets it`() async throws {
         let world = try await SyncWorld {
             $0.schema = RecordSchema(collections: [
                 RecordCollection("notes", indexes: ["createdAt"])

@@ -5,21 +5,23 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// No gap, no repeat, and no operation by halves, whatever the sizes of the pages.
+/// No gap, no repetition, and no partial operation, with pages of any size.
 @Suite("Feed under random events", .bounded(.seconds(300)))
 struct FeedFuzzTests {
-    /// Plays 150 random pushes, charges and sweeps a seed, while readers of all kinds follow.
+    /// Plays 150 random pushes, charges and sweeps per seed, with concurrent readers.
     ///
-    /// A failure names the seed. To debug it, replace the range by that one number.
+    /// A failure names the seed. To debug it, replace the range by that seed.
     @Test(arguments: UInt64(1)...12)
-    func `readers with pages of any size hold what the authority holds`(seed: UInt64) async throws {
+    func `readers with pages of any size end with the authority's records`(
+        seed: UInt64
+    ) async throws {
         var random = SplitMix64(seed: seed)
         let world = try await SyncWorld { $0.grant = 1_000 }
         var readers = (0..<5).map { _ in Reader() }
         for step in 0..<150 {
             try await play(world, step, using: &random)
             let index = Int.random(in: 0..<readers.count, using: &random)
-            if index == 4, step % 40 != 0 { continue }  // One is away for long.
+            if index == 4, step % 40 != 0 { continue }  // One reader is away for a long time.
             try await readers[index].turn(world, limit: .random(in: 1...7, using: &random))
         }
         let fresh = try await world.records()
@@ -58,13 +60,13 @@ struct FeedFuzzTests {
     }
 }
 
-/// A device that keeps what it pulls.
+/// A device that stores what it pulls.
 private struct Reader {
     var records: [RecordKey: JSONValue] = [:]
     var position: Int64 = 0
     var horizon: Int64 = 0
 
-    /// Pulls a page, and holds it to the rules of pages.
+    /// Pulls a page, and checks the rules of pages.
     mutating func turn(_ world: SyncWorld, limit: Int) async throws {
         let answer = try await world.pull(position, limit: limit, horizon: horizon)
         if answer.reset { (records, position) = ([:], 0) }

@@ -11,7 +11,7 @@ struct IndexKeyTests {
     }
 
     @Test(arguments: ["0", "-0", "0.0", "-0.0", "0e7", "-0.000e-7"])
-    func `every zero has one key, between the numbers below and above`(zero: String) throws {
+    func `all zeros have one key, between the adjacent numbers`(zero: String) throws {
         #expect(try key(zero) == key("0"))
         for below in ["-1e-400", "-5e-324", "-1"] { #expect(try key(below) < key(zero)) }
         for above in ["1e-400", "5e-324", "1"] { #expect(try key(zero) < key(above)) }

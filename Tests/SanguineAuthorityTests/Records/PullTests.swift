@@ -20,7 +20,7 @@ struct PullTests {
         #expect(answer.next == 2 && answer.head == 2 && !answer.hasMore && !answer.reset)
     }
 
-    @Test func `a reader of another epoch begins afresh, and one of this epoch goes on`()
+    @Test func `a reader of another epoch starts over, and one of this epoch continues`()
         async throws
     {
         let world = try await SyncWorld()
@@ -35,7 +35,7 @@ struct PullTests {
         }
     }
 
-    @Test func `a reader of live events that resumes anywhere misses nothing`()
+    @Test func `a reader of live events can resume anywhere without missing changes`()
         throws
     {
         var random = SplitMix64(seed: 7)
@@ -72,13 +72,13 @@ struct PullTests {
         }
     }
 
-    @Test func `without a grant the balance has a number of its own`() async throws {
+    @Test func `without a grant, the balance has its own number`() async throws {
         let world = try await SyncWorld { $0.grant = 0 }
 
         #expect(try await world.pull().changes.map(\.seq) == [1, 2])
     }
 
-    @Test func `a quota that was used is in the feed`() async throws {
+    @Test func `a used quota is in the feed`() async throws {
         let world = try await SyncWorld()
         let head = try await world.pull().head
         let consume = Submission("key", ConsumeRequest(amount: 2))
@@ -91,7 +91,7 @@ struct PullTests {
         #expect(answer.changes.first?.value?["remaining"] == 1)
     }
 
-    @Test func `a quota that was used comes again when the plan or the zone changes`() async throws
+    @Test func `a used quota is in the feed again when the plan or the zone changes`() async throws
     {
         let world = try await SyncWorld()
         let consume = Submission("key", ConsumeRequest(amount: 2))
@@ -108,7 +108,7 @@ struct PullTests {
         }
     }
 
-    @Test func `each record is there once, at its newest, and a deleted one without a value`()
+    @Test func `each record appears once in its newest state, a deleted one without a value`()
         async throws
     {
         let world = try await SyncWorld()
@@ -127,7 +127,7 @@ struct PullTests {
         #expect(changes.map(\.value) == [["n": 2], nil])
     }
 
-    @Test func `a page never ends within an operation`() async throws {
+    @Test func `a page never splits an operation`() async throws {
         let world = try await SyncWorld()
         let head = try await world.pull().head
         try await world.push(
@@ -158,7 +158,7 @@ struct PullTests {
         #expect(answer.changes.count == 2 + (Authority.pageBytes + 59_999) / 60_000)
     }
 
-    @Test func `strangers see nothing of each other in their feeds`() async throws {
+    @Test func `feeds show no records of other accounts`() async throws {
         let world = try await SyncWorld()
         let stranger = try await world.stranger()
         try await world.push(CreateRecord(.note("a"), [:]), CreateRecord(.post("p"), [:]))
@@ -166,7 +166,7 @@ struct PullTests {
         #expect(try await world.records(by: stranger).isEmpty)
     }
 
-    @Test func `a reader beyond the head starts over`() async throws {
+    @Test func `a reader past the head starts over`() async throws {
         let world = try await SyncWorld()
 
         let answer = try await world.pull(99)
@@ -174,7 +174,7 @@ struct PullTests {
         #expect(answer.reset && answer.changes.count == 2 && answer.next == 2)
     }
 
-    @Test func `the answer says what became of operations`() async throws {
+    @Test func `the answer contains the results of operations`() async throws {
         let world = try await SyncWorld()
         let done = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
         let refused = try PushedOperation.sample(SetFields(.note("b"), [:]), sequence: 2)
@@ -202,7 +202,7 @@ struct PullTests {
         #expect(refusal?.code == .malformedRequest)
     }
 
-    @Test func `the JSON of an answer says what the message does`() async throws {
+    @Test func `the JSON of an answer equals the encoded message`() async throws {
         let world = try await SyncWorld()
         let operation = try PushedOperation.sample(
             CreateMany(ids: ["a~3a:b", "b"], text: "ü\"\\/")
@@ -221,7 +221,7 @@ struct PullTests {
 
 @Suite("Pull: deletions that are forgotten", .bounded)
 struct PullHorizonTests {
-    /// A world with two live records, and between them a deletion that is forgotten.
+    /// Creates a world with two live records, and a forgotten deletion between them.
     private func world() async throws -> (SyncWorld, old: Int64) {
         let world = try await SyncWorld()
         try await world.push(CreateRecord(.note("a"), [:]), CreateRecord(.note("gone"), [:]))
@@ -233,7 +233,9 @@ struct PullHorizonTests {
         return (world, old)
     }
 
-    @Test func `who may have missed one starts over, with what lives`() async throws {
+    @Test func `a reader that may have missed a deletion starts over with the live records`()
+        async throws
+    {
         let (world, old) = try await world()
 
         let answer = try await world.pull(old)
@@ -243,7 +245,7 @@ struct PullHorizonTests {
         #expect(answer.changes.map(\.id).suffix(2) == ["a", "b"])
     }
 
-    @Test func `who has read past it goes on`() async throws {
+    @Test func `a reader past the deletion continues`() async throws {
         let (world, old) = try await world()
 
         let answer = try await world.pull(old + 1)
@@ -252,13 +254,13 @@ struct PullHorizonTests {
         #expect(answer.changes.map(\.id) == ["b"])
     }
 
-    @Test func `who starts anew is not told to forget`() async throws {
+    @Test func `a new reader gets no reset`() async throws {
         let (world, _) = try await world()
 
         #expect(try await world.pull().reset == false)
     }
 
-    @Test func `who is on the way from the start, and says so, is not sent back`() async throws {
+    @Test func `a reader on its first read that sends the horizon is not reset`() async throws {
         let (world, old) = try await world()
         let first = try await world.pull(old, limit: 1, horizon: 0)
 
@@ -269,13 +271,13 @@ struct PullHorizonTests {
         #expect(second.changes.map(\.collection) == ["$balance"])
     }
 
-    @Test func `who is on the way from the start is not sent back by what is deleted meanwhile`()
+    @Test func `a reader on its first read is not reset by later deletions of other records`()
         async throws
     {
         let world = try await SyncWorld { $0.tombstonesPerAccount = 2 }
         let ids = (0..<40).map { RecordID("n\($0)") }.compactMap { $0 }
         for id in ids { try await world.push(CreateRecord(.note(id), [:])) }
-        // Deleted before the reader begins: it is never given these.
+        // Deleted before the reader begins, so it never receives these.
         for id in ids.prefix(10) { try await world.push(DeleteRecord(.note(id))) }
         var (since, horizon): (Int64, Int64) = (0, 0)
         var (found, pages): (Set<RecordID>, Int) = ([], 0)
@@ -288,7 +290,7 @@ struct PullHorizonTests {
             (since, horizon) = (answer.next, answer.horizon ?? 0)
             if !answer.hasMore { break }
             pages += 1
-            // Each of these makes one deletion from before the beginning forgotten.
+            // Each of these deletions drops one tombstone from before the beginning.
             if pages <= 2 {
                 let head = try await world.pull(0, limit: 1, horizon: 0).head
                 try await world.push(DeleteRecord(.note(ids[9 + pages])))
@@ -299,7 +301,7 @@ struct PullHorizonTests {
         #expect(found == Set(ids.dropFirst(12)))
     }
 
-    @Test func `who is on the way is sent back if what it was given is deleted and forgotten`()
+    @Test func `a reader on its first read is reset if a received record is deleted and forgotten`()
         async throws
     {
         let world = try await SyncWorld { $0.tombstonesPerAccount = 2 }
@@ -313,7 +315,7 @@ struct PullHorizonTests {
         #expect(first.hasMore && second.reset)
     }
 
-    @Test func `who says nothing gets past the horizon at once`() async throws {
+    @Test func `a reader without a horizon gets past it with the first page`() async throws {
         let (world, old) = try await world()
 
         let answer = try await world.pull(0, limit: 1)
@@ -324,7 +326,7 @@ struct PullHorizonTests {
         #expect(!rest.reset && rest.changes.map(\.id) == ["b"])
     }
 
-    @Test func `a deletion that is not old enough is kept`() async throws {
+    @Test func `a tombstone that is not old enough is kept`() async throws {
         let world = try await SyncWorld()
         try await world.push(CreateRecord(.note("a"), [:]))
         let head = try await world.pull().head
@@ -337,7 +339,7 @@ struct PullHorizonTests {
         #expect(!answer.reset && answer.changes.map(\.deleted) == [true])
     }
 
-    @Test func `who says nothing gets past the horizon with many records, too`() async throws {
+    @Test func `a reader without a horizon gets past it with many records`() async throws {
         let world = try await SyncWorld()
         let count = WireLimits.largestPull + 50
         for first in stride(from: 0, to: count, by: 50) {
@@ -367,7 +369,7 @@ struct PullHorizonTests {
     }
 
     @Test(arguments: 1...6)
-    func `who says nothing gets past the horizon, however small the pages`(
+    func `a reader without a horizon gets past it with pages of any size`(
         _ limit: Int
     )
         async throws

@@ -7,8 +7,7 @@ import Testing
 
 @Suite("Push", .bounded)
 struct PushTests {
-    @Test func `an applied operation takes a number for each record that it changes`() async throws
-    {
+    @Test func `an applied operation takes a number for each changed record`() async throws {
         let world = try await SyncWorld()
         let head = try await world.authority.balance(world.account).head
 
@@ -22,7 +21,7 @@ struct PushTests {
         #expect(changes.map(\.through) == [head + 3, head + 3, nil])
     }
 
-    @Test func `an operation sees what those before it in the push have changed`() async throws {
+    @Test func `an operation sees the changes of previous operations in the push`() async throws {
         let world = try await SyncWorld()
 
         try await world.push(
@@ -48,7 +47,7 @@ struct PushTests {
         #expect(records[.note("tue")] == ["count": 1])
     }
 
-    @Test func `an operation that looks up more than a thousand records is refused`() async throws {
+    @Test func `an operation that finds more than a thousand records is refused`() async throws {
         let world = try await SyncWorld()
         for hundred in 0..<10 {
             let operations = try (0..<100).map { number in
@@ -68,7 +67,7 @@ struct PushTests {
         #expect(results.first?.problem?.detail.contains("1,000") == true)
     }
 
-    @Test func `an operation that is refused changes nothing and stops nothing`() async throws {
+    @Test func `a refused operation changes nothing and does not stop the others`() async throws {
         let world = try await SyncWorld()
 
         let results = try await world.push(
@@ -83,7 +82,7 @@ struct PushTests {
         #expect(try await world.records()[.note("a")] == ["text": "one", "more": true])
     }
 
-    @Test func `an operation that changes nothing is applied at the present head`() async throws {
+    @Test func `an operation without changes is applied at the current head`() async throws {
         let world = try await SyncWorld()
         try await world.push(CreateRecord(.note("a"), ["text": "one"]))
         let head = try await world.pull().head
@@ -113,7 +112,7 @@ struct PushTests {
         #expect(try await world.records()[.note("a")] == ["n": 6])
     }
 
-    @Test func `an operation that was applied is replayed at the same number for ever`()
+    @Test func `an applied operation is always replayed with the same number`()
         async throws
     {
         let world = try await SyncWorld()
@@ -130,7 +129,7 @@ struct PushTests {
         #expect(try await world.records()[.note("a")] == ["n": 2])
     }
 
-    @Test func `an operation that was refused gets the same refusal for ever`() async throws {
+    @Test func `a refused operation always gets the same refusal`() async throws {
         let world = try await SyncWorld()
         let operation = try PushedOperation.sample(SetFields(.note("a"), ["n": 1]))
         let first = try await world.push([operation])
@@ -145,7 +144,7 @@ struct PushTests {
         #expect(try await world.records()[.note("a")] == [:])
     }
 
-    @Test func `an id that was used for other content is refused`() async throws {
+    @Test func `an id that was used with other content is refused`() async throws {
         let world = try await SyncWorld()
         let operation = try PushedOperation.sample(CreateRecord(.note("a"), ["n": 1]))
         var other = operation
@@ -160,7 +159,7 @@ struct PushTests {
         #expect(records.count == 1)
     }
 
-    @Test func `the key of a spend is no operation's id`() async throws {
+    @Test func `the key of a spend cannot be an operation's id`() async throws {
         let world = try await SyncWorld()
         let operation = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
         let spend = Submission(operation.id.description, SpendRequest(amount: 1, reason: "tea"))
@@ -171,7 +170,7 @@ struct PushTests {
         #expect(answer.results.first?.problem?.code == .idempotencyMismatch)
     }
 
-    @Test func `an operation's id is no key of a spend`() async throws {
+    @Test func `an operation's id cannot be the key of a spend`() async throws {
         let world = try await SyncWorld()
         let operation = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
         _ = try await world.push([operation])
@@ -191,7 +190,7 @@ struct PushRefusalTests {
         try await SyncWorld().push(mutator).first?.problem?.code
     }
 
-    @Test func `an unknown mutator is refused`() async throws {
+    @Test func `an unknown mutation is refused`() async throws {
         let world = try await SyncWorld()
         var operation = try PushedOperation.sample(DeleteRecord(.note("a")))
         operation.mutator = "habit.complete"
@@ -199,7 +198,7 @@ struct PushRefusalTests {
         #expect(try await world.push([operation]).results.first?.problem?.code == .mutatorUnknown)
     }
 
-    @Test func `arguments that are not the mutator's are refused`() async throws {
+    @Test func `arguments that do not match the mutation are refused`() async throws {
         let world = try await SyncWorld()
         var operation = try PushedOperation.sample(DeleteRecord(.note("a")))
         operation.arguments = ["collection": "notes"]
@@ -208,7 +207,7 @@ struct PushRefusalTests {
     }
 
     @Test(arguments: ["unknown", "$balance"])
-    func `a collection that was not declared is refused`(name: String) async throws {
+    func `an undeclared collection is refused`(name: String) async throws {
         #expect(try await code(CreateRecord(RecordKey(name, "a"), [:])) == .collectionUnknown)
     }
 
@@ -220,7 +219,7 @@ struct PushRefusalTests {
         )
     }
 
-    @Test func `a record with a text that is longer than an index key can be edited`()
+    @Test func `a record with a text longer than an index key can be edited`()
         async throws
     {
         let world = try await SyncWorld()
@@ -236,7 +235,7 @@ struct PushRefusalTests {
         #expect(results.map(\.status) == [.applied, .applied, .applied, .applied, .applied])
     }
 
-    @Test func `a number that is longer than an index key finds no record without the member`()
+    @Test func `a number longer than an index key does not match records without the member`()
         async throws
     {
         let account = try await SyncWorld().account
@@ -269,7 +268,7 @@ struct PushRefusalTests {
         }
     }
 
-    @Test func `records with texts that are longer than an index key are found by the whole text`()
+    @Test func `records with texts longer than an index key are found by the whole text`()
         async throws
     {
         let world = try await SyncWorld()
@@ -289,7 +288,7 @@ struct PushRefusalTests {
         #expect(records[.note("other")] == ["count": 0])
     }
 
-    @Test func `another's post is read but not changed`() async throws {
+    @Test func `a post of another account can be read but not changed`() async throws {
         let world = try await SyncWorld()
         let stranger = try await world.stranger()
         try await world.push(CreateRecord(.post("p"), ["text": "mine"]))
@@ -305,7 +304,7 @@ struct PushRefusalTests {
         #expect(try await world.records()[.post("p")]?["text"] == "mine")
     }
 
-    @Test func `the id of a post that another has deleted is free after a while`() async throws {
+    @Test func `the id of another account's deleted post is free after a while`() async throws {
         let world = try await SyncWorld()
         let stranger = try await world.stranger()
         try await world.push(CreateRecord(.post("p"), [:]), DeleteRecord(.post("p")))
@@ -319,7 +318,7 @@ struct PushRefusalTests {
         #expect(late.first?.status == .applied)
     }
 
-    @Test func `private records of two accounts may have one id`() async throws {
+    @Test func `private records of two accounts can have the same id`() async throws {
         let world = try await SyncWorld()
         let stranger = try await world.stranger()
         try await world.push(CreateRecord(.note("a"), ["of": "me"]))
@@ -331,7 +330,7 @@ struct PushRefusalTests {
         #expect(try await world.records(by: stranger)[.note("a")] == ["of": "them"])
     }
 
-    @Test func `more records than an account may have are refused`() async throws {
+    @Test func `records beyond the account's limit are refused`() async throws {
         let world = try await SyncWorld { $0.recordsPerAccount = 2 }
 
         let results = try await world.push(
@@ -346,7 +345,7 @@ struct PushRefusalTests {
         #expect(codes == [nil, .storageFull, nil, nil, nil])
     }
 
-    @Test func `a request that no device may send is refused whole`() async throws {
+    @Test func `an invalid request is refused as a whole`() async throws {
         let world = try await SyncWorld()
         let good = try PushedOperation.sample(CreateRecord(.note("a"), [:]))
         func changed(_ change: (inout PushedOperation) -> Void) -> PushedOperation {
@@ -378,7 +377,7 @@ struct PushRefusalTests {
         #expect(try await world.records().isEmpty)
     }
 
-    @Test func `a push for an account that is gone is refused`() async throws {
+    @Test func `a push for a missing account is refused`() async throws {
         let world = try await SyncWorld()
 
         let refusal = await problem { () throws(Problem) in
@@ -411,7 +410,7 @@ struct PushRefusalTests {
         return row.map { String(decoding: $0.value, as: UTF8.self) }
     }
 
-    @Test func `members with longer names than today's stay when another one is set`()
+    @Test func `members with longer names than are allowed now stay when another one is set`()
         async throws
     {
         let world = try await SyncWorld()
@@ -422,7 +421,7 @@ struct PushRefusalTests {
         #expect(try await stored("a", in: world) == #"{"day":"tue","\#(long)":{"a":[1]}}"#)
     }
 
-    @Test func `a record that JSON cannot hold is refused, and the member is named`() async throws {
+    @Test func `a record that JSON cannot represent is refused, naming the member`() async throws {
         let world = try await SyncWorld { $0.schema = .withRatio }
         let results = try await world.push(PutRatio(id: "a"), CreateRecord(.note("b"), ["c": 1]))
         #expect(results.map(\.status) == [.refused, .applied])
@@ -430,7 +429,7 @@ struct PushRefusalTests {
         #expect(results[0].problem?.detail.contains("the member 'ratio' of") == true)
     }
 
-    @Test func `a stored record that is no JSON refuses its own operations only`() async throws {
+    @Test func `a stored record that is not JSON refuses only its own operations`() async throws {
         let world = try await SyncWorld()
         try await store(#"{"ratio":nan}"#, "a", in: world)
         let results = try await world.push(
@@ -449,7 +448,7 @@ extension RecordSchema {
     )
 }
 
-/// Puts a number into a note that is not finite.
+/// Stores a non-finite number in a note.
 private struct PutRatio: RecordMutation {
     static let name = "test.ratio"
     let id: RecordID

@@ -36,7 +36,7 @@ struct RecordListTests {
             .map(\.id)
     }
 
-    @Test func `private records are listed for their owner alone`() async throws {
+    @Test func `private records are listed only for their owner`() async throws {
         let (world, stranger) = try await world()
 
         #expect(try await ids(world, "notes") == ["a", "b"])
@@ -45,7 +45,7 @@ struct RecordListTests {
         #expect(own.value == ["day": "sun"])
     }
 
-    @Test func `records of everyone are listed for everyone`() async throws {
+    @Test func `public records are listed for all accounts`() async throws {
         let (world, stranger) = try await world()
 
         for account in [world.account, stranger] {
@@ -66,13 +66,13 @@ struct RecordListTests {
         )
     }
 
-    @Test func `records are listed by their ids, in that order`() async throws {
+    @Test func `records can be listed by their ids, in that order`() async throws {
         let (world, _) = try await world()
 
         #expect(try await ids(world, "posts", .init(ids: ["p3", "nobody", "p1"])) == ["p3", "p1"])
     }
 
-    @Test func `a deleted record is in no list`() async throws {
+    @Test func `no list contains a deleted record`() async throws {
         let (world, _) = try await world()
         try await world.push(DeleteRecord(.post("p1")))
 
@@ -85,7 +85,7 @@ struct RecordListTests {
         #expect(refusal?.code == .notFound)
     }
 
-    @Test func `pages follow each other`() async throws {
+    @Test func `pages follow each other without gaps`() async throws {
         let (world, _) = try await world()
         var found: [RecordID] = []
         var cursor: String?
@@ -103,7 +103,7 @@ struct RecordListTests {
         #expect(found == ["p3", "p1", "p2"])
     }
 
-    @Test func `a cursor is good for its own list and account only`() async throws {
+    @Test func `a cursor is valid only for its own list and account`() async throws {
         let (world, stranger) = try await world()
         let page = try await world.authority.records(
             in: "posts",
@@ -124,7 +124,7 @@ struct RecordListTests {
         }
     }
 
-    @Test func `what has no index is refused`() async throws {
+    @Test func `members without an index are refused`() async throws {
         let (world, _) = try await world()
         for request in [
             Authority.RecordsRequest(order: "text"), .init(where: ["text": 1]),
@@ -138,7 +138,7 @@ struct RecordListTests {
     }
 
     @Test(arguments: ["nothing", "$balance"])
-    func `a collection that was not declared is not found`(name: String) async throws {
+    func `an undeclared collection is not found`(name: String) async throws {
         let (world, _) = try await world()
         let refusal = await problem { () throws(Problem) in
             try await world.authority.records(in: name, for: world.account)
@@ -149,7 +149,7 @@ struct RecordListTests {
 
 @Suite("Look-ups by an index that is being built", .bounded)
 struct IncompleteIndexTests {
-    /// An operation in a lane.
+    /// Creates an operation in a lane.
     private func sample(
         _ mutator: some RecordMutation,
         _ sequence: Int64,
@@ -160,7 +160,7 @@ struct IncompleteIndexTests {
         return operation
     }
 
-    @Test func `an operation that looks by it waits with its lane, and no other does`()
+    @Test func `an operation that uses the index waits with its lane, and others do not`()
         async throws
     {
         let world = try await SyncWorld()
@@ -180,7 +180,7 @@ struct IncompleteIndexTests {
         #expect(again.map(\.status) == [.applied, .applied, .replayed, .refused])
     }
 
-    @Test func `an operation that looks by it is refused as a whole, and done when it is built`()
+    @Test func `a push of only such an operation is refused, and applied once the index is built`()
         async throws
     {
         let world = try await SyncWorld()

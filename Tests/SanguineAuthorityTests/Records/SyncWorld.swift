@@ -24,7 +24,7 @@ struct SyncWorld {
         account = try await Self.account(authority, device: 1)
     }
 
-    /// Another account.
+    /// Creates another account.
     func stranger() async throws -> Identifier {
         try await Self.account(authority, device: 2)
     }
@@ -35,7 +35,7 @@ struct SyncWorld {
         return try await authority.guest(guest).signedIn.account.id
     }
 
-    /// Pushes mutators, each as an operation of a fresh id.
+    /// Pushes mutations, each as an operation with a new id.
     @discardableResult
     func push(
         _ mutators: any RecordMutation...,
@@ -67,7 +67,7 @@ struct SyncWorld {
         )
     }
 
-    /// The live records of the app's collections, by what names them.
+    /// Returns the live records of the app's collections by key.
     func records(by account: Identifier? = nil) async throws -> [RecordKey: JSONValue] {
         var found: [RecordKey: JSONValue] = [:]
         for change in try await pull(limit: 1_000, by: account).changes {
@@ -96,7 +96,7 @@ extension PushedOperation {
 }
 
 extension RecordSchema {
-    /// `notes` of one's own, found by `day`; `posts` of everyone, found by `tag`.
+    /// Private `notes` with an index on `day`, and public `posts` with one on `tag`.
     static let test = RecordSchema(
         collections: [
             RecordCollection("notes", indexes: ["day"]),
@@ -106,7 +106,7 @@ extension RecordSchema {
     )
 }
 
-/// Creates several notes at once, or replaces them.
+/// Creates or replaces several notes at once.
 struct CreateMany: RecordMutation {
     static let name = "test.many"
     let ids: [RecordID]
@@ -117,7 +117,7 @@ struct CreateMany: RecordMutation {
     }
 }
 
-/// Creates a post with a moment of its own, or replaces it.
+/// Creates or replaces a post with its own creation time.
 struct PutPost: RecordMutation {
     static let name = "test.post"
     let id: RecordID
@@ -128,7 +128,7 @@ struct PutPost: RecordMutation {
     }
 }
 
-/// Writes into a note how many notes there are of a day.
+/// Stores the number of notes of a day in a note.
 struct CountByDay: RecordMutation {
     static let name = "test.count"
     let into: RecordID
@@ -140,7 +140,7 @@ struct CountByDay: RecordMutation {
     }
 }
 
-/// Changes a note, and is refused then.
+/// Changes a note, and is then refused.
 struct Stumble: RecordMutation {
     static let name = "test.stumble"
     let id: RecordID
@@ -157,7 +157,7 @@ extension RecordKey {
 }
 
 extension RecordID: ExpressibleByStringLiteral {
-    /// Creates an id that a test names.
+    /// Creates an id from a literal in a test.
     public init(stringLiteral text: String) {
         guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
         self = id

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A note as a server declares it that is older than some of its apps, and newer than others.
+/// A note as declared by a server that is older than some apps and newer than others.
 private struct Page: SyncedRecord, Defaulted {
     static let collection = RecordCollection("notes", indexes: ["day"])
     static let defaults = Page(id: .new(), text: "")
@@ -14,7 +14,7 @@ private struct Page: SyncedRecord, Defaulted {
     var reads = 0
 }
 
-/// Reads a page so often; `by` is newer than some apps.
+/// Adds `by` to the reads of a page; the member is newer than some apps.
 private struct ReadPage: RecordMutation, Defaulted {
     static let name = "page.read"
     static let defaults = ReadPage(page: .new(), by: 1)
@@ -30,7 +30,7 @@ private struct ReadPage: RecordMutation, Defaulted {
     }
 }
 
-/// Saves a whole page, which is newer than some apps.
+/// Saves a whole page, whose members are newer than some apps.
 private struct SavePage: RecordMutation {
     static let name = "page.save"
     let page: Page
@@ -47,7 +47,7 @@ private struct Plan: SyncedRecord, Defaulted {
     var goal = 5
 }
 
-/// Divides by nothing, as a mistake of an app's may.
+/// Divides by zero, as an app may by mistake.
 private struct Divide: RecordMutation {
     static let name = "page.divide"
     let page: RecordID
@@ -81,7 +81,7 @@ struct TypeChangeTests {
         )
     }
 
-    @Test func `an older app's operation is done on a newer server`() async throws {
+    @Test func `an older app's operation is applied on a newer server`() async throws {
         let world = try await world()
         try await world.push(CreateRecord(.note("a"), ["text": "Hello"]))
         let results = try await world.push([operation("page.read", ["page": "a"])]).results
@@ -99,7 +99,7 @@ struct TypeChangeTests {
         )
     }
 
-    @Test func `a record with a number that is not finite is refused, and the next edit is done`()
+    @Test func `a record with a non-finite number is refused, and the next edit is applied`()
         async throws
     {
         let world = try await world()
@@ -112,7 +112,7 @@ struct TypeChangeTests {
         #expect(try await world.records()[.note("a")] == whole)
     }
 
-    @Test func `arguments of another type are refused, and the member is named`() async throws {
+    @Test func `arguments of another type are refused, naming the member`() async throws {
         let world = try await world()
         let pushed = operation("page.read", ["page": "a", "by": "one"])
         let problem = try await world.push([pushed]).results.first?.problem
@@ -120,7 +120,7 @@ struct TypeChangeTests {
         #expect(problem?.detail.contains("the member 'by' is of another type") == true)
     }
 
-    @Test func `a record of another type is refused, and the member is named`() async throws {
+    @Test func `a record of another type is refused, naming the member`() async throws {
         let world = try await world()
         try await world.push(CreateRecord(.note("a"), ["text": 7]))
         let problem = try await world.push(ReadPage(page: "a", by: 1)).first?.problem
@@ -128,18 +128,18 @@ struct TypeChangeTests {
         #expect(try await world.records()[.note("a")] == ["text": 7])
     }
 
-    @Test func `an unknown mutator is not remembered: the next server does the operation`()
+    @Test func `an unknown mutation is not stored, so the next server applies the operation`()
         async throws
     {
         let world = try await world()
         try await world.push(CreateRecord(.note("a"), ["text": "Hello"]))
         var pushed = operation("page.tear", ["page": "a"])
         #expect(try await world.push([pushed]).results.first?.problem?.code == .mutatorUnknown)
-        pushed.mutator = "page.read"  // As if it were known by now.
+        pushed.mutator = "page.read"  // As if the server had been updated.
         #expect(try await world.push([pushed]).results.map(\.status) == [.applied])
     }
 
-    @Test func `an unknown collection is not remembered: the next server creates the record`()
+    @Test func `an unknown collection is not stored, so the next server creates the record`()
         async throws
     {
         let world = try await world()
@@ -165,7 +165,7 @@ struct TypeChangeTests {
         #expect(later.last?.problem?.code == .notFound)
     }
 
-    @Test func `an older operation with an older record inside is done on a newer server`()
+    @Test func `an older operation with an older record is applied on a newer server`()
         async throws
     {
         let world = try await world()
@@ -185,7 +185,7 @@ struct TypeChangeTests {
         #expect(try await world.records()[RecordKey("plans", "p")] == whole)
     }
 
-    @Test func `what follows an unknown mutator in its lane is not decided, other lanes are`()
+    @Test func `operations after an unknown mutation in its lane are not decided, other lanes are`()
         async throws
     {
         let world = try await world()
