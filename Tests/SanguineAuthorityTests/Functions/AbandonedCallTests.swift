@@ -5,13 +5,13 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Calls that are ended after they have left for the upstream, and before anything is charged.
+/// Calls that are cancelled after they were sent upstream, before anything is charged.
 @Suite("Abandoned calls", .bounded)
 struct AbandonedCallTests {
     private static let limit = CallLimits.abandonedCalls
     private static let units = Price.quota("readings")
 
-    /// Lets runs go on, to a part and then to their end.
+    /// The steps of runs: 1 allows a part, 2 the end.
     private let steps = WatchedState(0)
 
     /// A function whose runs write a part at the first step, and end at the second.
@@ -37,13 +37,13 @@ struct AbandonedCallTests {
         }
     }
 
-    /// How an answer that has not begun is ended by its caller.
+    /// The way in which a caller ends a call before its first part.
     enum Way: CaseIterable {
         case request
         case hangUp
     }
 
-    /// Calls, and ends the calls before their first part.
+    /// Makes calls, and ends them before their first part.
     private func abandon(
         _ count: Int,
         _ who: Identity,
@@ -85,7 +85,7 @@ struct AbandonedCallTests {
     }
 
     @Test(arguments: Way.allCases)
-    func `an account that has abandoned as many calls as it may waits for its share of a day`(
+    func `an account at its limit of abandoned calls waits for its share of a day`(
         way: Way
     ) async throws {
         let function = function()
@@ -102,7 +102,7 @@ struct AbandonedCallTests {
         #expect(await self.refusal(who, "l", in: world)?.code == .rateLimited)
     }
 
-    @Test func `an abandoned call is found by its key although the next one is refused`()
+    @Test func `an abandoned call is found by its key although new calls are refused`()
         async throws
     {
         let function = function()
@@ -113,8 +113,7 @@ struct AbandonedCallTests {
         #expect(again.code == "call_cancelled" && function.runCount == Self.limit)
     }
 
-    @Test func `the calls of another account and of another function are not refused`() async throws
-    {
+    @Test func `calls of other accounts and other functions are not refused`() async throws {
         let (function, other) = (function(), function("g"))
         let world = CallWorld(function, other)
         let (who, somebody) = (try await world.account(1), try await world.account(2))
@@ -124,7 +123,7 @@ struct AbandonedCallTests {
         #expect(await refusal(who, "k", in: world)?.code == .rateLimited)
     }
 
-    @Test func `calls that their upstream fails, and calls that are charged, are not counted`()
+    @Test func `calls that fail upstream and calls that are charged do not count`()
         async throws
     {
         let function = function()
@@ -135,7 +134,7 @@ struct AbandonedCallTests {
             #expect(heard.code == "upstream_failed")
         }
         #expect(try await world.used(who) == 0)
-        // Ended after a part, which is charged.
+        // Cancelled after a part, which is charged.
         steps.allow(1)
         let events = try await world.stream(who, "p")
         _ = try await events.read(1)
@@ -145,7 +144,8 @@ struct AbandonedCallTests {
         #expect(try await world.used(who) == 2)
     }
 
-    @Test func `a call that is ended while it waits for its turn is not counted`() async throws {
+    @Test func `a call that is cancelled while it waits for its turn does not count`() async throws
+    {
         let function = function()
         let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
         let who = try await world.account()
@@ -162,8 +162,7 @@ struct AbandonedCallTests {
         #expect(function.runCount == 2)
     }
 
-    @Test func `an account may abandon as many calls as its quota pays for in a day`() async throws
-    {
+    @Test func `a larger daily quota raises the limit of abandoned calls`() async throws {
         let function = function("f", .free.taking(2, of: "readings"))
         let settings = settings(readings: 40)
         let world = CallWorld(function, settings: settings)
@@ -173,7 +172,7 @@ struct AbandonedCallTests {
         #expect(refusal?.code == .rateLimited && refusal?.retryAfter == 4_320)
     }
 
-    @Test func `tokens instead of units are limited as the units are`() async throws {
+    @Test func `tokens instead of units are limited like units`() async throws {
         let function = function("f", .quota("readings", otherwise: 5))
         let settings = settings(readings: 1)
         let world = CallWorld(function, settings: settings)
@@ -204,14 +203,14 @@ struct AbandonedCallTests {
     ]
 
     @Test(arguments: paid)
-    func `only calls that have a price, and are abandoned at no charge, are limited`(price: Price) {
+    func `only calls with a price that are abandoned without a charge are limited`(price: Price) {
         #expect(price.abandonedCalls(of: ["readings": 3]) == nil)
         #expect(Price.fixed(1).charged(.onCompletion).abandonedCalls(of: [:]) == 10)
         #expect(Self.units.abandonedCalls(of: ["readings": 3]) == 10)
         #expect(Self.units.abandonedCalls(of: ["readings": 30]) == 30)
     }
 
-    @Test func `two accounts that share runs and end their calls in turn are both counted`()
+    @Test func `two accounts that share runs and cancel their calls in turn are both counted`()
         async throws
     {
         let function = function(payer: .each, cache: .forever.public())
@@ -221,7 +220,7 @@ struct AbandonedCallTests {
             let leading = try await world.stream(one, "k\(number)")
             try await function.waitForRuns(number + 1)
             let following = try await world.stream(two, "k\(number)")
-            // The first to end leaves the run to the other, who ends it.
+            // The first cancellation leaves the run to the other call, whose cancellation ends it.
             #expect(try await world.cancel(one, "k\(number)").charged == 0)
             #expect(try await world.cancel(two, "k\(number)").charged == 0)
             await world.runner.waitUntilIdle()
@@ -232,7 +231,7 @@ struct AbandonedCallTests {
         }
     }
 
-    @Test func `of accounts above its bound the one with the fewest abandoned calls is forgotten`()
+    @Test func `beyond its capacity, the account with the fewest abandoned calls is removed`()
         async throws
     {
         let calls = AbandonedCalls()
@@ -247,7 +246,7 @@ struct AbandonedCallTests {
         }
         #expect(calls.count == CallLimits.abandoningAccounts)
         #expect(await isRefused(0))
-        // After a day all are forgotten, and make room for others.
+        // After a day, all counts have decayed and make room for others.
         calls.add("f", .numbered(0), limit: 10, at: .seconds(200_000))
         #expect(calls.count == CallLimits.abandoningAccounts)
         calls.add("g", .numbered(0), limit: 10, at: .seconds(200_000))

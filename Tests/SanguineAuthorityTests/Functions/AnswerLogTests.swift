@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The parts of one answer: a window for readers, and a bound for what is not stored.
+/// The parts of an answer: a window for readers, and a limit on parts that are not stored.
 @Suite("The log of an answer", .bounded)
 struct AnswerLogTests {
     private let log = AnswerLog()
@@ -21,7 +21,7 @@ struct AnswerLogTests {
         return nil
     }
 
-    @Test func `the first part is told of, and an empty one is none`() async {
+    @Test func `the first part is reported, and an empty part is ignored`() async {
         #expect(!log.append("", bytes: 0))
         #expect(log.append("a", bytes: 1) && !log.append("b", bytes: 1))
         #expect(await parts(at: 0) == ["a", "b"])
@@ -29,7 +29,7 @@ struct AnswerLogTests {
         #expect(log.progress.parts == 2 && log.count == 2)
     }
 
-    @Test func `a reader waits for what comes, and for the end`() async throws {
+    @Test func `a reader waits for the next part, and for the end`() async throws {
         let reader = Task { await parts(at: 0) }
         add("a")
         #expect(try await reader.finished() == ["a"])
@@ -43,7 +43,7 @@ struct AnswerLogTests {
         #expect(log.count == 1)
     }
 
-    @Test func `what is stored leaves memory but for a window`() async throws {
+    @Test func `only a window of stored parts stays in memory`() async throws {
         let part = String(repeating: "p", count: 1_024)
         for _ in 0..<64 { add(part) }
         #expect(log.unstored()?.texts.count == 64)
@@ -55,13 +55,15 @@ struct AnswerLogTests {
         }
         let window = Int64(AnswerLog.windowBytes / 1_024)
         #expect(await parts(at: 64 - window)?.count == Int(window))
-        // Told twice, or late, it stays as it is.
+        // Repeated or late reports change nothing.
         log.stored(through: 10)
         add("last")
         #expect(log.unstored()?.first == 64)
     }
 
-    @Test func `a run waits while too much is not stored, and goes on when it is`() async throws {
+    @Test func `a run waits while too many parts are not stored, and continues when they are`()
+        async throws
+    {
         add(large)
         let runs = (0..<3).map { _ in Task { await log.room() } }
         log.stored(through: 1)
@@ -69,7 +71,7 @@ struct AnswerLogTests {
         #expect(log.unstored() == nil)
     }
 
-    @Test func `a run that is cut short waits for no room, and what comes then is counted alone`()
+    @Test func `a run that is cut short does not wait, and later parts are only counted`()
         async throws
     {
         add(large)
@@ -81,7 +83,7 @@ struct AnswerLogTests {
         #expect(log.progress.parts == 2 && log.progress.output.textBytes == large.utf8.count + 4)
     }
 
-    @Test func `a task that is cancelled waits for no room`() async throws {
+    @Test func `a cancelled task does not wait for room`() async throws {
         add(large)
         let run = Task { await log.room() }
         run.cancel()
@@ -89,7 +91,10 @@ struct AnswerLogTests {
         #expect(log.unstored()?.texts.count == 1)
     }
 
-    @Test func `whoever waits until parts are stored goes on then, or at the end`() async throws {
+    @Test
+    func `a caller that waits for stored parts continues when they are stored, or at the end`()
+        async throws
+    {
         add("a", "b", "c")
         let first = Task { await log.waitUntilStored(through: 2) }
         let last = Task { await log.waitUntilStored(through: 3) }
@@ -101,7 +106,7 @@ struct AnswerLogTests {
         #expect(log.count == 3)
     }
 
-    @Test func `a reader that is told of quiet, or cancelled, looks again`() async throws {
+    @Test func `a reader that is woken without parts, or cancelled, returns quiet`() async throws {
         let number = log.makeNumber()
         for stop in ["quiet", "wake", "cancel"] {
             let reader = Task { await log.next(at: 0, for: number) }

@@ -5,12 +5,12 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Calls that are cut short: by their owner, by readers who leave, by the server's end.
+/// Calls that are cut short by their owner, by disconnecting readers, or by a server's shutdown.
 @Suite("Calls that are cut short", .bounded)
 struct CallCutTests {
     private let steps = WatchedState(0)
 
-    /// A function whose parts cost a token each, of at most ten.
+    /// A function whose parts cost a token each, at most ten.
     private func function(
         _ onDisconnect: FunctionRules.Disconnect = .drain,
         drains: Int = 100,
@@ -34,7 +34,7 @@ struct CallCutTests {
         return function
     }
 
-    @Test func `a cut cancels nothing`() async throws {
+    @Test func `a disconnect cancels nothing`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         var events: CallEvents? = try await world.stream(who, "k")
@@ -49,7 +49,7 @@ struct CallCutTests {
         #expect(world.told.value.ended == ["succeeded"])
     }
 
-    @Test func `an explicit end stops the run, is charged what was made, and settles once`()
+    @Test func `an explicit cancellation stops the run, charges its output, and settles once`()
         async throws
     {
         let world = CallWorld(function())
@@ -62,14 +62,14 @@ struct CallCutTests {
         #expect(ending.balance.available == 96 && ending.balance.held == 0)
         let heard = try await events.read(into: some)
         #expect(heard.code == "call_cancelled" && heard.endIndex == 4 && heard.isInOrder)
-        // Once more, and for whoever comes later, it is the same.
+        // A repetition, and a later reader, get the same end.
         #expect(try await world.cancel(who, "k") == ending)
         #expect(try await world.find(who, "k").read() == heard)
         #expect(try await world.isSound())
     }
 
     @Test(arguments: 1...20)
-    func `an explicit end that races with the end is one of the two`(round: Int) async throws {
+    func `a cancellation that races with the end leads to one end`(round: Int) async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         let events = try await world.stream(who, "k")
@@ -85,7 +85,7 @@ struct CallCutTests {
         #expect(try await world.find(who, "k").read().status == heard.status)
     }
 
-    @Test func `what the upstream has reported is certain, and more than the hold is not charged`()
+    @Test func `reported usage is charged in full, up to the hold`()
         async throws
     {
         var function = function()
@@ -111,7 +111,7 @@ struct CallCutTests {
         #expect(try await world.balance(who).available == 82)
     }
 
-    @Test func `a call that ends before it has left costs nothing`() async throws {
+    @Test func `a call that is cancelled before it is sent is free`() async throws {
         let function = function()
         let world = CallWorld(function, limits: .init(running: 4))
         let who = try await world.account()
@@ -127,7 +127,7 @@ struct CallCutTests {
         #expect(try await world.balance(who).available == 90)
     }
 
-    @Test func `an answer in one piece that was asked for cannot be stopped`() async throws {
+    @Test func `a sent call with an answer in one piece cannot be stopped`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -142,7 +142,7 @@ struct CallCutTests {
 
     // MARK: - Nobody reads
 
-    @Test func `a function that stops when nobody reads is charged what was made`() async throws {
+    @Test func `a function that stops without readers charges its output`() async throws {
         let world = CallWorld(function(.stop))
         let who = try await world.account()
         let events = try await world.stream(who, "k")
@@ -150,7 +150,7 @@ struct CallCutTests {
         _ = try await events.read(3)
         let other = try await world.find(who, "k")
         events.close()
-        // Another one still reads.
+        // The other one still reads.
         steps.allow(5)
         #expect(try await other.read(5).texts.count == 5)
         other.close()
@@ -160,7 +160,7 @@ struct CallCutTests {
         #expect(try await world.balance(who).available == 95)
     }
 
-    @Test func `a function has its bound of runs that go on unread, and one more is stopped`()
+    @Test func `a function limits its runs without readers, and stops the next one`()
         async throws
     {
         let world = CallWorld(function(drains: 2), function(drains: 1, name: "g"))
@@ -172,7 +172,7 @@ struct CallCutTests {
         }
         try await world.told.wait(for: "one to be stopped") { $0.ended == ["interrupted"] }
         #expect(try await world.find(people[2], "k").read().code == "interrupted")
-        // A reader that comes back leaves its place to another.
+        // A returning reader frees its place for another run.
         let back = try await world.find(people[0], "k")
         let fifth = try await world.account(5)
         try await world.stream(fifth, "k").close()
@@ -187,7 +187,7 @@ struct CallCutTests {
 
     // MARK: - The server's end
 
-    @Test func `who waits when the server's patience ends is told to come back, and loses nothing`()
+    @Test func `a client that waits during a shutdown is asked to retry, and loses nothing`()
         async throws
     {
         let function = function()
@@ -205,14 +205,14 @@ struct CallCutTests {
         #expect(heard.texts.count == 3)
         #expect(try await plain.finished().code == "operation_in_progress")
         #expect(await world.answer(who, "new").code == "overloaded")
-        // The calls went on for as long as the process did.
+        // The calls continue for as long as the process runs.
         steps.allow(11)
         await world.runner.waitForLast()
         let rest = try await world.find(who, "k", after: 2).read()
         #expect(rest.texts.count == 7 && rest.endIndex == 10)
     }
 
-    @Test func `a problem that is no end has no id`() async throws {
+    @Test func `a temporary problem has no id`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         let stream = WireStream(try await world.stream(who, "k"))
@@ -227,7 +227,7 @@ struct CallCutTests {
     }
 
     @Test(arguments: [0, 1, 2, 7])
-    func `a server that dies leaves what was stored, and one end`(stored: Int) async throws {
+    func `a server that crashes leaves the stored parts and one end`(stored: Int) async throws {
         let storage = MemoryStorage()
         let world = CallWorld(function(), over: storage)
         let who = try await world.account()
@@ -250,7 +250,7 @@ struct CallCutTests {
         #expect(whole.texts == (0..<stored).map { "p\($0) " })
         #expect(whole.code == "interrupted" && whole.endIndex == Int64(stored))
         #expect(whole.body["charged"]?.integer == Int64(stored))
-        // Who had seen more than was stored, and who calls again, gets the same end.
+        // A reader that had seen more parts than were stored, and a repetition, get the same end.
         for after in [nil, 3, 8] as [Int64?] {
             let again = try await next.stream(who, "k", after: after).read()
             #expect(again.endIndex == Int64(stored) && again.code == "interrupted")
@@ -261,7 +261,7 @@ struct CallCutTests {
         steps.allow(11)
     }
 
-    @Test func `a call that had not left for its upstream can be made again`() async throws {
+    @Test func `a call that was not sent upstream can be repeated after a crash`() async throws {
         let storage = MemoryStorage()
         let world = CallWorld(function(), over: storage, limits: .init(running: 4))
         let who = try await world.account()
@@ -278,7 +278,7 @@ struct CallCutTests {
         #expect(try await next.balance(who).available == 90)
     }
 
-    @Test func `a call that had no turn before the server's patience ended can be made again`()
+    @Test func `a call without a turn before the shutdown can be repeated`()
         async throws
     {
         let storage = MemoryStorage()
@@ -292,13 +292,13 @@ struct CallCutTests {
         world.runner.abandon()
         for reader in [first, second] {
             #expect(try await reader.read().broken == .operationInProgress)
-            // There is no place for the second one's run among those that nobody reads.
+            // There is no place for the run of the second one without readers.
             reader.close()
         }
         #expect(try await third.finished().code == "operation_in_progress")
         steps.allow(11)
         await world.runner.waitForLast()
-        // The one that ran came to its end, and the others have not happened.
+        // The call that ran has its end, and the others have not happened.
         #expect(function.runCount == 1)
         let balance = try await world.balance(who)
         #expect((balance.available, balance.held) == (90, 0))
@@ -312,7 +312,7 @@ struct CallCutTests {
         #expect(try await next.balance(who).available == 70)
     }
 
-    @Test func `a stream without an upstream that may have been read is not begun again`()
+    @Test func `a stream without an upstream that may have been read does not start again`()
         async throws
     {
         let storage = MemoryStorage()
@@ -334,7 +334,7 @@ struct CallCutTests {
         steps.allow(11)
     }
 
-    @Test func `a stream whose end is never stored costs what was stored of it when it expires`()
+    @Test func `a stream whose end is not stored charges its stored parts when it expires`()
         async throws
     {
         let world = CallWorld(function())

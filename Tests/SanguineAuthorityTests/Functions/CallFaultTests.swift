@@ -5,10 +5,10 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A storage that fails at any step of a call: the key has one end, and nothing is charged twice.
+/// Storage failures at every step of a call: one end per key, and no double charge.
 @Suite("Calls on a failing storage", .bounded(.seconds(60)))
 struct CallFaultTests {
-    /// At which command of a call the storage fails, and how.
+    /// The failing command of a call, and its error.
     struct Fault: CustomTestStringConvertible {
         var step: Int
         var error: StorageError
@@ -26,7 +26,7 @@ struct CallFaultTests {
     }
 
     @Test(arguments: faults, [true, false])
-    func `one command fails, and the call is charged once, with one end`(
+    func `a call with one failing command is charged once, with one end`(
         fault: Fault,
         streams: Bool
     ) async throws {
@@ -59,13 +59,13 @@ struct CallFaultTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `an acceptance that nobody learned of is taken back, and its key is free`()
+    @Test func `an acceptance with an unknown outcome is withdrawn, and its key is free`()
         async throws
     {
         let function = ScriptedFunction("f", FunctionRules(price: .fixed(5)))
         let world = CallWorld(function)
         let who = try await world.account()
-        // What was stored, and reported as unknown.
+        // The acceptance is stored, but its outcome is reported as unknown.
         let isFirst = WatchedState(true)
         world.storage.state.withLock { state in
             state.afterwards = { isCommit in
@@ -81,7 +81,7 @@ struct CallFaultTests {
         #expect(function.runCount == 1)
     }
 
-    @Test func `a call of another life under the same key is left alone by the first one's end`()
+    @Test func `the end of a call does not affect a newer call with its key`()
         async throws
     {
         let calls = LiveCalls()
@@ -113,7 +113,7 @@ struct CallFaultTests {
         #expect(calls.count == 0)
     }
 
-    @Test func `the same key sent again is no repetition`() async throws {
+    @Test func `a request with the same key is not a repetition`() async throws {
         let rules = FunctionRules(price: .fixed(1), limits: FunctionLimits(repeatsPerMinute: 2))
         let world = CallWorld(ScriptedFunction("f", rules))
         let who = try await world.account()

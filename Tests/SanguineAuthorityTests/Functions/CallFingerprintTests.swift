@@ -6,10 +6,10 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What a call is known by when it is sent again.
+/// The fingerprints of calls.
 ///
-/// These are the fingerprints under which calls are stored. One that changes makes another request
-/// of a call that is sent again after the server was upgraded: it would be refused.
+/// Calls are stored with these fingerprints. If one of them changed, a call that is sent again
+/// after an upgrade of the server would be refused as another request.
 @Suite("Fingerprints of calls", .bounded)
 struct CallFingerprintTests {
     /// Bodies, and the first bytes of their fingerprints.
@@ -98,7 +98,7 @@ struct CallFingerprintTests {
     }
 
     @Test(arguments: pinned)
-    func `a call of a function has the fingerprint that it has always had`(
+    func `the fingerprint of a function call never changes`(
         body: String,
         fingerprint: String
     ) async throws {
@@ -111,7 +111,7 @@ struct CallFingerprintTests {
         #expect(hex(submission.fingerprint) == fingerprint)
     }
 
-    @Test func `a request of OpenAI's door has the fingerprint that it has always had`()
+    @Test func `the fingerprint of a request to the OpenAI API never changes`()
         async throws
     {
         let body = """
@@ -129,7 +129,7 @@ struct CallFingerprintTests {
     }
 }
 
-/// A request that a test has written.
+/// A request with a literal body.
 struct WrittenRequest: WireRequest {
     let method: String
     let path: String

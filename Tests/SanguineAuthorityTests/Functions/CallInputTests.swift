@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What is refused of a call's content, before its function looks at it.
+/// The checks of a call's content before its function receives it.
 @Suite("Content of calls", .bounded)
 struct CallInputTests {
     private let shared = FunctionRules(cache: .forever.public(sharing: "sign", "year"))
@@ -19,14 +19,14 @@ struct CallInputTests {
         }
     }
 
-    @Test func `an input may have as many bytes as its function takes, in its canonical form`() {
+    @Test func `the limit of an input applies to its canonical form`() {
         let rules = FunctionRules(limits: FunctionLimits(inputBytes: 13))
         #expect(check(["a": "12345"], rules) == nil)
         let problem = check(["a": "123456"], rules)
         #expect(problem?.code == .invalidContent && problem?.detail.contains("13 bytes") == true)
     }
 
-    @Test func `the answers of everybody depend on what may be shared alone`() {
+    @Test func `public answers depend only on members that may be shared`() {
         #expect(check(["sign": "leo", "year": 2026], shared) == nil)
         #expect(check([:], shared) == nil)
         for (input, name) in [
@@ -41,7 +41,8 @@ struct CallInputTests {
         #expect(check(["name": "Ana"], attachments: []) == nil)
     }
 
-    @Test func `a call with what may not be shared is refused, and holds nothing`() async throws {
+    @Test func `a call with members that may not be shared is refused without a hold`() async throws
+    {
         let function = ScriptedFunction("f", shared)
         let world = CallWorld(function)
         let who = try await world.account()

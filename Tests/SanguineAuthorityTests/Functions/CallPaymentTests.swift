@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Who pays, with what, and what is given back.
+/// The payment of calls, and refunds.
 @Suite("Payment of calls", .bounded(.seconds(60)))
 struct CallPaymentTests {
     private let gate = WatchedState(false)
@@ -19,7 +19,8 @@ struct CallPaymentTests {
         }
     }
 
-    @Test func `of a thousand calls at once exactly as many succeed as can be paid`() async throws {
+    @Test func `as many of a thousand concurrent calls succeed as the balance covers`() async throws
+    {
         let world = CallWorld(function(.fixed(1)), limits: .init(running: 4_000))
         let who = try await world.account(tokens: 100)
         gate.open()
@@ -40,7 +41,7 @@ struct CallPaymentTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a plain call is two commits and no read`() async throws {
+    @Test func `a plain call takes two commits and no read`() async throws {
         let world = CallWorld(function(.fixed(1)))
         let who = try await world.account()
         gate.open()
@@ -49,7 +50,7 @@ struct CallPaymentTests {
         #expect(world.storage.state.value.reads == 0)
     }
 
-    @Test func `a free call is kept no longer than its answer`() async throws {
+    @Test func `a free call is stored no longer than its answer`() async throws {
         let world = CallWorld(function(.free, charge: 0))
         let who = try await world.account()
         gate.open()
@@ -63,7 +64,7 @@ struct CallPaymentTests {
 
     // MARK: - Quotas
 
-    @Test func `a unit of a quota is held with the call, and used up by it`() async throws {
+    @Test func `a unit of a quota is held with the call, and used by it`() async throws {
         let function = function(.quota("readings"))
         let world = CallWorld(function)
         let who = try await world.account()
@@ -77,7 +78,7 @@ struct CallPaymentTests {
         #expect(try await world.balance(who).available == 100)
     }
 
-    @Test func `a call that fails gives its unit back`() async throws {
+    @Test func `a failed call returns its unit`() async throws {
         let world = CallWorld(function(.quota("readings")))
         let who = try await world.account()
         gate.open()
@@ -88,7 +89,7 @@ struct CallPaymentTests {
         #expect(await world.answer(who, "well").status == 200)
     }
 
-    @Test func `an exhausted quota refuses, and says when it is filled again`() async throws {
+    @Test func `an exhausted quota refuses, and tells when it resets`() async throws {
         let world = CallWorld(function(.quota("readings", units: 2)))
         let who = try await world.account()
         gate.open()
@@ -99,7 +100,7 @@ struct CallPaymentTests {
         #expect(try await world.used(who) == 2)
     }
 
-    @Test func `two devices race for the last unit, and one gets it`() async throws {
+    @Test func `two concurrent calls compete for the last unit, and one gets it`() async throws {
         let world = CallWorld(function(.quota("readings", units: 3)))
         let who = try await world.account()
         gate.open()
@@ -109,7 +110,7 @@ struct CallPaymentTests {
         #expect(codes.count { $0 == nil } == 1 && codes.contains("quota_exhausted"))
     }
 
-    @Test func `a quota and tokens are taken together, or neither`() async throws {
+    @Test func `a quota and tokens are charged together or not at all`() async throws {
         let world = CallWorld(function(.fixed(5).taking(1, of: "readings")))
         let (who, poor) = (try await world.account(1), try await world.account(2, tokens: 4))
         gate.open()
@@ -124,7 +125,7 @@ struct CallPaymentTests {
     }
 
     @Test(arguments: [true, false])
-    func `what is held across midnight belongs to the day on which it was taken`(
+    func `units held across midnight belong to the day on which they were taken`(
         fails: Bool
     ) async throws {
         let function = function(.quota("readings"))
@@ -142,11 +143,11 @@ struct CallPaymentTests {
         gate.open()
         _ = try await late.finished()
         _ = try await early.finished()
-        // Nothing of the old day is given to the new one.
+        // Units of the old day are not returned to the new one.
         #expect(try await world.used(who) == 1)
     }
 
-    @Test func `a change of the time zone gives nothing, held or not`() async throws {
+    @Test func `a change of the time zone grants no units, held or not`() async throws {
         let function = function(.quota("readings"))
         let world = CallWorld(function)
         let who = try await world.account()
@@ -161,13 +162,13 @@ struct CallPaymentTests {
         }
         gate.open()
         for call in calls { _ = try await call.finished() }
-        // What failed goes back to its own day, which is still that of the period.
+        // The failed call's unit returns to its own day, which is still that of the period.
         #expect(try await world.used(who) == 2)
     }
 
     // MARK: - Holds that expire
 
-    @Test func `a hold that expires during a run is charged once, and the late end is told so`()
+    @Test func `a hold that expires during a run is charged once, and the late end moves nothing`()
         async throws
     {
         var function = function(.fixed(5), charge: 1)
@@ -189,7 +190,7 @@ struct CallPaymentTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a call that waits for its turn has a hold that outlasts the wait and the run`()
+    @Test func `the hold of a call that waits for its turn lasts for the wait and the run`()
         async throws
     {
         let function = function(.fixed(5))

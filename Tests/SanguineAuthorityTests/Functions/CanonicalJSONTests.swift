@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// RFC 8785: its examples, and what must hold of any value.
+/// The examples of RFC 8785, and properties of any value.
 @Suite("Canonical JSON", .bounded)
 struct CanonicalJSONTests {
     private func value(_ text: String) throws -> JSONValue {
@@ -17,8 +17,8 @@ struct CanonicalJSONTests {
         String(decoding: try value(text).canonical, as: UTF8.self)
     }
 
-    /// But for the first number, whose digits a double does not have: it keeps them.
-    @Test func `the example of section 3.2 is written as the RFC has it`() throws {
+    /// The first number differs from the RFC: no double represents it, so it keeps its digits.
+    @Test func `the example of section 3.2 is written as in the RFC`() throws {
         let source = """
             {
               "numbers": [333333333.3333333, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -32,8 +32,8 @@ struct CanonicalJSONTests {
         #expect(try canonical(source) == expected)
     }
 
-    @Test func `members come in the order of their UTF-16 code units`() throws {
-        // Section 3.2.3: the emoji's first unit is 0xD83D, below 0xFB33.
+    @Test func `members are ordered by their UTF-16 code units`() throws {
+        // Section 3.2.3: the emoji's first unit is 0xD83D, less than 0xFB33.
         let source = """
             {
               "\\u20ac": "Euro Sign",
@@ -55,7 +55,7 @@ struct CanonicalJSONTests {
         #expect(places == places.sorted())
     }
 
-    /// Appendix B, without what is no JSON.
+    /// Appendix B, without the values that are not JSON.
     private static let numbers: [(UInt64, String)] = [
         (0x0000_0000_0000_0000, "0"), (0x8000_0000_0000_0000, "0"),
         (0x0000_0000_0000_0001, "5e-324"), (0x8000_0000_0000_0001, "-5e-324"),
@@ -82,7 +82,7 @@ struct CanonicalJSONTests {
     ]
 
     @Test(arguments: numbers)
-    func `a number of appendix B is written as ECMAScript writes it`(
+    func `a number of appendix B is written as in ECMAScript`(
         bits: UInt64,
         text: String
     ) {
@@ -90,7 +90,7 @@ struct CanonicalJSONTests {
         #expect(String(decoding: JSONValue.number(number).canonical, as: UTF8.self) == text)
     }
 
-    @Test func `a number that no double is keeps its digits`() throws {
+    @Test func `a number that no double represents keeps its digits`() throws {
         #expect(try canonical("9007199254740993") == "9007199254740993")
         #expect(try canonical("18446744073709551615") == "18446744073709551615")
         #expect(try canonical("333333333.33333329") == "333333333.33333329")
@@ -104,18 +104,18 @@ struct CanonicalJSONTests {
         )
     }
 
-    @Test func `the same call written differently is one text`() throws {
+    @Test func `the same call in different formatting has one text`() throws {
         let texts = [
             #"{"a":1,"b":{"c":"é","d":[1.0,100]}}"#, #"{"b":{"d":[1,1e2],"c":"\u00e9"},"a":1.0}"#,
             " { \"b\" : { \"c\" : \"\\u00E9\" , \"d\" : [ 1 , 100.0 ] } , \"a\" : 1 } ",
         ]
         #expect(Set(try texts.map { try canonical($0) }).count == 1)
-        // Canonically equivalent texts are two: text is bytes.
+        // Canonically equivalent strings differ, because a string is its bytes.
         #expect(try value(#""e\u0301""#).canonical != value(#""\u00e9""#).canonical)
     }
 
     @Test(arguments: 1...20)
-    func `what is written reads back as the same value, and is written the same again`(
+    func `canonical text parses to the same value, and is written the same again`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)
@@ -132,7 +132,7 @@ struct CanonicalJSONTests {
     }
 
     @Test(arguments: 1...10)
-    func `the order in which members were added changes nothing`(seed: UInt64) {
+    func `the insertion order of members does not matter`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let members = (0..<50).map { number in
             (JSONValue.anyText(&random) + "\(number)", JSONValue.any(&random))

@@ -5,17 +5,17 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// When units of a quota and flat prices are charged, for every way in which a call can end.
+/// The moment of charging units and flat prices, for every end of a call.
 @Suite("When a flat price is charged", .bounded)
 struct ChargeMomentTests {
     private let steps = WatchedState(0)
 
-    /// What a call costs: two units and seven tokens, charged at that moment.
+    /// The price of a call: two units and seven tokens, charged at the moment.
     private static func price(_ moment: ChargeMoment) -> Price {
         Price.fixed(7).taking(2, of: "readings").charged(moment)
     }
 
-    /// A function with a part for each step; it fails where its input says.
+    /// A function with a part for each step, which fails as its input says.
     private func function(
         _ price: Price,
         _ onDisconnect: FunctionRules.Disconnect = .stop
@@ -45,7 +45,7 @@ struct ChargeMomentTests {
     // MARK: - Ends that the process sees
 
     @Test(arguments: ChargeMoment.allCases)
-    func `a whole answer is charged`(moment: ChargeMoment) async throws {
+    func `a complete answer is charged`(moment: ChargeMoment) async throws {
         let world = CallWorld(function(Self.price(moment)))
         let who = try await world.account()
         steps.allow(3)
@@ -54,7 +54,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases, [true, false])
-    func `a failure before the first part costs nothing`(
+    func `a failure before the first part is free`(
         moment: ChargeMoment,
         isStreamed: Bool
     ) async throws {
@@ -71,7 +71,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases, [["failAt": 1], ["late": true]] as [JSONValue])
-    func `a failure or a time-out after the first part costs what is charged on start`(
+    func `a failure or timeout after the first part is charged only with onStart`(
         moment: ChargeMoment,
         input: JSONValue
     ) async throws {
@@ -84,7 +84,7 @@ struct ChargeMomentTests {
         #expect(try await spent(world, who) == (moment == .onStart ? Self.all : Self.nothing))
     }
 
-    @Test func `a unit is given back after a failure although the tokens are charged`()
+    @Test func `a unit is returned after a failure although the tokens are charged`()
         async throws
     {
         let world = CallWorld(function(.fixed(7).taking(2, of: "readings")))
@@ -96,7 +96,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases, [0, 1])
-    func `who ends a call is charged for the part that was made, or for the start`(
+    func `a cancelled call is charged after its first part, or with onStart`(
         moment: ChargeMoment,
         parts: Int
     ) async throws {
@@ -114,7 +114,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases, [0, 1])
-    func `who hangs up, where that stops the run, is charged as who ends the call`(
+    func `a disconnect that stops the run is charged like a cancellation`(
         moment: ChargeMoment,
         parts: Int
     ) async throws {
@@ -132,7 +132,7 @@ struct ChargeMomentTests {
         #expect(try await spent(world, who) == (isCharged ? Self.all : Self.nothing))
     }
 
-    @Test func `a call that waits for its turn and is ended costs nothing, even on start`()
+    @Test func `a call that is cancelled while it waits for its turn is free, even with onStart`()
         async throws
     {
         let function = function(Price.fixed(7).taking(1, of: "readings").charged(.onStart))
@@ -150,7 +150,7 @@ struct ChargeMomentTests {
 
     // MARK: - The server dies
 
-    @Test func `a call in one piece that is lost and costs nothing runs again under its key`()
+    @Test func `an uncharged lost call in one piece can run again with its key`()
         async throws
     {
         let rules = FunctionRules(price: Self.price(.onCompletion))
@@ -184,7 +184,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases, [true, false])
-    func `a call that is lost with its server costs what is charged on start`(
+    func `a call that is lost in a crash is charged only with onStart`(
         moment: ChargeMoment,
         isStreamed: Bool
     ) async throws {
@@ -206,7 +206,7 @@ struct ChargeMomentTests {
         let next = CallWorld(self.function(Self.price(moment)), over: storage, wall: wall)
         _ = try await next.authority.recover()
         if moment == .onCompletion {
-            // Nothing is to be waited for: the unit is there again at once.
+            // Recovery ends the call, and returns the unit at once.
             #expect(try await spent(next, who) == Self.nothing)
         }
         wall.advance(by: .seconds(3_600))
@@ -215,7 +215,7 @@ struct ChargeMomentTests {
         let row = try await next.authority.operation(.init(account: who.account, key: "k"))
         if case .done(let answer) = row?.state {
             let charged = JSONValue(bytes: answer.body)["charged"]?.integer
-            // In one piece and without a charge, it runs again under its key.
+            // An uncharged call in one piece can run again with its key.
             #expect(charged == (moment == .onStart ? 7 : isStreamed ? 0 : nil))
         } else {
             Issue.record("The call has no end.")
@@ -225,7 +225,7 @@ struct ChargeMomentTests {
     }
 
     @Test(arguments: ChargeMoment.allCases)
-    func `a hold that expires costs what is charged on start`(moment: ChargeMoment) async throws {
+    func `a hold that expires is charged only with onStart`(moment: ChargeMoment) async throws {
         var function = function(Self.price(moment))
         function.life = .seconds(1)
         var settings = AuthoritySettings()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A wall clock that jumps ends nothing of which this process knows that it lives.
+/// A jump of the wall clock ends no call that runs in this process.
 @Suite("A clock that jumps", .bounded(.seconds(60)))
 struct ClockJumpTests {
     private let gate = WatchedState(false)
@@ -22,7 +22,7 @@ struct ClockJumpTests {
     }
 
     @Test(arguments: [true, false])
-    func `an hour's jump during a call leaves it its real price`(streams: Bool) async throws {
+    func `a call keeps its actual price after a jump of an hour`(streams: Bool) async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
@@ -39,7 +39,7 @@ struct ClockJumpTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a call ends by its own limit, which a clock measures that never jumps`()
+    @Test func `a call ends by its own limit, measured by a monotonic clock`()
         async throws
     {
         let function = function(streams: false)
@@ -58,7 +58,7 @@ struct ClockJumpTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `the hold of a call that does not run here expires by the wall clock`()
+    @Test func `the hold of a call in another process expires by the wall clock`()
         async throws
     {
         let storage = MemoryStorage()
@@ -78,7 +78,7 @@ struct ClockJumpTests {
         #expect(try await second.isSound())
     }
 
-    @Test func `a call that waits for its turn leaves after a jump`() async throws {
+    @Test func `a call that waits for its turn is sent after a jump`() async throws {
         let function = function(streams: false)
         let world = CallWorld(function, limits: .init(running: 4))
         let who = try await world.account(tokens: 1_000)
@@ -94,7 +94,7 @@ struct ClockJumpTests {
         #expect(try await world.balance(who).available == 190)
     }
 
-    @Test func `a jump begins no new minute of repetitions`() async throws {
+    @Test func `a jump does not start a new minute of repetitions`() async throws {
         let rules = FunctionRules(price: .fixed(1), limits: FunctionLimits(repeatsPerMinute: 1))
         let world = CallWorld(ScriptedFunction("f", rules))
         let who = try await world.account()
@@ -105,7 +105,7 @@ struct ClockJumpTests {
         #expect(await world.answer(who, "b").status == 200)
     }
 
-    @Test func `the parts of a stream that is made outlive a jump of days`() async throws {
+    @Test func `the parts of an active stream survive a jump of days`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
@@ -126,7 +126,7 @@ struct ClockJumpTests {
         #expect(try await world.authority.parts(of: run, from: 0, limit: 1).isEmpty)
     }
 
-    @Test func `a clock that is three days ahead for a while takes no answer from a repetition`()
+    @Test func `a clock that is temporarily three days ahead removes no stored answer`()
         async throws
     {
         let world = CallWorld()
@@ -147,7 +147,7 @@ struct ClockJumpTests {
         #expect(try await world.balance(who).available == 97)
     }
 
-    @Test func `a jump of the clock counts for the sweep after it has lasted for a day`()
+    @Test func `a jump of the clock affects the sweep after a day`()
         async throws
     {
         let world = CallWorld()
@@ -160,7 +160,7 @@ struct ClockJumpTests {
         world.wall.advance(by: .seconds(86_400))
         world.delay.advance(by: .seconds(86_400))
         #expect(try await world.runner.sweep(limit: 100) == 1)
-        // The answer is gone; that it was charged is still known.
+        // The answer is removed, and its key still counts as used.
         let problem = await #expect(throws: Problem.self) {
             try await world.authority.spend(who.account, spend)
         }
@@ -168,13 +168,13 @@ struct ClockJumpTests {
         #expect(try await world.balance(who).available == 97)
     }
 
-    @Test func `a further jump counts after a day of its own`() {
+    @Test func `a further jump takes effect after another day`() {
         let start = Timestamp(millisecondsSince1970: 1_700_000_000_000)
         let hours = { (count: Int64) in Duration.seconds(count * 3_600) }
         var time = ConfirmedTime()
         #expect(time.read(start, at: .zero) == start)
         #expect(time.read(start + hours(2), at: .zero) == start)
-        // Ten days more, shortly before the first jump counts.
+        // Ten more days, shortly before the first jump takes effect.
         #expect(time.read(start + hours(265), at: hours(23)) == start + hours(23))
         #expect(time.read(start + hours(266), at: hours(24)) == start + hours(26))
         #expect(time.read(start + hours(289), at: hours(47)) == start + hours(49))
@@ -185,7 +185,7 @@ struct ClockJumpTests {
         let start = Timestamp(millisecondsSince1970: 1_700_000_000_000)
         var time = ConfirmedTime()
         var lag = Duration.zero
-        // A machine that sleeps for 8 hours of a day: its elapsed time does not.
+        // The machine sleeps for 8 hours a day, and its elapsed time stops.
         for hour in 0..<(100 * 16) {
             let elapsed = Duration.seconds(hour * 3_600)
             let now = start + elapsed + .seconds(hour / 16 * 8 * 3_600)
@@ -194,7 +194,7 @@ struct ClockJumpTests {
         #expect(lag > .zero && lag <= .seconds(24 * 3_600))
     }
 
-    @Test func `a file that is being added outlives a jump`() async throws {
+    @Test func `a file that is being added survives a jump`() async throws {
         let world = CallWorld()
         let who = try await world.account()
         let (wall, authority) = (world.wall, world.authority)

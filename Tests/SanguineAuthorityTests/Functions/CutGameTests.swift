@@ -5,32 +5,31 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Streams that are cut at random moments by readers, owners, upstreams and servers that die:
-/// whatever happens, a key has one end, its parts are the same bytes to everybody, and it is
-/// charged once.
+/// Streams that are interrupted at random moments by readers, owners, upstreams and server crashes:
+/// each key has one end, its parts are the same bytes for all readers, and it is charged once.
 @Suite("The game of cuts", .bounded(.seconds(120)))
 struct CutGameTests {
     @Test(arguments: 1...20)
-    func `ten thousand cuts in all: byte-exact, one end for each key, and a sound ledger`(
+    func `ten thousand interruptions: exact bytes, one end per key, and a correct ledger`(
         seed: UInt64
     ) async throws {
         var game = try await CutGame(seed: seed)
         while game.cuts < 500 { try await game.play() }
         try await game.finish()
         #expect(game.faults.prefix(5) == [])
-        // Each kind of end was met, and often.
+        // Each kind of end occurred, and often.
         #expect(game.ends.count >= 4 && game.ends.values.reduce(0, +) > 50)
     }
 }
 
-/// One server after the other over one storage, and calls of a few accounts.
+/// A series of servers over one storage, and calls of a few accounts.
 private struct CutGame {
-    /// What is known of a call from outside.
+    /// The state of a call as seen by clients.
     private struct Call {
         var who: Identity
         var key: String
         var size: Int
-        /// The texts that anybody has seen, by index.
+        /// The texts that clients have seen, by index.
         var seen: [String] = []
         var end: Heard?
     }
@@ -56,9 +55,9 @@ private struct CutGame {
         }
     }
 
-    /// A new server.
+    /// Starts a new server.
     ///
-    /// How far a run may go is said by its key: `-1` lets it fail.
+    /// The steps of a run are set by its key: `-1` makes it fail.
     private static func process(
         over storage: MemoryStorage,
         _ wall: ManualClock
@@ -105,7 +104,7 @@ private struct CutGame {
         return .init(output: .string(key), charge: Int64(size))
     }
 
-    /// Parts of all sizes: some answers leave the window in memory.
+    /// Parts of all sizes; some answers exceed the window in memory.
     private static func text(_ key: String, _ number: Int) -> String {
         let text = "\(key)#\(number) "
         return number % 7 == 3 ? text + String(repeating: "…", count: 1_500) : text
@@ -126,7 +125,7 @@ private struct CutGame {
         }
     }
 
-    /// A new call, read for a while and then cut.
+    /// Starts a new call, reads it for a while, and disconnects.
     private mutating func begin() async throws {
         number += 1
         let size = Int.random(in: 0...30, using: &random)
@@ -157,7 +156,7 @@ private struct CutGame {
         steps.withLock { $0[key] = -1 }
     }
 
-    /// Time goes on, and parts are stored.
+    /// Advances the time, so that parts are stored.
     private mutating func store() async throws {
         world.delay.advance(by: CallRun.storeInterval)
         wall.advance(by: CallRun.storeInterval)
@@ -170,14 +169,14 @@ private struct CutGame {
         try await read(place, byPost: .random(using: &random))
     }
 
-    /// The process dies, another one recovers.
+    /// Crashes the process, and recovers in another one.
     private mutating func die() async throws {
         world.storage.die()
         let (old, oldSteps) = (world, steps)
         (world, steps) = Self.process(over: storage, wall)
         try await world.authority.recover()
         cuts += open.count
-        // What is left of the old process ends without a trace.
+        // The rest of the old process ends without effects.
         oldSteps.withLock { steps in
             for key in calls.map(\.key) { steps[key] = -1 }
         }
@@ -189,7 +188,7 @@ private struct CutGame {
 
     private func function(_ call: Call) -> String { call.size % 2 == 0 ? "drain" : "stop" }
 
-    /// Reads a call from a random place on, as far as it is, and then hangs up.
+    /// Reads the current parts of a call from a random index on, and disconnects.
     private mutating func read(_ place: Int, byPost: Bool) async throws {
         let call = calls[place]
         let after: Int64? =
@@ -207,7 +206,7 @@ private struct CutGame {
                     after: after
                 ) : try await world.find(call.who, call.key, after: after)
         } catch let problem as Problem where problem.code == .notFound {
-            // It had not been known to this server's storage when the last one died.
+            // The storage had not accepted the call before the last crash.
             if !call.seen.isEmpty { faults.append("\(call.key) is gone, and was read") }
             return
         } catch {
@@ -217,7 +216,7 @@ private struct CutGame {
         let many = Int.random(in: 0...12, using: &random)
         let allowed = steps.value[call.key] ?? 0
         var heard = Heard()
-        // Reads no more than is certain to come.
+        // Reads only parts that are certain to arrive.
         let there = max(0, min(allowed, call.size) - Int(after ?? -1) - 1)
         if allowed < 0 || allowed > call.size || isOver(call) {
             heard = try await events.read()
@@ -270,7 +269,7 @@ private struct CutGame {
         }
     }
 
-    /// Lets all end, and looks at every call from the beginning.
+    /// Lets all runs end, and reads every call from the beginning.
     mutating func finish() async throws {
         for place in open {
             steps.withLock { $0[calls[place].key] = calls[place].size + 1 }

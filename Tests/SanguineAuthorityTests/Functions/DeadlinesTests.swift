@@ -19,7 +19,7 @@ struct DeadlinesTests {
         try await called.wait(for: "\(seconds)", found: { "\($0)" }) { $0 == seconds }
     }
 
-    @Test func `one task sleeps for any number of deadlines, and each is called back in its turn`()
+    @Test func `one task sleeps for any number of deadlines, which are called back in order`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -35,7 +35,7 @@ struct DeadlinesTests {
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test func `thousands of deadlines, most of them left, are called back in their order`()
+    @Test func `the rest of thousands of deadlines, most of them left, is called back in order`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -69,7 +69,7 @@ struct DeadlinesTests {
         #expect(deadlines.count == 0)
     }
 
-    @Test func `whoever sleeps for a deadline that was left sleeps for the next one, too`()
+    @Test func `a task that sleeps for a deadline that was left also sleeps for the next one`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -81,7 +81,7 @@ struct DeadlinesTests {
         #expect(called.value.isEmpty)
         clock.advance(by: .seconds(10))
         try await wait(for: [20])
-        // An earlier one is not slept past.
+        // An earlier deadline shortens the sleep.
         _ = add(20, to: deadlines)
         _ = add(5, to: deadlines)
         clock.advance(by: .seconds(5))
@@ -89,7 +89,7 @@ struct DeadlinesTests {
         deadlines.leave(later)
     }
 
-    @Test func `nobody sleeps when all were called back, or left until somebody woke`()
+    @Test func `no task sleeps after all deadlines were called back, or left before the wake-up`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -100,7 +100,7 @@ struct DeadlinesTests {
         #expect(called.value.isEmpty && deadlines.count == 0)
     }
 
-    @Test func `a time that is over already is called back`() async throws {
+    @Test func `a deadline in the past is called back`() async throws {
         let deadlines = Deadlines(clock)
         _ = add(0, to: deadlines)
         try await wait(for: [0])
@@ -120,7 +120,7 @@ struct DeadlinesTests {
         #expect(deadlines.count == 0)
     }
 
-    @Test func `of deadlines that are close together those behind the first wait for each other`()
+    @Test func `deadlines that are close together are called back together, after the first one`()
         async throws
     {
         let deadlines = Deadlines(clock)

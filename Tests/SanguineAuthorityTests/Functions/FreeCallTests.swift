@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Calls that cost nothing, and come in one piece: nothing is stored of them before they end.
+/// Free calls in one piece, of which nothing is stored before they end.
 @Suite("Free calls", .bounded(.seconds(60)))
 struct FreeCallTests {
     private let gate = WatchedState(false)
@@ -19,7 +19,7 @@ struct FreeCallTests {
         }
     }
 
-    @Test func `a free call is one commit, which has its answer, and is replayed`() async throws {
+    @Test func `a free call takes one commit with its answer, and is replayed`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -33,7 +33,9 @@ struct FreeCallTests {
         #expect(await world.answer(who, "k", ["other": 1]).code == "idempotency_mismatch")
     }
 
-    @Test func `a free call that fails is one commit, and runs again with its key`() async throws {
+    @Test func `a free call that fails takes one commit, and can run again with its key`()
+        async throws
+    {
         let world = CallWorld(function())
         let who = try await world.account()
         gate.open()
@@ -43,7 +45,7 @@ struct FreeCallTests {
         #expect(world.storage.commits == 2)
     }
 
-    @Test func `the key of a free call that runs is taken, whatever asks for it`() async throws {
+    @Test func `the key of a running free call is taken for all requests`() async throws {
         let function = function()
         var paid = ScriptedFunction("paid", FunctionRules(price: .fixed(1)))
         paid.hold = 1
@@ -62,7 +64,7 @@ struct FreeCallTests {
         let resumed = Task { try await world.stream(who, "k", after: 0).read() }
         let found = Task { try await world.find(who, "k").read() }
         gate.open()
-        // The same key of somebody else is another one.
+        // The same key of another account is a different one.
         #expect(await world.answer(other, "k").status == 200)
         #expect(try await call.finished().status == 200)
         #expect(try await resumed.finished().status == 200)
@@ -71,7 +73,7 @@ struct FreeCallTests {
         #expect(await world.answer(who, "k").isReplayed)
     }
 
-    @Test func `a free call has no key under which another one is being accepted`() async throws {
+    @Test func `a free call cannot use a key with a concurrent acceptance`() async throws {
         let function = function(FunctionRules(price: .free, streams: true))
         var paid = ScriptedFunction("paid", FunctionRules(price: .fixed(1)))
         paid.hold = 1
@@ -94,7 +96,7 @@ struct FreeCallTests {
         gate.open()
         #expect(try await bought.finished().status == 200)
         #expect(try await streamed.finished().status == 200)
-        // Each key has one call, and what came too early has left nothing behind.
+        // Each key has one call, and the refused requests have left nothing behind.
         #expect(function.runCount == 1 && paid.runCount == 1)
         #expect(await world.answer(who, "k", of: "paid").isReplayed)
         #expect(await world.answer(who, "k").code == "idempotency_mismatch")
@@ -102,7 +104,7 @@ struct FreeCallTests {
         #expect(try await world.balance(who).available == 99)
     }
 
-    @Test func `a free call of a process that dies has not happened`() async throws {
+    @Test func `a free call of a crashed process has not happened`() async throws {
         let storage = MemoryStorage()
         let function = function()
         let before = CallWorld(function, over: storage)
@@ -121,7 +123,9 @@ struct FreeCallTests {
         _ = try await before.delay.advancing { try await call.finished() }
     }
 
-    @Test func `a key that something else has got meanwhile keeps what it got`() async throws {
+    @Test func `a key that another request has taken in the meantime keeps its answer`()
+        async throws
+    {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -136,7 +140,7 @@ struct FreeCallTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a free call whose end cannot be stored is stored later, and not made again`()
+    @Test func `a free call whose end cannot be stored is stored later, and does not run again`()
         async throws
     {
         let function = function()
@@ -166,7 +170,7 @@ struct FreeCallTests {
         #expect(await world.answer(gone, "k").code == "not_found")
     }
 
-    @Test func `free calls that share a run are a commit each`() async throws {
+    @Test func `free calls that share a run take a commit each`() async throws {
         let function = function(FunctionRules(price: .free, cache: .forever))
         let world = CallWorld(function)
         let who = try await world.account()
@@ -181,7 +185,7 @@ struct FreeCallTests {
         }
     }
 
-    @Test func `a free call that cannot come again is stored nowhere`() async throws {
+    @Test func `a free call that cannot be repeated is not stored`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -199,7 +203,7 @@ struct FreeCallTests {
         #expect(try await world.authority.operation(position) == nil)
     }
 
-    @Test func `a free call of which a reader may have seen parts is stored from its start`()
+    @Test func `a free call with parts that a reader may have seen is stored from its start`()
         async throws
     {
         let function = function(FunctionRules(price: .free, streams: true))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Answers that are kept: found by whom they are for, as long as they count, across a restart.
+/// Cached answers: their audience, their lifetime, and restarts.
 @Suite("Kept answers of calls", .bounded)
 struct KeptAnswerTests {
     private func function(
@@ -24,7 +24,7 @@ struct KeptAnswerTests {
 
     private func run(_ answer: CallAnswer) -> Int64? { answer.output?["run"]?.integer }
 
-    @Test func `a second call is answered from what is kept, for its price`() async throws {
+    @Test func `a second call is answered from the cache, for the cached price`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -36,14 +36,14 @@ struct KeptAnswerTests {
         #expect(second.origin == .cache(age: .seconds(90), rest: nil))
         #expect(run(second) == 1 && function.runCount == 1)
         #expect(try await world.balance(who).available == 94)
-        // The same key again is the same answer, and costs nothing.
+        // A request with the same key gets the same answer, and is free.
         let again = await world.answer(who, "b", ["q": 1])
         #expect(again.isReplayed && again.charged == 1)
         #expect(try await world.balance(who).available == 94)
         #expect(try await world.isSound())
     }
 
-    @Test func `one account's answer is not given to another`() async throws {
+    @Test func `an account's answer is not returned to another account`() async throws {
         let function = function()
         let world = CallWorld(function)
         let (mine, other) = (try await world.account(1), try await world.account(2))
@@ -53,7 +53,9 @@ struct KeptAnswerTests {
         #expect(function.runs.value.accounts == [mine.account, other.account])
     }
 
-    @Test func `everybody's answer is given to all, and its run knows nobody`() async throws {
+    @Test func `a public answer is returned to all accounts, and its run has no account`()
+        async throws
+    {
         let function = function(.forever.public(sharing: "q"))
         let world = CallWorld(function)
         #expect(run(await world.answer(try await world.account(1), "a", ["q": 1])) == 1)
@@ -61,7 +63,7 @@ struct KeptAnswerTests {
         #expect(function.runs.value.accounts == [nil])
     }
 
-    @Test func `an answer survives a restart, and is not charged twice`() async throws {
+    @Test func `a cached answer survives a restart, and is not charged twice`() async throws {
         let storage = MemoryStorage()
         let world = CallWorld(function(), over: storage)
         let who = try await world.account()
@@ -77,7 +79,7 @@ struct KeptAnswerTests {
         #expect(try await next.balance(who).available == 94)
     }
 
-    @Test func `an answer that has expired is made again, and swept`() async throws {
+    @Test func `an expired answer is made again, and swept`() async throws {
         let function = function(.duration(.seconds(60)))
         let world = CallWorld(function)
         let who = try await world.account()
@@ -92,10 +94,10 @@ struct KeptAnswerTests {
         #expect(run(await world.answer(who, "d")) == 3)
     }
 
-    @Test func `at the account's midnight a new day's answer is made`() async throws {
+    @Test func `at the account's midnight, the new day gets a new answer`() async throws {
         let world = CallWorld(function(.untilMidnight))
         let who = try await world.account(timeZone: "America/New_York")
-        // 00:00 in New York.
+        // Midnight in New York.
         let midnight = try #require(Timestamp("2026-11-22T05:00:00Z"))
         world.wall.set(midnight + .milliseconds(-1))
         #expect(run(await world.answer(who, "a")) == 1)
@@ -105,7 +107,7 @@ struct KeptAnswerTests {
     }
 
     @Test(arguments: ["length", "content_filter", "error", "a_reason_of_tomorrow"])
-    func `an answer that was cut short is charged and given with its reason, and not kept`(
+    func `an incomplete answer is charged and returned with its reason, but not cached`(
         reason: String
     ) async throws {
         let function = ScriptedFunction(
@@ -126,7 +128,7 @@ struct KeptAnswerTests {
     }
 
     @Test(arguments: ["", " \n\t"], ["stop", nil])
-    func `an empty answer is charged and given with its reason, and not kept`(
+    func `an empty answer is charged and returned with its reason, but not cached`(
         text: String,
         reason: String?
     ) async throws {
@@ -146,7 +148,7 @@ struct KeptAnswerTests {
     }
 
     @Test(arguments: ["stop", "STOP", "eos", "tool_calls", nil])
-    func `an answer that came to its own end is kept`(reason: String?) async throws {
+    func `a complete answer is cached`(reason: String?) async throws {
         let function = ScriptedFunction(
             "f",
             FunctionRules(price: .fixed(5).cached(1), cache: .forever)
@@ -158,7 +160,8 @@ struct KeptAnswerTests {
         #expect(function.runCount == 1)
     }
 
-    @Test func `an answer whose day ends while it is made is given, and not kept`() async throws {
+    @Test func `an answer whose day ends during its run is returned, but not cached`() async throws
+    {
         let gate = WatchedState(false)
         var function = function(.untilMidnight)
         let made = function.body
@@ -176,7 +179,9 @@ struct KeptAnswerTests {
         #expect(run(await world.answer(who, "b")) == 2)
     }
 
-    @Test func `what is kept for a session is not given to the next one`() async throws {
+    @Test func `an answer that is cached for a session is not returned to the next one`()
+        async throws
+    {
         let world = CallWorld(function(.session))
         let who = try await world.account()
         #expect(run(await world.answer(who, "a")) == 1)
@@ -185,7 +190,7 @@ struct KeptAnswerTests {
         #expect(run(await world.answer(next, "c")) == 2)
     }
 
-    @Test func `a function sees the facts on which its answer depends, and no others`()
+    @Test func `a function receives only the facts that its answer depends on`()
         async throws
     {
         let function = function(.untilChange(of: "birth", "place"))
@@ -204,7 +209,7 @@ struct KeptAnswerTests {
         )
     }
 
-    @Test func `facts that change while a call runs are not in its answer, nor found by it`()
+    @Test func `facts that change during a call affect neither its answer nor its cache key`()
         async throws
     {
         let gate = WatchedState(false)
@@ -227,7 +232,7 @@ struct KeptAnswerTests {
         #expect(kept.output?["birth"] == "old" && kept.isFromCache)
     }
 
-    @Test func `settings are seen by no function that does not depend on them`() async throws {
+    @Test func `a function without dependence on settings receives none`() async throws {
         let function = function(.forever)
         let world = CallWorld(function)
         let who = try await world.account()
@@ -236,7 +241,9 @@ struct KeptAnswerTests {
         #expect(function.runs.value.settings == [[:]])
     }
 
-    @Test func `an account keeps so many answers, and the oldest goes first`() async throws {
+    @Test func `an account has a limit of cached answers, and the oldest is removed first`()
+        async throws
+    {
         var settings = AuthoritySettings()
         settings.resultsPerAccount = 3
         let limits = CallRunner.Limits(running: 8, memoryBytes: 0)
@@ -256,7 +263,7 @@ struct KeptAnswerTests {
         #expect(await world.answer(other, "p", ["q": 0]).isFromCache)
     }
 
-    @Test func `an answer that is too large is given and not kept`() async throws {
+    @Test func `an answer that is too large is returned, but not cached`() async throws {
         var function = function()
         function.body = { _, _ in
             .init(output: .string(String(repeating: "x", count: 99)), charge: 5)
@@ -271,7 +278,7 @@ struct KeptAnswerTests {
         #expect(function.runCount == 2)
     }
 
-    @Test func `a cached answer takes of no quota`() async throws {
+    @Test func `a cached answer uses no quota`() async throws {
         let world = CallWorld(function(.forever, .quota("readings")))
         let who = try await world.account()
         for key in ["a", "b", "c", "d", "e"] {

@@ -27,7 +27,7 @@ struct RepeatGuardTests {
         }
     }
 
-    @Test func `the same call is refused past its limit until the minute is over`() {
+    @Test func `the same call is refused beyond its limit until the minute is over`() {
         #expect(count() == nil && count(after: 30) == nil)
         let problem = count(after: 40)
         #expect(problem?.code == .rateLimited && problem?.retryAfter == 20)
@@ -35,7 +35,7 @@ struct RepeatGuardTests {
         #expect(count(after: 60) == nil)
     }
 
-    @Test func `another input, function or account is another call`() {
+    @Test func `another input, function or account makes a different call`() {
         #expect(count() == nil && count() == nil && count() != nil)
         #expect(count(["a": 2]) == nil)
         #expect(count(.numbered(2)) == nil)
@@ -43,13 +43,13 @@ struct RepeatGuardTests {
         #expect(count(limit: nil) == nil)
     }
 
-    @Test func `a call that was not made is taken back`() throws {
+    @Test func `a call that was not made is uncounted`() throws {
         let receipt = try #require(try repeats.count("f", account, 1, limit: 1, at: .zero))
         #expect(count(1, limit: 1) != nil)
         repeats.takeBack(receipt)
         #expect(count(1, limit: 1) == nil)
         #expect(count(1, limit: 1, after: 60) == nil)
-        // One of an earlier minute is taken from no later one.
+        // A receipt of an earlier minute does not change a later one.
         repeats.takeBack(receipt)
         #expect(count(1, limit: 1, after: 60) != nil)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// What a kept answer is an answer to: whatever makes the answer another makes the key another.
+/// The cache key: everything that changes an answer changes its key.
 @Suite("Keys of kept answers", .bounded)
 struct ResultKeyTests {
     private struct Question {
@@ -55,13 +55,13 @@ struct ResultKeyTests {
     ]
 
     @Test(arguments: caches)
-    func `one user's answer is never that of another`(cache: ResultCache) {
+    func `the keys of two accounts always differ`(cache: ResultCache) {
         #expect(bytes(cache) == bytes(cache))
         #expect(bytes(cache) != bytes(cache) { $0.account = 9 })
     }
 
     @Test(arguments: caches)
-    func `function, version and lifetime are in the key`(cache: ResultCache) {
+    func `the key includes function, version and lifetime`(cache: ResultCache) {
         #expect(bytes(cache) != bytes(cache) { $0.name = "g" })
         #expect(bytes(cache) != bytes(cache) { $0.rules.version = "2" })
         let keys = Self.caches.compactMap { bytes($0) }
@@ -69,7 +69,7 @@ struct ResultKeyTests {
     }
 
     @Test(arguments: caches)
-    func `what is asked is in the key, and not only the input`(cache: ResultCache) {
+    func `the key includes the question, not only the input`(cache: ResultCache) {
         let (one, other) = (Fingerprint("Be short."), Fingerprint("Be long."))
         #expect(bytes(cache) { $0.question = one } != bytes(cache) { $0.question = other })
         #expect(bytes(cache) { $0.question = one } != bytes(cache))
@@ -77,14 +77,14 @@ struct ResultKeyTests {
     }
 
     @Test(arguments: caches)
-    func `the input is in the key, in its canonical form`(cache: ResultCache) {
+    func `the key includes the input in its canonical form`(cache: ResultCache) {
         #expect(bytes(cache) == bytes(cache) { $0.input = ["b": ["c": .number(2.5)], "a": 1] })
         #expect(bytes(cache) != bytes(cache) { $0.input = ["a": 1, "b": ["c": .number(2.50001)]] })
         #expect(bytes(cache) != bytes(cache) { $0.input = ["a": "1", "b": ["c": .number(2.5)]] })
         #expect(bytes(cache) != bytes(cache) { $0.input = ["a": 1] })
     }
 
-    @Test func `everybody's answer is one key for all accounts, and none of an account's`() {
+    @Test func `a public answer has one key for all accounts, which differs from private keys`() {
         let cache = ResultCache.forever.public(sharing: "a", "b")
         #expect(bytes(cache) == bytes(cache) { ($0.account, $0.session) = (9, 10) })
         #expect(bytes(cache) != bytes())
@@ -95,14 +95,14 @@ struct ResultKeyTests {
         #expect(question.key?.account == .numbered(1))
     }
 
-    @Test func `a session is in the key of what is kept for it, and of nothing else`() {
+    @Test func `only the key of an answer for a session includes the session`() {
         for cache in Self.caches {
             let isSame = bytes(cache) == bytes(cache) { $0.session = 3 }
             #expect(isSame == (cache != .session))
         }
     }
 
-    @Test func `a fact is in the key of what depends on it, and no other member`() {
+    @Test func `a key includes the facts that its answer depends on, and no other settings`() {
         let cache = ResultCache.untilChange(of: "birth", "place")
         #expect(bytes(cache) == bytes(cache) { $0.settings = ["birth": "2000-01-01"] })
         #expect(bytes(cache) != bytes(cache) { $0.settings = ["birth": "2000-01-02"] })
@@ -112,7 +112,7 @@ struct ResultKeyTests {
         #expect(bytes(cache) != bytes(cache) { $0.settings = [:] })
     }
 
-    @Test func `nothing is kept of a function without a cache`() {
+    @Test func `a function without a cache has no key`() {
         #expect(bytes(.none) == nil)
     }
 
@@ -134,12 +134,12 @@ struct ResultKeyTests {
         // A day of 23 hours, and one of 25.
         ("2026-03-28T23:30:00Z", "Europe/Madrid", "2026-03-29T22:00:00.000Z"),
         ("2026-10-24T22:30:00Z", "Europe/Madrid", "2026-10-25T23:00:00.000Z"),
-        // Where clocks change at midnight.
+        // A zone with a clock change at midnight.
         ("2026-09-05T12:00:00Z", "America/Santiago", "2026-09-06T04:00:00.000Z"),
         ("2026-11-21T12:00:00Z", "Pacific/Kiritimati", "2026-11-22T10:00:00.000Z"),
         ("2026-11-21T12:00:00Z", "Asia/Kathmandu", "2026-11-21T18:15:00.000Z"),
     ])
-    func `until midnight is until that of the account's zone`(
+    func `an answer until midnight expires at midnight in the account's zone`(
         now: String,
         zone: String,
         end: String
@@ -147,23 +147,23 @@ struct ResultKeyTests {
         #expect(try expiry(.untilMidnight, now, in: zone) == Timestamp(end)?.description)
     }
 
-    @Test func `what was kept until midnight is another question the next day`() throws {
+    @Test func `an answer until midnight has another key the next day`() throws {
         let evening = try #require(Timestamp("2026-11-21T22:59:59Z"))
         let cache = ResultCache.untilMidnight
         let today = bytes(cache) { $0.now = evening }
         #expect(today == bytes(cache) { $0.now = evening + .milliseconds(999) })
         #expect(today != bytes(cache) { $0.now = evening + .seconds(1) })
-        // Another zone has another day at that moment, or the same.
+        // Another zone may have another day at that moment.
         #expect(today != bytes(cache) { ($0.now, $0.zone) = (evening, "Asia/Tokyo") })
     }
 
-    @Test func `everybody's answer of a day counts until that day has ended everywhere`() throws {
+    @Test func `a public answer of a day expires when that day has ended everywhere`() throws {
         let cache = ResultCache.untilMidnight.public(sharing: "a", "b")
         let end = try expiry(cache, "2026-11-21T12:00:00Z")
         #expect(end == Timestamp("2026-11-22T12:00:00Z")?.description)
     }
 
-    @Test func `a duration counts from when the answer was made`() throws {
+    @Test func `a duration counts from the creation of the answer`() throws {
         var question = Question()
         question.rules.cache = .duration(.seconds(60))
         let key = try #require(question.key)

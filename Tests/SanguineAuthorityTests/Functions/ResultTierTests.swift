@@ -22,7 +22,7 @@ struct ResultTierTests {
         tier.find(row(number).key, at: ManualClock.start + .seconds(seconds))
     }
 
-    @Test func `an answer is found until it has expired, and then is gone`() {
+    @Test func `an answer is found until it has expired, and is then removed`() {
         let tier = ResultTier(bytes: 10_000)
         tier.add(row(1))
         #expect(find(1, in: tier, after: 59) == row(1))
@@ -30,14 +30,14 @@ struct ResultTierTests {
         #expect(find(1, in: tier) == nil && find(2, in: tier) == nil)
     }
 
-    @Test func `a new answer takes the place of the old one`() {
+    @Test func `a new answer replaces the old one`() {
         let tier = ResultTier(bytes: 10_000)
         tier.add(row(1))
         tier.add(row(1, bytes: 5))
         #expect(find(1, in: tier)?.output.count == 5)
     }
 
-    @Test func `what is used stays, and what is not goes when there is no room`() {
+    @Test func `used answers stay, and unused ones are evicted when there is no room`() {
         let tier = ResultTier(bytes: 4 * ResultTier.overhead)
         for number in 1...4 { tier.add(row(number)) }
         #expect(find(1, in: tier) != nil && find(3, in: tier) != nil)
@@ -47,7 +47,7 @@ struct ResultTierTests {
         #expect(find(2, in: tier) == nil && find(4, in: tier) == nil)
     }
 
-    @Test func `one that would take more than half of the room is left out`() {
+    @Test func `an answer that takes more than half of the limit is left out`() {
         let tier = ResultTier(bytes: 1_000)
         tier.add(row(1))
         tier.add(row(2, bytes: 500))
@@ -56,7 +56,7 @@ struct ResultTierTests {
     }
 
     @Test(arguments: 1...10)
-    func `whatever comes, it takes no more than its room`(seed: UInt64) {
+    func `the tier never exceeds its limit`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let (limit, tier) = (20_000, ResultTier(bytes: 20_000))
         var most = 0

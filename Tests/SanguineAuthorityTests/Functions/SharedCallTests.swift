@@ -5,8 +5,8 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Many identical calls, one run: each is answered and charged as declared, and no one's end is
-/// another's.
+/// Identical calls that share one run: each is answered and charged as declared, and the end of one
+/// does not affect the others.
 @Suite("Shared calls", .bounded(.seconds(60)))
 struct SharedCallTests {
     private let gate = WatchedState(false)
@@ -28,7 +28,7 @@ struct SharedCallTests {
 
     private let roomy = CallRunner.Limits(running: 1_024)
 
-    /// Starts the calls of so many accounts, which then wait for one run.
+    /// Starts calls of this many accounts, which all wait for one run.
     private func start(
         _ count: Int,
         in world: CallWorld,
@@ -51,7 +51,7 @@ struct SharedCallTests {
     private static let payers: [(FunctionRules.Payer, Int64)] = [(.first, 1), (.each, 5)]
 
     @Test(arguments: payers)
-    func `a thousand identical calls at once are one run, and each is charged as declared`(
+    func `a thousand concurrent identical calls are one run, each charged as declared`(
         payer: FunctionRules.Payer,
         charge: Int64
     ) async throws {
@@ -72,7 +72,9 @@ struct SharedCallTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a leader whose client is gone is charged, and nobody else notices`() async throws {
+    @Test func `a leader without a client is charged, and the other calls are not affected`()
+        async throws
+    {
         let function = function()
         let world = CallWorld(function, limits: roomy)
         let (people, tasks) = try await start(1_000, in: world, function)
@@ -85,12 +87,13 @@ struct SharedCallTests {
         #expect(function.runCount == 1)
         #expect(try await world.balance(people[0]).available == 95)
         #expect(try await world.balance(people[1]).available == 100)
-        // The one that is gone finds its answer under its key.
+        // The client that disconnected finds its answer by its key.
         let again = await world.answer(people[0], "k", ["q": "x"])
         #expect(again.isReplayed && again.charged == 5)
     }
 
-    @Test func `an error reaches all who wait, is charged to nobody, and is not kept`() async throws
+    @Test func `an error reaches all waiting calls, is not charged, and is not cached`()
+        async throws
     {
         let gate = gate
         let isBroken = WatchedState(true)
@@ -113,7 +116,7 @@ struct SharedCallTests {
         #expect(await world.answer(people[0], "k").status == 422)
     }
 
-    @Test func `one whose leader cannot pay is led by the next, who can`() async throws {
+    @Test func `a call that cannot pay is refused, and the next one leads`() async throws {
         let function = function()
         let world = CallWorld(function)
         let poor = try await world.account(1, tokens: 4)
@@ -125,7 +128,7 @@ struct SharedCallTests {
         #expect(function.runCount == 1)
     }
 
-    @Test func `a call that was refused can be made again with its key`() async throws {
+    @Test func `a refused call can be repeated with its key`() async throws {
         let function = function(.fixed(5).cached(2))
         let world = CallWorld(function)
         let poor = try await world.account(1, tokens: 1)
@@ -138,7 +141,7 @@ struct SharedCallTests {
 
     // MARK: - Explicit ends
 
-    /// Somebody leads a streamed run and another one follows it.
+    /// Starts a streamed run with a leading and a following call.
     private func stream(
         payer: FunctionRules.Payer
     ) async throws -> (CallWorld, lead: Identity, follow: Identity, [CallEvents]) {
@@ -150,7 +153,7 @@ struct SharedCallTests {
         return (world, lead, follow, [first, second])
     }
 
-    @Test func `a leader that ends its call ends nobody else's, and both pay their own`()
+    @Test func `a leader that cancels its call does not end the other, and each pays its own`()
         async throws
     {
         let (world, lead, follow, events) = try await stream(payer: .each)
@@ -163,19 +166,21 @@ struct SharedCallTests {
         #expect(other.texts == ["one ", "two"] && other.status == 200 && other.endIndex == 2)
         #expect(try await world.balance(lead).available == 95)
         #expect(try await world.balance(follow).available == 95)
-        // Whoever reads the call that was ended sees its parts and no later ones.
+        // A reader of the cancelled call sees its parts, and no later ones.
         let again = try await world.find(lead, "k").read()
         #expect(again.texts == ["one "] && again.endIndex == 1 && again.code == "call_cancelled")
         #expect(try await world.isSound())
     }
 
-    @Test func `one that follows may leave, and one that pays for others may not`() async throws {
+    @Test func `a following call can be cancelled, and one that pays for others cannot`()
+        async throws
+    {
         let (world, lead, follow, events) = try await stream(payer: .first)
         let refused = await problem { () throws(Problem) in try await world.cancel(lead, "k") }
         #expect(refused?.code == .operationInProgress)
         let ending = try await world.delay.advancing { try await world.cancel(follow, "k") }
         #expect(ending.state == .cancelled && ending.charged == 0)
-        // Now it is the leader's own, and can be ended.
+        // Now the leader's call is the only one, and can be cancelled.
         let own = try await world.delay.advancing { try await world.cancel(lead, "k") }
         #expect(own.state == .cancelled && own.charged == 5)
         #expect(try await events[0].read().code == "call_cancelled")
@@ -195,7 +200,7 @@ struct SharedCallTests {
         )
     }
 
-    @Test func `a run that is cut short is joined by nobody`() async throws {
+    @Test func `no call joins a run that is cut short`() async throws {
         let flight = self.flight(1)
         let table = FlightTable(over: ResultTier(bytes: 1_000))
         var question = FunctionRules(cache: .forever)
@@ -225,7 +230,7 @@ struct SharedCallTests {
         }
         let other = self.flight(2)
         #expect(find(flight) === flight && find(other) === flight)
-        // Two want it: what one does is not done to the other.
+        // Two calls want it, so neither can cancel it for the other.
         #expect(!flight.cancelIfOnesOwn(.callCancelled) && flight.cutReason == nil)
         flight.leave(isUnread: true)
         #expect(flight.cancelIfOnesOwn(.callCancelled))
@@ -234,7 +239,7 @@ struct SharedCallTests {
         #expect(find(flight) === other)
     }
 
-    @Test func `a run that all calls have left is stopped`() async throws {
+    @Test func `a run without calls is stopped`() async throws {
         let unread = WatchedState(0)
         let flight = self.flight(1) { _ in unread.withLock { $0 += 1 } }
         #expect(flight.join())
@@ -242,7 +247,7 @@ struct SharedCallTests {
         flight.leave(isUnread: false)
         #expect(flight.cutReason == nil)
         flight.readerLeft()
-        // The other one has not begun to read.
+        // The reader of the other call has not arrived yet.
         #expect(unread.value == 0)
         flight.readerJoined(isFirst: true)
         flight.readerLeft()

@@ -5,13 +5,13 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A shared run that waits for its turn: it starts with the first turn that any of its calls gets.
+/// A shared run that waits for its turn starts with the first turn of any of its calls.
 @Suite("Turns of shared runs", .bounded(.seconds(60)))
 struct SharedTurnTests {
     /// The accounts whose slow calls may end.
     private let finished = WatchedState<Set<String>>([])
 
-    /// A function whose answers are shared, and take long for inputs with `slow`.
+    /// A function with shared answers that is slow for inputs with `slow`.
     private func function(
         payer: FunctionRules.Payer = .first,
         runningPerAccount: Int? = nil
@@ -36,7 +36,7 @@ struct SharedTurnTests {
 
     private static let shared: JSONValue = ["q": "x"]
 
-    /// Starts a call that takes long, of an account that may have one at a time.
+    /// Starts a slow call of an account that may run one at a time.
     private func occupy(
         _ who: Identity,
         _ runs: Int,
@@ -49,12 +49,12 @@ struct SharedTurnTests {
         return call
     }
 
-    /// Lets the slow call of an account end.
+    /// Lets the slow calls of accounts end.
     private func free(_ who: Identity...) {
         for who in who { _ = finished.withLock { $0.insert(who.account.description) } }
     }
 
-    /// Starts a call that shares the run, and waits until it is accepted as the given one in all.
+    /// Starts a call that shares the run, and waits until this many calls are accepted.
     private func share(
         _ who: Identity,
         _ accepted: Int,
@@ -67,12 +67,12 @@ struct SharedTurnTests {
         return call
     }
 
-    /// How many runs the server has at a time, of which an account gets a quarter, and how many
-    /// calls of the function an account may have running.
+    /// The number of concurrent runs, of which an account gets a quarter, and the number of
+    /// concurrent calls of the function per account.
     private static let limits: [(running: Int, perAccount: Int?)] = [(4, nil), (64, 1)]
 
     @Test(arguments: FunctionRules.Payer.allCases, limits)
-    func `a call that shares a run does not wait for the account of the call that leads it`(
+    func `a call that shares a run does not wait for the account of the leading call`(
         payer: FunctionRules.Payer,
         limits: (running: Int, perAccount: Int?)
     ) async throws {
@@ -84,7 +84,7 @@ struct SharedTurnTests {
         try await eventually("the run waits") { world.runner.counts.waiting == 1 }
         let answer = try await share(follow, 3, in: world).finished()
         #expect(answer.output == "made" && answer.charged == (payer == .first ? 1 : 5))
-        // The call that leads has the same answer, and pays for it, without a turn of its own.
+        // The leading call has the same answer, and pays for it, without its own turn.
         #expect(try await leading.finished().charged == 5)
         #expect(world.runner.counts == (1, 0) && function.runCount == 2)
         free(lead)
@@ -94,7 +94,7 @@ struct SharedTurnTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `a call that ends while its run waits takes the run from no other call`()
+    @Test func `a call that is cancelled while its run waits does not affect the other calls`()
         async throws
     {
         let function = function(payer: .each)
@@ -110,7 +110,7 @@ struct SharedTurnTests {
         let ending = try await world.cancel(lead, "k")
         #expect(ending.state == .cancelled && ending.charged == 0)
         #expect(try await leading.finished().code == "call_cancelled")
-        // The account whose call has ended gives the run no turn any more.
+        // The account of the cancelled call no longer gives the run a turn.
         free(lead)
         #expect(try await slow[0].finished().output == "made")
         try await eventually("one runs, and one waits") { world.runner.counts == (1, 1) }
@@ -121,14 +121,15 @@ struct SharedTurnTests {
         #expect(function.runCount == 3)
         #expect(try await world.balance(lead).available == 95)
         #expect(try await world.balance(follow).available == 90)
-        // The answer is kept although the call that led its run has ended before.
+        // The answer is cached although the leading call was cancelled.
         #expect(await world.answer(lead, "k2", Self.shared).isFromCache)
         await world.runner.waitUntilIdle()
         #expect(world.runner.counts == (0, 0))
         #expect(try await world.isSound())
     }
 
-    @Test func `a call that leaves gives up its turn in a run that waits on`() async throws {
+    @Test func `a call that is cancelled gives up its turn in a run that still waits`() async throws
+    {
         let function = function(payer: .each)
         let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
         let (lead, follow) = (try await world.account(1), try await world.account(2))
@@ -152,7 +153,7 @@ struct SharedTurnTests {
         #expect(world.runner.counts == (0, 0))
     }
 
-    @Test func `a call of an account that is kept out leads no run that others would share`()
+    @Test func `a call of a refused account leads no run that others share`()
         async throws
     {
         var function = function()
@@ -161,7 +162,7 @@ struct SharedTurnTests {
         function.unavailableFor = { $0 == kept ? problem : nil }
         let world = CallWorld(function)
         let (out, other) = (try await world.account(1), try await world.account(2))
-        // The call of the other account waits for the first one to lead, and leads itself then.
+        // The call of the other account waits for the first one to lead, and then leads itself.
         let refused = Task { await world.answer(out, "k", Self.shared) }
         let answer = Task { await world.answer(other, "k", Self.shared) }
         #expect(try await answer.finished().output == "made")
@@ -169,7 +170,7 @@ struct SharedTurnTests {
         #expect(await world.answer(out, "l", ["q": "y"]).code == "overloaded")
         #expect(function.runCount == 1)
         #expect(try await world.balance(out).held == 0)
-        // It has what others have asked.
+        // It gets the cached answers of other accounts.
         #expect(await world.answer(out, "m", Self.shared).isFromCache)
     }
 

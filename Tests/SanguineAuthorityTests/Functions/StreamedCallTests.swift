@@ -5,13 +5,13 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The parts of an answer: the same to every reader, whenever, from any place on.
+/// The parts of an answer, which are the same for every reader, from any index on.
 @Suite("Streamed calls", .bounded)
 struct StreamedCallTests {
-    /// How many parts the run may make.
+    /// The number of parts that the run may make.
     private let steps = WatchedState(0)
 
-    /// A function that makes so many parts, when it may.
+    /// A function that makes this many parts as the steps allow.
     private func function(
         _ count: Int = 10,
         _ rules: FunctionRules = FunctionRules(price: .fixed(5), streams: true),
@@ -32,7 +32,7 @@ struct StreamedCallTests {
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "p\($0) " } }
 
-    @Test func `parts come in order while they are made, and then the result`() async throws {
+    @Test func `parts arrive in order during the run, followed by the result`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         let events = try await world.stream(who, "k")
@@ -51,7 +51,7 @@ struct StreamedCallTests {
     }
 
     @Test(arguments: 0...10)
-    func `a reader that comes back gets the rest and one end, while it runs and afterwards`(
+    func `a reader that resumes gets the rest and one end, during the run and afterwards`(
         seen: Int
     ) async throws {
         let world = CallWorld(function())
@@ -66,12 +66,12 @@ struct StreamedCallTests {
         #expect(after.texts == texts(seen..<10) && after.endIndex == 10 && after.isInOrder)
         #expect(try await world.find(who, "k", after: Int64(seen) - 1).read() == after)
         #expect(try await world.stream(who, "k", after: Int64(seen) - 1).read() == after)
-        // Whoever has seen the end gets it once more.
+        // A reader that has seen the end gets it again.
         let end = try await world.find(who, "k", after: 10).read()
         #expect(end.texts == [] && end.endIndex == 10 && end.status == 200)
     }
 
-    @Test func `readers at different places are given the same bytes`() async throws {
+    @Test func `readers at different positions get the same bytes`() async throws {
         let world = CallWorld(function(40))
         let who = try await world.account()
         let first = try await world.stream(who, "k")
@@ -93,7 +93,7 @@ struct StreamedCallTests {
         }
     }
 
-    @Test func `a reader that falls behind reads on from the storage`() async throws {
+    @Test func `a reader that falls behind continues from the storage`() async throws {
         let part = String(repeating: "x", count: 1_000)
         let world = CallWorld(function(200, part: { "\($0) \(part)" }))
         let who = try await world.account()
@@ -114,7 +114,7 @@ struct StreamedCallTests {
         #expect(heard.isInOrder && heard.endIndex == 200)
     }
 
-    @Test func `a run waits while more is made than the storage takes`() async throws {
+    @Test func `a run waits while too many parts are not stored`() async throws {
         let part = String(repeating: "x", count: AnswerLog.unstoredBytes / 4)
         let made = WatchedState(0)
         let function = function(20) { number in
@@ -140,12 +140,12 @@ struct StreamedCallTests {
         #expect(heard.texts.count == 20 && heard.endIndex == 20 && heard.status == 200)
     }
 
-    @Test func `a stream is stored at most four times a second, whatever comes`() async throws {
+    @Test func `a stream is stored at most four times a second`() async throws {
         let world = CallWorld(function(1_000))
         let who = try await world.account()
         let events = try await world.stream(who, "k")
         let before = world.storage.commits
-        // A part in each hundredth of a second, for five seconds.
+        // A part every hundredth of a second, for five seconds.
         for number in 1...500 {
             steps.allow(number)
             _ = try await events.read(1)
@@ -156,7 +156,7 @@ struct StreamedCallTests {
         #expect(commits <= 20 && commits >= 15)
         steps.allow(1_001)
         #expect(try await events.read().endIndex == 1_000)
-        // The rest comes with the end.
+        // The rest is stored with the end.
         #expect(world.storage.commits - before <= 22)
     }
 
@@ -169,7 +169,7 @@ struct StreamedCallTests {
         let events = try await world.stream(who, "k")
         steps.allow(3)
         let some = try await events.read(3)
-        // Of the commands of a call, the one that stores parts is about its hold alone.
+        // Among the commands of a call, only the one that stores parts has a single key, its hold.
         world.storage.state.withLock { state in
             state.delay = { keys in
                 guard keys.count == 1 else { return }
@@ -191,7 +191,7 @@ struct StreamedCallTests {
         #expect(try await world.find(who, "k").read().texts == texts(0..<10))
     }
 
-    @Test func `the time to the first part counts from the call's acceptance`() async throws {
+    @Test func `the time to the first part counts from the acceptance of the call`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         let events = try await world.stream(who, "k")
@@ -203,7 +203,7 @@ struct StreamedCallTests {
     }
 
     @Test
-    func `an answer in one piece is one part, for readers of a function that does not stream`()
+    func `an answer in one piece is one part for readers of a function that does not stream`()
         async throws
     {
         let rules = FunctionRules(price: .fixed(5), cache: .forever, streams: false)
@@ -215,12 +215,12 @@ struct StreamedCallTests {
         #expect(heard.texts == ["p0 p1 "] && heard.endIndex == 1)
         #expect(try await world.find(who, "k").read() == heard)
         #expect(try await world.find(who, "k", after: 0).read().endIndex == 1)
-        // So is a kept answer.
+        // The same holds for a cached answer.
         let kept = try await world.stream(who, "other").read()
         #expect(kept.texts == ["p0 p1 "] && kept.body["cached"] == true)
     }
 
-    @Test func `a plain call that follows a stream is read in the same parts`() async throws {
+    @Test func `a plain call that follows a stream can be read in the same parts`() async throws {
         let rules = FunctionRules(
             price: .fixed(5),
             cache: .forever.public(sharing: "q"),
@@ -238,7 +238,7 @@ struct StreamedCallTests {
         #expect(found.texts == heard.texts && found.endIndex == 3)
     }
 
-    @Test func `a stream whose answer is kept is given again in the same parts`() async throws {
+    @Test func `a stream whose answer is cached is replayed in the same parts`() async throws {
         let rules = FunctionRules(price: .fixed(5), cache: .forever, streams: true)
         let world = CallWorld(function(10, rules))
         let who = try await world.account()
@@ -247,14 +247,14 @@ struct StreamedCallTests {
         #expect(first.texts == texts(0..<10))
         #expect(try await world.stream(who, "k").read() == first)
         #expect(try await world.stream(who, "k", after: 3).read().texts == texts(4..<10))
-        // Another key is answered from what is kept: in one piece, whoever asks.
+        // Another key gets the cached answer, in one piece for all readers.
         let kept = try await world.stream(who, "other").read()
         #expect(kept.texts == [texts(0..<10).joined()])
         #expect(try await world.stream(who, "other").read() == kept)
         #expect(try await world.find(who, "other").read() == kept)
     }
 
-    @Test func `a stream does not say that its answer is kept before it is`() async throws {
+    @Test func `a stream does not report its answer as cached before it is`() async throws {
         let rules = FunctionRules(price: .fixed(5), cache: .forever, streams: true)
         let world = CallWorld(function(1, rules))
         let who = try await world.account()
@@ -269,7 +269,7 @@ struct StreamedCallTests {
         }
     }
 
-    @Test func `only the owner finds a call, by any door`() async throws {
+    @Test func `only the owner can find or cancel a call`() async throws {
         let world = CallWorld(function())
         let (who, other) = (try await world.account(1), try await world.account(2))
         let events = try await world.stream(who, "k")
@@ -290,7 +290,7 @@ struct StreamedCallTests {
         #expect(try await world.find(who, "k").read().endIndex == 10)
     }
 
-    @Test func `what is resumed and not known is refused, and starts nothing`() async throws {
+    @Test func `resuming an unknown call is refused, and starts nothing`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -301,7 +301,7 @@ struct StreamedCallTests {
         #expect(try await world.balance(who).held == 0)
     }
 
-    @Test func `a storage that cannot be read delays a reader, and takes nothing from it`()
+    @Test func `a failing storage delays a reader, which misses nothing`()
         async throws
     {
         let world = CallWorld(function())
@@ -322,7 +322,7 @@ struct StreamedCallTests {
         #expect(heard.texts == texts(0..<10) && heard.endIndex == 10)
     }
 
-    @Test func `a reader is told when nothing comes for a while`() async throws {
+    @Test func `a reader gets a ping when no part arrives for a while`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         let events = try await world.stream(who, "k")

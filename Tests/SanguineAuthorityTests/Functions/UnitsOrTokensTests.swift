@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// A price of units of a quota while there are some, and of tokens afterwards.
+/// A price in units of a quota, and in tokens once the quota is exhausted.
 @Suite("Units, otherwise tokens", .bounded)
 struct UnitsOrTokensTests {
     private let gate = WatchedState(false)
@@ -22,7 +22,7 @@ struct UnitsOrTokensTests {
         }
     }
 
-    @Test func `units pay as long as there are some, then tokens`() async throws {
+    @Test func `units pay while there are some, then tokens`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
         gate.open()
@@ -38,7 +38,7 @@ struct UnitsOrTokensTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `the tokens are held while the call runs, and released if it fails`() async throws {
+    @Test func `tokens are held during the call, and released if it fails`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account()
@@ -69,7 +69,7 @@ struct UnitsOrTokensTests {
     }
 
     @Test(arguments: ChargeMoment.allCases)
-    func `tokens instead of a unit are lost with the server as the unit would be`(
+    func `tokens instead of a unit are lost in a crash as the unit would be`(
         moment: ChargeMoment
     ) async throws {
         let (storage, wall, function) = (
@@ -94,7 +94,7 @@ struct UnitsOrTokensTests {
         gate.open()
     }
 
-    @Test func `of two calls that race for the last unit one pays with it, the other with tokens`()
+    @Test func `of two calls that compete for the last unit, one pays with it and one with tokens`()
         async throws
     {
         let world = CallWorld(function())
@@ -109,7 +109,9 @@ struct UnitsOrTokensTests {
         #expect(try await world.balance(who).available == 95)
     }
 
-    @Test func `a call that neither units nor tokens pay for says how long to wait`() async throws {
+    @Test func `a call that neither units nor tokens can pay for tells how long to wait`()
+        async throws
+    {
         let world = CallWorld(function())
         let who = try await world.account(tokens: 4)
         gate.open()
@@ -122,7 +124,7 @@ struct UnitsOrTokensTests {
         #expect(await world.answer(who, "t").charged == 0)
     }
 
-    @Test func `a quote says which of the two the call would pay`() async throws {
+    @Test func `a quote tells whether the call would pay units or tokens`() async throws {
         let world = CallWorld(function(.fixed(2).taking(1, of: "readings")))
         let otherwise = CallWorld(function())
         gate.open()
@@ -140,7 +142,7 @@ struct UnitsOrTokensTests {
         #expect(try await quote(world).quota?.units == 1)
     }
 
-    @Test func `the list of functions names both prices, and when they are charged`() throws {
+    @Test func `the list of functions names both prices and their moments`() throws {
         let list = FunctionDescription(
             name: "f",
             rules: FunctionRules(price: .fixed(7).taking(1, of: "readings")),

@@ -5,12 +5,12 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Calls that end while the storage does not take their end are settled when it does.
+/// Calls whose end a failing storage does not accept, which are settled later.
 @Suite("Calls that wait for their settlement", .bounded(.seconds(60)))
 struct UnsettledCallTests {
     private let gate = WatchedState(false)
 
-    /// A function that makes a part and waits at the gate; cut short it costs 4, made whole 405.
+    /// A function that makes a part and waits at the gate; costs 4 if cut short, 405 if complete.
     private func function(_ price: Price = .fixed(500)) -> ScriptedFunction {
         var function = ScriptedFunction("f", FunctionRules(price: price, streams: true)) {
             [gate] _, context async throws(Problem) in
@@ -22,8 +22,7 @@ struct UnsettledCallTests {
         return function
     }
 
-    /// Begins a call, and lets it end while the storage takes no change for longer than it is
-    /// tried.
+    /// Starts a call, and lets it end while the storage accepts no change during all retries.
     private func endUnstored(
         _ world: CallWorld,
         _ function: ScriptedFunction,
@@ -47,7 +46,7 @@ struct UnsettledCallTests {
         arguments: [StorageError.full("no"), .failed("no"), .unknownOutcome("no")],
         [true, false]
     )
-    func `a call that ends on a full disk is charged its real price when there is room`(
+    func `a call that ends on a full disk is charged its actual price once there is space`(
         error: StorageError,
         streams: Bool
     ) async throws {
@@ -57,7 +56,7 @@ struct UnsettledCallTests {
         try await endUnstored(world, function, who, streams: streams, error)
         let refusal = await #expect(throws: Problem.self) { try await world.runner.settleEnded() }
         #expect(refusal?.code == (error == .full("no") ? .overloaded : .internalFault))
-        // Its hold's time is over, and the expiry would charge what a cut costs.
+        // Its hold has expired, and the expiry would charge only the parts.
         world.wall.advance(by: .seconds(700))
         #expect(try await world.runner.expireHolds() == 0)
         let meanwhile = await world.answer(who, "k")
@@ -95,14 +94,14 @@ struct UnsettledCallTests {
         #expect(function.runCount == 1)
     }
 
-    @Test func `a call that another path has ended is charged no second time`() async throws {
+    @Test func `a call that was ended in another way is not charged again`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
         try await endUnstored(world, function, who)
         world.storage.fail { _, _ in nil }
         world.wall.advance(by: .seconds(700))
-        // As another process does, which does not know of the call.
+        // As another process does that does not know of the call.
         #expect(try await world.authority.expireHolds() == 1)
         #expect(try await world.runner.settleEnded() == 1)
         #expect(world.runner.unsettledCount == 0)
@@ -111,7 +110,7 @@ struct UnsettledCallTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `an acceptance that cannot be taken back now is taken back later`() async throws {
+    @Test func `an acceptance that cannot be withdrawn now is withdrawn later`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
@@ -137,7 +136,7 @@ struct UnsettledCallTests {
         #expect(function.runCount == 0)
     }
 
-    @Test func `after a day a call is left to its hold's expiry`() async throws {
+    @Test func `after a day, a call is left to its hold's expiry`() async throws {
         let function = function()
         let world = CallWorld(function)
         let who = try await world.account(tokens: 1_000)
@@ -153,7 +152,7 @@ struct UnsettledCallTests {
         #expect(try await world.isSound())
     }
 
-    @Test func `there are so many calls at most, and so many bytes`() {
+    @Test func `the number and the bytes of unsettled calls are limited`() {
         let calls = UnsettledCalls()
         func settlement(_ number: Int, bytes: Int = 0) -> CallSettlement {
             let account = Identifier.numbered(1)

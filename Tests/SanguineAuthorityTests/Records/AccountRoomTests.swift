@@ -35,8 +35,7 @@ struct AccountRoomTests {
         #expect(feed.bytes == rows.reduce(0) { $0 + $1.storedBytes }, place)
     }
 
-    @Test
-    func `an operation that exceeds the storage limit is refused, and the others are applied`()
+    @Test func `an operation beyond the storage limit is refused, and others are applied`()
         async throws
     {
         let world = try await SyncWorld { $0.bytesPerAccount = 2_000 }

@@ -290,7 +290,7 @@ struct PullHorizonTests {
             (since, horizon) = (answer.next, answer.horizon ?? 0)
             if !answer.hasMore { break }
             pages += 1
-            // Each of these deletions drops one tombstone from before the beginning.
+            // Each of these deletions drops one tombstone that is older than the reader.
             if pages <= 2 {
                 let head = try await world.pull(0, limit: 1, horizon: 0).head
                 try await world.push(DeleteRecord(.note(ids[9 + pages])))
