@@ -11,7 +11,7 @@ struct SyncCommands: Sendable {
     /// Decides the operations in order, each on top of the changes of the previous ones.
     ///
     /// A refused operation changes nothing and does not stop the others. An operation with an
-    /// unknown mutator or collection stays undecided, as do the later ones of its lane: a later
+    /// unknown mutation or collection stays undecided, as do the later ones of its lane: a later
     /// server decides them. The same holds for one that looks records up by an index that is being
     /// built. If no operation was decided, the push is refused with `overloaded`, so that the
     /// client retries it.

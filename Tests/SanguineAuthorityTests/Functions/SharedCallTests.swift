@@ -51,7 +51,7 @@ struct SharedCallTests {
     private static let payers: [(FunctionRules.Payer, Int64)] = [(.first, 1), (.each, 5)]
 
     @Test(arguments: payers)
-    func `a thousand concurrent identical calls are one run, each charged as declared`(
+    func `a thousand concurrent identical calls share a run, each charged as declared`(
         payer: FunctionRules.Payer,
         charge: Int64
     ) async throws {
