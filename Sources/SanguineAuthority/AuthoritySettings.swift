@@ -61,7 +61,7 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 15 minutes.
     public var accessTokenLife = Duration.seconds(15 * 60)
-    /// The time for which a refresh token is valid, counted from its rotation.
+    /// The time for which a refresh token is valid; each rotation starts it again.
     ///
     /// Default: 60 days.
     public var refreshTokenLife = Duration.seconds(60 * 86_400)

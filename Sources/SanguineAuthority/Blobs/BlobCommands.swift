@@ -4,7 +4,7 @@ import SanguineModel
 struct BlobCommands: Sendable {
     let bytesPerAccount: Int64
 
-    /// Gives a file whose bytes are stored to an account.
+    /// Adds a file, whose bytes are already stored, to an account.
     ///
     /// - Returns: The row, and whether it is new.
     func add(_ row: BlobRow) -> Command<(row: BlobRow, isNew: Bool)> {

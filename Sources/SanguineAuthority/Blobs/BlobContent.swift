@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// The content of a file as it is stored: typed by its bytes, without data on its origin.
+/// The content of a file as it is stored: typed by its bytes, without data about its origin.
 ///
 /// JPEG, PNG and WebP files keep only the parts that the picture needs, and its orientation. In
 /// HEIC, MP4, QuickTime and WebM files the parts with metadata are overwritten in place, so that
@@ -52,7 +52,7 @@ struct BlobContent {
     }
 }
 
-/// A file without metadata on its origin.
+/// A file without metadata about its origin.
 struct CleanedFile {
     var bytes: [UInt8]
     /// `nil` for a video.

@@ -46,10 +46,10 @@ public struct AccessPass: Hashable, Sendable {
 /// signature is checked. Verified tokens are cached until they expire, so that neither signature
 /// checks nor the storage limit the throughput. Ending a session ends its access tokens at once.
 ///
-/// The storage is asked whether a session is live when the first token of it arrives. Later this
+/// The storage is asked whether a session is live when its first token arrives. Afterwards, this
 /// process observes the session's end: it counts ended sessions, and caches the latest ones. A pass
-/// records the count before the storage was asked. If some of the ends since then are no longer
-/// cached, the storage is asked again.
+/// records the count at the time of that question. If some of the later ends are no longer cached,
+/// the storage is asked again.
 ///
 /// Invariants:
 /// 1. A cached token was verified by this process. At most ``capacity`` tokens are cached.

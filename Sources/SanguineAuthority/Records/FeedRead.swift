@@ -50,8 +50,8 @@ struct FeedRead: Sendable {
     /// Returns the head at which the reader's first full read began, if known; 0 for a reader that
     /// has finished its first read.
     ///
-    /// Such a reader has no records that were deleted earlier, so it misses nothing if those
-    /// deletions are forgotten during the read.
+    /// In its first read, a reader has no records that were deleted before the read began, so it
+    /// misses nothing if those deletions are forgotten in the meantime.
     func begunAt(_ head: Int64) -> Int64 {
         if query.after == 0 { return head }
         let told = min(request.horizon ?? 0, head)

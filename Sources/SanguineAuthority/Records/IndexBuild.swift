@@ -19,9 +19,9 @@ public struct IndexBuild: Hashable, Codable, Sendable {
 
     /// A position in the order of a collection's records: by scope, then by id.
     public struct Place: Hashable, Codable, Sendable {
-        /// The account whose records follow; `nil` for public records, which come first.
+        /// The account of the record; `nil` for public records, which come first.
         public var scope: Identifier?
-        /// The record; `nil` for the end of the scope.
+        /// The record; `nil` for the scope as a whole.
         public var id: RecordID?
 
         /// Creates the position.

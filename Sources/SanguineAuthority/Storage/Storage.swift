@@ -106,7 +106,7 @@ public protocol Storage: Sendable {
 
     /// Verifies that the storage works by writing a value durably, without changing data.
     ///
-    /// This costs a commit, so a caller should cache the result.
+    /// This costs a commit, so frequent checks should reuse the result.
     ///
     /// - Throws: ``StorageError`` if a command with changes would fail.
     func checkHealth() async throws(StorageError)
@@ -190,7 +190,7 @@ public struct Command<Outcome: Sendable>: Sendable {
 /// A request for an account's sessions that have not ended, without the most recently used ones.
 ///
 /// A driver returns the sessions whose newest refresh token is oldest first, and equal ones by id.
-/// It uses an index, so that other commands have no cost from it.
+/// It finds them by an index, at no cost for other commands.
 public struct SurplusSessions: Hashable, Sendable {
     /// The largest number of sessions returned, so that commands stay small.
     public static let limit = 16
