@@ -122,7 +122,7 @@ package final class CallEvents: Sendable {
         call.flight.readerLeft()
     }
 
-    // MARK: - A call that runs
+    // MARK: - Running calls
 
     private func next(of call: RunningCall) async -> CallEvent? {
         // A call that was settled separately has ended, even if its run continues.
@@ -153,7 +153,7 @@ package final class CallEvents: Sendable {
         return await next()
     }
 
-    // MARK: - A call that has ended
+    // MARK: - Ended calls
 
     private func next(of answer: StoredAnswer, _ run: Identifier?) async -> CallEvent? {
         guard let run else { return await piece(of: answer) }

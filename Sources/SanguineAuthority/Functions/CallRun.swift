@@ -171,7 +171,7 @@ struct CallRun: Sendable {
         )
     }
 
-    // MARK: - What is stored
+    // MARK: - Storage
 
     /// The interval at which parts are stored: four times a second.
     static let storeInterval = Duration.milliseconds(250)

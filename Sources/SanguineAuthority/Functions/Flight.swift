@@ -147,7 +147,7 @@ final class Flight: Sendable {
         return isCut
     }
 
-    // MARK: - Who wants it
+    // MARK: - Calls and readers
 
     /// Adds a call that wants the run.
     ///

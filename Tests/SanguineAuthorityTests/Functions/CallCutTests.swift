@@ -140,7 +140,7 @@ struct CallCutTests {
         #expect(try await world.cancel(who, "k").state == .ended)
     }
 
-    // MARK: - Nobody reads
+    // MARK: - Runs without readers
 
     @Test func `a function that stops without readers charges its output`() async throws {
         let world = CallWorld(function(.stop))
@@ -185,7 +185,7 @@ struct CallCutTests {
         #expect(try await world.isSound())
     }
 
-    // MARK: - The server's end
+    // MARK: - Shutdown and crashes
 
     @Test func `a client that waits during a shutdown is asked to retry, and loses nothing`()
         async throws

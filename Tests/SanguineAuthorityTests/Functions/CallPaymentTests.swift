@@ -166,7 +166,7 @@ struct CallPaymentTests {
         #expect(try await world.used(who) == 2)
     }
 
-    // MARK: - Holds that expire
+    // MARK: - Expired holds
 
     @Test func `a hold that expires during a run is charged once, and the late end moves nothing`()
         async throws

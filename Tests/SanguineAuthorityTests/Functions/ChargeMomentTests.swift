@@ -42,7 +42,7 @@ struct ChargeMomentTests {
     private static let nothing: [Int64] = [0, 0]
     private static let all: [Int64] = [7, 2]
 
-    // MARK: - Ends that the process sees
+    // MARK: - Ends in the process
 
     @Test(arguments: ChargeMoment.allCases)
     func `a complete answer is charged`(moment: ChargeMoment) async throws {
@@ -148,7 +148,7 @@ struct ChargeMomentTests {
         #expect(try await spent(world, who) == [7, 1])
     }
 
-    // MARK: - The server dies
+    // MARK: - Crashes
 
     @Test func `an uncharged lost call in one piece can run again with its key`()
         async throws

@@ -116,7 +116,7 @@ struct ResultKeyTests {
         #expect(bytes(.none) == nil)
     }
 
-    // MARK: - Until when
+    // MARK: - Expiry
 
     private func expiry(
         _ cache: ResultCache,

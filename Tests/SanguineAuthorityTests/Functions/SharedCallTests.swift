@@ -139,7 +139,7 @@ struct SharedCallTests {
         #expect(try await world.balance(poor).available == 1)
     }
 
-    // MARK: - Explicit ends
+    // MARK: - Cancellation
 
     /// Starts a streamed run with a leading and a following call.
     private func stream(
