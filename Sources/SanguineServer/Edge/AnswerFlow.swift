@@ -1,29 +1,29 @@
 import NIOCore
 
-/// Closes a connection whose peer takes nothing of an answer for too long.
+/// Closes a connection when its peer stops reading a response.
 ///
-/// A peer that does not read keeps its answer in memory and its connection's place: it has
-/// ``ServerSettings/Limits/writeTimeout`` for each piece of ``EdgeLimits/pieceBytes``.
+/// A peer that does not read keeps the response in memory and occupies a connection. It has
+/// ``ServerSettings/Limits/writeTimeout`` to receive each piece of ``EdgeLimits/pieceBytes``.
 ///
-/// Stands over what is written to a connection of HTTP/1.1, to a stream of HTTP/2, which it closes
-/// alone, and to a connection of HTTP/2.
+/// The handler is added to HTTP/1.1 connections, to HTTP/2 connections and to HTTP/2 streams. On a
+/// stream it closes only that stream.
 ///
-/// Mutable state belongs to the event loop.
+/// Mutable state is confined to the event loop.
 final class AnswerFlow: ChannelOutboundHandler, RemovableChannelHandler {
     typealias OutboundIn = Any
 
     private let timeout: TimeAmount
     private let gaveUp: @Sendable () -> Void
-    /// Pieces that were written and not yet taken.
+    /// The number of pieces that were written but not yet sent.
     private var pending = 0
-    /// When a piece was last taken, or the first of those pending written.
+    /// The time at which the last piece was sent, or the first pending piece was written.
     private var lastProgress = NIODeadline.uptimeNanoseconds(0)
     private var timer: Scheduled<Void>?
 
-    /// Creates a flow.
+    /// Creates a handler.
     ///
     /// - Parameters:
-    ///   - timeout: How long a piece may take.
+    ///   - timeout: The time that the peer has for a piece.
     ///   - gaveUp: Called when a connection is closed because its peer does not read.
     init(timeout: TimeAmount, gaveUp: @escaping @Sendable () -> Void) {
         self.timeout = timeout

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// Notices that the client has closed its end, which a connection that only writes does not see.
+/// Detects that the client closed its end, which a connection that only writes cannot see.
 final class CloseWatch: ChannelInboundHandler, RemovableChannelHandler, Sendable {
     typealias InboundIn = NIOAny
 

@@ -3,29 +3,29 @@ import Logging
 import Metrics
 import NIOCore
 
-/// How the file descriptors that a process may open are shared out.
+/// The distribution of the file descriptors that the process may open.
 package struct Descriptors: Hashable, Sendable {
-    /// What is kept for storage, logs, event loops, and the admin port: health, metrics and the
-    /// end work when all connections are taken.
+    /// Descriptors reserved for storage, logs, event loops and the admin port, so that health
+    /// checks and metrics still work when all connections are in use.
     ///
-    /// An event loop has three, and there is one for each core: 192, or more past 16 cores.
+    /// An event loop uses three, and each core has one loop: 192, or more on more than 16 cores.
     package static let reserve = max(192, 128 + 4 * System.coreCount)
-    /// Connections to the admin port at a time.
+    /// The maximum number of connections to the admin port.
     package static let adminConnections = 64
 
-    /// Connections to the public port at a time.
+    /// The maximum number of connections to the public port.
     package let connections: Int
-    /// Connections to the upstream at a time.
+    /// The maximum number of connections to the upstream.
     package let upstream: Int
 
-    /// Shares out what there is.
+    /// Distributes the available descriptors.
     ///
     /// - Parameters:
-    ///   - limit: Descriptors that the process may open.
-    ///   - connections: Connections that are wanted.
-    ///   - upstream: Connections to the upstream that are wanted; 0 without one. They get a
-    ///     quarter at most.
-    /// - Throws: ``TooFew`` if there is not even one connection's worth.
+    ///   - limit: The number of descriptors that the process may open.
+    ///   - connections: The desired number of connections.
+    ///   - upstream: The desired number of connections to the upstream; 0 without one. They get at
+    ///     most a quarter.
+    /// - Throws: ``TooFew`` if fewer than 16 descriptors are left after ``reserve``.
     package init(limit: Int, connections: Int, upstream: Int) throws(TooFew) {
         let rest = limit - Self.reserve
         guard rest >= 16 else { throw TooFew(limit: limit) }
@@ -33,9 +33,9 @@ package struct Descriptors: Hashable, Sendable {
         self.connections = min(connections, rest - self.upstream)
     }
 
-    /// Raises the soft limit of the process to the hard one, as far as the system lets it.
+    /// Raises the soft limit of the process to the hard limit, if the system permits it.
     ///
-    /// - Returns: The limit from now on.
+    /// - Returns: The limit that now applies.
     package static func raiseLimit() -> Int {
         #if canImport(Darwin)
         let resource = RLIMIT_NOFILE
@@ -52,12 +52,12 @@ package struct Descriptors: Hashable, Sendable {
         return Int(clamping: limits.rlim_cur)
     }
 
-    /// The process may open too few files to serve at all.
+    /// The process may open too few files to serve requests.
     package struct TooFew: Error, Hashable, CustomStringConvertible {
-        /// How many it may open.
+        /// The number of files that the process may open.
         package let limit: Int
 
-        /// What happened, and what to do about it.
+        /// What happened, and how to fix it.
         package var description: String {
             """
             The process may open \(limit) files, which is too few to serve: raise the limit to \
@@ -67,12 +67,13 @@ package struct Descriptors: Hashable, Sendable {
     }
 }
 
-/// Says so, once a minute at most, when no connection can be accepted for want of descriptors or
+/// Logs, at most once a minute, that connections cannot be accepted for lack of descriptors or
 /// memory.
 ///
-/// NIO waits a second then, and tries again; the connections wait in the system's queue.
+/// NIO then waits a second before it tries again. Meanwhile, connections wait in the system's
+/// queue.
 ///
-/// Mutable state belongs to the event loop.
+/// Mutable state is confined to the event loop.
 final class AcceptWatch: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Any
 

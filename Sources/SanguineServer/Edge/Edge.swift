@@ -8,30 +8,30 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import SanguineAuthority
 
-/// What every connection of a server's port shares: its limits, and what counts against them.
+/// The state and limits that all connections of a port share.
 struct Edge: Sendable {
-    /// After how long without a request a connection is closed.
+    /// The time without a request after which a connection is closed.
     let idleTimeout: Duration
-    /// How long a peer may take for a piece of an answer.
+    /// The time that a peer has to read a piece of a response.
     let writeTimeout: Duration
-    /// What counts the connections of each address.
+    /// Counts the connections of each address.
     let places: SharedPool
-    /// The proxies that bring many clients each: they have no share of the connections.
+    /// Trusted proxies, whose connections are not counted against an address.
     let proxies: TrustedProxies
-    /// What the server proves itself with, or `nil` for connections in the clear.
+    /// The server's certificate and key, or `nil` for connections without TLS.
     let tls: TLSIdentity?
-    /// Counts connections that were closed because nobody read.
+    /// Counts the connections that were closed because their peer did not read.
     let unread: Counter
 
     /// Counts a connection against its address.
     ///
-    /// - Returns: Its place, which is left when the connection ends.
+    /// - Returns: A permit, which is released when the connection ends.
     func place(of channel: any Channel) throws(SharedPool.Refusal) -> SharedPool.Place {
         let peer = channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }
         return try places.take(address: proxies.contains(peer) ? nil : peer?.client)
     }
 
-    /// Prepares the socket: an end for peers that acknowledge nothing, and little in its buffers.
+    /// Sets a timeout for unacknowledged data and limits the socket's buffers.
     func setOptions(of channel: any Channel) {
         let mark = ChannelOptions.Types.WriteBufferWaterMark(
             low: EdgeLimits.pieceBytes,
@@ -39,7 +39,7 @@ struct Edge: Sendable {
         )
         channel.setOption(.writeBufferWaterMark, value: mark).whenFailure { _ in }
         #if os(Linux)
-        // tcp(7). Otherwise the system's buffers take pings and answers for a quarter of an hour.
+        // See tcp(7). Without a timeout, the system accepts pings and responses for 15 minutes.
         set(18, to: Int(writeTimeout.wholeNanoseconds / 1_000_000), channel)  // TCP_USER_TIMEOUT
         set(25, to: EdgeLimits.unsentBytes, channel)  // TCP_NOTSENT_LOWAT
         #endif
@@ -50,23 +50,23 @@ struct Edge: Sendable {
             level: .tcp,
             name: NIOBSDSocket.Option(rawValue: option)
         )
-        // A socket that does not know it is bounded by the other limits.
+        // Where the system does not support the option, the other limits still apply.
         channel.setOption(option, value: SocketOptionValue(value)).whenFailure { _ in }
     }
 
-    /// Adds what HTTP/1 needs between a connection's bytes and its requests.
+    /// Adds the handlers for HTTP/1 to a connection's pipeline.
     func configure(_ pipeline: ChannelPipeline.SynchronousOperations, logger: Logger) throws {
         try pipeline.configureHTTPServerPipeline(
             withPipeliningAssistance: false,  // One request is read at a time.
-            withErrorHandling: false,  // `RequestForm` does.
-            withOutboundHeaderValidation: false  // The types of the fields do.
+            withErrorHandling: false,  // `RequestForm` handles errors.
+            withOutboundHeaderValidation: false  // The types of the fields ensure validity.
         )
         try pipeline.addHandler(RequestForm())
         try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
         try configureParts(pipeline, logger: logger)
     }
 
-    /// Adds what every version of HTTP needs.
+    /// Adds the handlers that every version of HTTP needs.
     private func configureParts(
         _ pipeline: ChannelPipeline.SynchronousOperations,
         logger: Logger
@@ -77,7 +77,7 @@ struct Edge: Sendable {
         )
     }
 
-    /// What gives up a peer that does not read.
+    /// Returns a handler that closes the connection when the peer does not read.
     func flow() -> AnswerFlow {
         AnswerFlow(
             timeout: TimeAmount(writeTimeout),

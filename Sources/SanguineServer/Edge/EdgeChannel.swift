@@ -7,8 +7,8 @@ import NIOSSL
 import NIOTLS
 import SanguineAuthority
 
-/// A connection: of HTTP/1.1 in the clear, or of what client and server agree on over TLS (ALPN,
-/// RFC 7301), HTTP/2 or HTTP/1.1.
+/// Sets up a connection: HTTP/1.1 without TLS, or over TLS the protocol that client and server
+/// negotiate (ALPN, RFC 7301), HTTP/2 or HTTP/1.1.
 struct EdgeChannel: HTTPChannelHandler {
     typealias HTTP1 = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
 
@@ -17,7 +17,7 @@ struct EdgeChannel: HTTPChannelHandler {
         let agreed: EventLoopFuture<Agreed>
     }
 
-    /// What the connection speaks.
+    /// The negotiated protocol.
     enum Agreed: Sendable {
         case http1(HTTP1)
         case http2(HTTP2Channel.Value)
@@ -81,7 +81,7 @@ struct EdgeChannel: HTTPChannelHandler {
         }
     }
 
-    /// Adds TLS to a channel, and then what was agreed on.
+    /// Adds TLS to a channel, then the handlers of the negotiated protocol.
     private func agree(
         _ channel: any Channel,
         _ tls: TLSIdentity,
@@ -113,7 +113,7 @@ struct EdgeChannel: HTTPChannelHandler {
     private func startHTTP2(_ channel: any Channel, _ logger: Logger) -> EventLoopFuture<Agreed> {
         http2.setup(channel: channel, logger: logger).flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
-            // Nearest to the socket: it sees what no stream writes, too.
+            // First in the pipeline, so that it also sees writes that belong to no stream.
             try pipeline.addHandler(edge.flow(), position: .first)
             try GoodbyeWatch.add(to: pipeline, timeout: TimeAmount(edge.writeTimeout))
             return .http2(value)

@@ -1,58 +1,59 @@
 import SanguineAuthority
 
-/// What bounds every connection beside what an operator can set.
+/// Limits of every connection that an operator cannot change.
 public enum EdgeLimits {
-    /// Requests of a connection that wait for their answer: 100.
+    /// Requests of a connection that may wait for their response: 100.
     ///
-    /// One more ends the connection, after the answers to those before it.
+    /// One more ends the connection, after the responses to the earlier ones.
     public static let pipelinedRequests = 100
-    /// Connections that the system may hand out in one go, before more are left to wait: 64.
+    /// Connections that the system may accept at once before the server pauses accepting: 64.
     ///
-    /// They and those that are just being closed are above the limit of connections for a moment.
+    /// For a moment, these connections and those that are closing may exceed the connection limit.
     public static let acceptedAtOnce = 64
-    /// Requests that are being answered at a time: 8,000.
+    /// Requests in progress at a time: 8,000.
     ///
-    /// One address gets half of them, and so never all of what stands behind, such as the queue of
-    /// commands. Live connections are not among them.
+    /// One address gets at most half of them, so that it cannot exhaust shared resources such as
+    /// the command queue. Live connections are not counted.
     public static let requestsInFlight = 8_000
-    /// Bytes of an answer that are written at a time: 16 KiB.
+    /// Bytes of a response that are written at a time: 16 KiB.
     ///
-    /// With each piece that is taken ``ServerSettings/Limits/writeTimeout`` begins anew. Beside the
-    /// answers that wait to be written, a connection holds two of them.
+    /// ``ServerSettings/Limits/writeTimeout`` restarts with each piece that is sent. A connection
+    /// holds two pieces, in addition to the responses that wait to be written.
     public static let pieceBytes = 1 << 14
-    /// Bytes that the system holds of what was not sent yet, of each connection: 128 KiB.
+    /// Bytes of unsent data that the system buffers for each connection: 128 KiB.
     public static let unsentBytes = 1 << 17
-    /// Bytes of an answer that is always given, however much waits: 4 KiB.
+    /// Bytes of a response that is always sent, however many others are waiting: 4 KiB.
     public static let exemptAnswerBytes = 1 << 12
-    /// Bytes of an answer that is not compressed: 1 KiB.
+    /// The largest response that is not compressed: 1 KiB.
     public static let uncompressedBytes = 1 << 10
-    /// Bytes of an answer that is compressed at most: 4 MiB; a longer one goes out as it is.
+    /// The largest response that is compressed: 4 MiB; a longer one is sent uncompressed.
     public static let compressedBytes = 1 << 22
-    /// Requests of a connection of HTTP/2 at a time: 100.
+    /// Concurrent requests on an HTTP/2 connection: 100.
     public static let streams = 100
-    /// Bytes of a body that is read on its connection's own thread: 16 KiB.
+    /// The largest body that is read on its connection's own thread: 16 KiB.
     ///
-    /// A longer one would keep others waiting who share the thread.
+    /// A longer body would delay other connections that share the thread.
     public static let shortBodyBytes = WireBody.shortBytes
-    /// Bytes of a request's header fields over HTTP/2: 16 KiB.
+    /// Bytes of a request's header fields in HTTP/2: 16 KiB.
     public static let http2HeaderBytes = 1 << 14
-    /// Requests that a client may cancel in 30 s over one connection of HTTP/2: 200.
+    /// Requests that a client may cancel within 30 s on an HTTP/2 connection: 200.
     public static let resetStreams = 200
-    /// How long a client may take for its part of the TLS handshake: 10 seconds.
+    /// The time that a client has for its part of the TLS handshake: 10 seconds.
     public static let handshakeSeconds = 10
-    /// Wrong admin tokens of an address in a minute: 10; more of them are refused with 429.
+    /// Wrong admin tokens that an address may send in a minute: 10; further attempts are refused
+    /// with 429.
     public static let wrongAdminTokens = 10
-    /// How long a browser is signed in to the admin port: 12 hours.
+    /// The time that a browser stays signed in to the admin port: 12 hours.
     public static let adminSessionSeconds = 12 * 3_600
-    /// Files of the largest size that are received at a time: 4.
+    /// The number of files of the largest size that are received at a time: 4.
     ///
-    /// Together they may have as many bytes as that many; an address half of it, and an account as
-    /// many as one.
+    /// The size of this number of files is the limit for all files together. An address may use
+    /// half of it, an account the size of one file.
     public static let filesAtOnce = 4
-    /// How many times as long as any other body a file may take to arrive: 4.
+    /// The factor by which a file may take longer to arrive than any other body: 4.
     public static let fileTimeFactor = 4
-    /// The share of the answers and bodies that wait that one account may have: an eighth.
+    /// The share of waiting responses and bodies that one account may use: an eighth.
     public static let accountShare = 8
-    /// After how long those who are refused because too much waits may come back: 1 second.
+    /// The delay before a client that was refused because of the load may retry: 1 second.
     public static let retryAfterSeconds = 1
 }

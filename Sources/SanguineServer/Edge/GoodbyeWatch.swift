@@ -1,13 +1,13 @@
 import NIOCore
 import NIOHTTP2
 
-/// Closes a connection of HTTP/2 whose peer does not answer the server's goodbye.
+/// Closes an HTTP/2 connection whose peer does not respond to GOAWAY.
 ///
-/// The server says goodbye with GOAWAY and PING when it stops, and to who has asked nothing for
-/// long; with the answer to PING the connection ends in order. Who does not answer is not waited
-/// for.
+/// The server sends GOAWAY and PING when it stops, and to a client that has been idle for long.
+/// When the client acknowledges the PING, the connection ends in order. Otherwise this handler
+/// closes it after a timeout.
 ///
-/// Mutable state belongs to the event loop.
+/// Mutable state is confined to the event loop.
 final class GoodbyeWatch: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTP2Frame
     typealias InboundOut = HTTP2Frame
@@ -19,7 +19,7 @@ final class GoodbyeWatch: ChannelDuplexHandler, RemovableChannelHandler {
 
     private init(timeout: TimeAmount) { self.timeout = timeout }
 
-    /// Adds a watch between the frames and who answers them.
+    /// Adds the handler directly after the one that decodes frames.
     static func add(
         to pipeline: ChannelPipeline.SynchronousOperations,
         timeout: TimeAmount

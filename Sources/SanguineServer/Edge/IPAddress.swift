@@ -2,10 +2,10 @@ import Foundation
 
 /// An IPv4 or IPv6 address.
 ///
-/// An IPv4 address that is written as an IPv6 one (`::ffff:192.0.2.1`) is the IPv4 address. The
-/// zone of a link-local address (`fe80::1%eth0`) is left out.
+/// An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) is the IPv4 address. The zone of a link-local
+/// address (`fe80::1%eth0`) is ignored.
 struct IPAddress: Hashable, Sendable {
-    /// The bits of an IPv6 address, the highest first; an IPv4 address has the last 32.
+    /// The bits of an IPv6 address, the highest first; an IPv4 address uses the last 32.
     private let high: UInt64
     private let low: UInt64
     /// Whether it is an IPv4 address.
@@ -13,7 +13,7 @@ struct IPAddress: Hashable, Sendable {
 
     private static let mapped: UInt64 = 0xFFFF << 32
 
-    /// Reads an address as it is usually written: four decimal numbers, or RFC 4291, section 2.2.
+    /// Parses an address: four decimal numbers, or the notation of RFC 4291, section 2.2.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count <= 128, !text.utf8.contains(0) else { return nil }
         let bare = String(text.prefix { $0 != "%" })
@@ -33,13 +33,13 @@ struct IPAddress: Hashable, Sendable {
         isIPv4 = isMapped
     }
 
-    /// How many bits its kind of address has.
+    /// The number of bits of an address of this kind.
     var bits: Int { isIPv4 ? 32 : 128 }
 
-    /// Whether it stands for the machine itself: 127.0.0.0/8 or ::1.
+    /// Whether it is a loopback address: 127.0.0.0/8 or ::1.
     var isLoopback: Bool { isIPv4 ? low >> 24 == 127 : high == 0 && low == 1 }
 
-    /// Whether the first bits are the same in both, which are of one kind.
+    /// Returns whether both addresses are of one kind and have their first `count` bits in common.
     func shares(_ count: Int, with other: IPAddress) -> Bool {
         guard isIPv4 == other.isIPv4 else { return false }
         if isIPv4 { return (low ^ other.low) & ~0 >> 32 & ~0 << (32 - count) == 0 }
@@ -47,8 +47,8 @@ struct IPAddress: Hashable, Sendable {
             && (low ^ other.low) & ~0 << min(64, 128 - count) == 0
     }
 
-    /// What counts as one client: an IPv4 address, or the /64 of an IPv6 address, of which a
-    /// household has all.
+    /// The client that the address counts as: an IPv4 address, or the /64 of an IPv6 address,
+    /// because a household usually has a whole /64.
     var client: String {
         if isIPv4 {
             return stride(from: 24, through: 0, by: -8).map { String(low >> UInt64($0) & 0xFF) }
@@ -61,12 +61,12 @@ struct IPAddress: Hashable, Sendable {
     }
 }
 
-/// All addresses that begin with the same bits, as `10.0.0.0/8` names them (RFC 4632, RFC 4291).
+/// An address range in CIDR notation, such as `10.0.0.0/8` (RFC 4632, RFC 4291).
 struct AddressRange: Hashable, Sendable {
     private let address: IPAddress
     private let prefix: Int
 
-    /// Reads an address alone, or an address and how many of its bits count.
+    /// Parses an address, optionally followed by a prefix length.
     init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= 2, !text.contains("%"), let address = IPAddress(parts[0]) else {
@@ -77,7 +77,7 @@ struct AddressRange: Hashable, Sendable {
             prefix = address.bits
             return
         }
-        // Of an IPv4 address in the form of an IPv6 one it would be unclear which bits are meant.
+        // For an IPv4-mapped IPv6 address, a prefix length would be ambiguous.
         guard address.isIPv4 != parts[0].contains(":"), (1...3).contains(parts[1].utf8.count),
             parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }),
             let prefix = Int(parts[1]), prefix <= address.bits
@@ -85,6 +85,6 @@ struct AddressRange: Hashable, Sendable {
         self.prefix = prefix
     }
 
-    /// Whether the address is one of them.
+    /// Returns whether the range contains the address.
     func contains(_ other: IPAddress) -> Bool { address.shares(prefix, with: other) }
 }

@@ -4,31 +4,31 @@ import NIOHTTP1
 import SanguineAuthority
 import SanguineModel
 
-/// Refuses what is no HTTP/1 request as RFC 9110 and RFC 9112 have it, with a problem document.
+/// Responds with a problem document to requests that violate RFC 9110 or RFC 9112.
 ///
-/// The parser accepts none or several `Host` fields, and any number of requests at once: here they
-/// are refused. A request of HTTP/1.0 gets no chunks. After an answer that says so the connection
-/// ends.
+/// The parser accepts requests without or with several `Host` fields, and any number of pipelined
+/// requests; this handler refuses them. It sends no chunks to an HTTP/1.0 client. It closes the
+/// connection after a response with `Connection: close`.
 ///
-/// The refusal travels as the parser's error would: what reads the requests answers those that
-/// came before, then writes a bare 400, which becomes the problem here.
+/// A refusal is reported as a parser error would be: the handler that reads requests first answers
+/// the earlier ones and then writes a bare 400, which this handler replaces with the problem.
 ///
-/// Mutable state belongs to the event loop.
+/// Mutable state is confined to the event loop.
 final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// The versions of the requests that have no answer yet, the oldest first.
+    /// The versions of the requests without a response so far, the oldest first.
     private var unanswered: [HTTPVersion] = []
-    /// What is answered in place of the bare 400.
+    /// The problem that replaces the bare 400.
     private var refusal: Problem?
-    /// Whether the answer that is being written is the last one.
+    /// Whether the current response is the last one.
     private var isLast = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard refusal == nil else { return }  // Nothing after it can be told from it.
+        guard refusal == nil else { return }  // Later bytes cannot be parsed reliably.
         guard case .head(var head) = unwrapInboundIn(data) else {
             return context.fireChannelRead(data)
         }
@@ -72,7 +72,7 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
                 return
             }
             if let version = unanswered.first, version.isWithoutChunks {
-                // Without chunks the end of the connection is the end of the body.
+                // Without chunks, the end of the connection marks the end of the body.
                 head.version = version
                 head.headers.replaceOrAdd(name: "Connection", value: "close")
             }
@@ -126,9 +126,9 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
 }
 
 extension Problem {
-    /// What is wrong with a request's target and the values of its fields, if anything is.
+    /// Returns the problem with a request's target or field values, if any.
     ///
-    /// Comparing text with many combining marks in a row takes long.
+    /// Long runs of combining marks are refused because comparing such text is slow.
     static func form(of target: String, _ values: some Sequence<String>) -> Problem? {
         if target.utf8.contains(where: { $0 >= 0x80 }) {
             return Problem(.malformedRequest, "Percent-encode the path and query (RFC 3986).")
@@ -144,12 +144,12 @@ extension Problem {
 }
 
 extension HTTPVersion {
-    /// Whether it is HTTP/1.0 or older, which needs no `Host` either.
+    /// Whether it is HTTP/1.0 or older, which requires no `Host` either.
     fileprivate var isWithoutChunks: Bool { major < 1 || major == 1 && minor < 1 }
 }
 
 extension EventLoopPromise<Void> {
-    /// A promise that ends the channel when something was written, and then tells another one.
+    /// A promise that closes the channel after a write, in addition to completing `promise`.
     static func closing(
         _ context: ChannelHandlerContext,
         after promise: EventLoopPromise<Void>?

@@ -4,13 +4,13 @@ import NIOHTTPTypes
 import SanguineAuthority
 import SanguineModel
 
-/// Gives the answers of a stream the form of HTTP/2 (RFC 9113).
+/// Makes requests and responses of a stream conform to HTTP/2 (RFC 9113).
 ///
-/// A request with a target or fields that cost too much to compare is refused. Fields that mean the
-/// connection are left out (section 8.2.2). A stream whose request has not
-/// ended when its answer has is closed then (section 8.1): nobody reads the rest.
+/// Refuses a request whose target or fields are too expensive to compare. Removes
+/// connection-specific fields from responses (section 8.2.2). Closes a stream whose response ends
+/// before its request (section 8.1), because the rest of the request is not read.
 ///
-/// Mutable state belongs to the event loop.
+/// Mutable state is confined to the event loop.
 final class StreamForm: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart

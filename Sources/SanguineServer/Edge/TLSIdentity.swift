@@ -4,12 +4,12 @@ import NIOHTTP2
 import NIOSSL
 import Synchronization
 
-/// What the server proves with who it is: a certificate chain and its key, from two PEM files.
+/// The server's certificate chain and private key, from two PEM files.
 ///
-/// ``reload()`` reads the files again. Connections keep what they began with; new ones get the new
-/// certificate, or the one before where the files are no good.
+/// ``reload()`` reads the files again. Existing connections keep their certificate. New connections
+/// get the new one, or the previous one if the files are unusable.
 ///
-/// Mutable state: `current`, by its mutex, since connections and the reload come from anywhere.
+/// Mutable state: `current`, guarded by its mutex because connections and reloads use any thread.
 final class TLSIdentity: Sendable {
     private let certificate: String
     private let key: String
@@ -18,21 +18,21 @@ final class TLSIdentity: Sendable {
     /// Reads the files.
     ///
     /// - Parameters:
-    ///   - certificate: The path of the certificate and of those it is signed with, in PEM.
+    ///   - certificate: The path of the certificate and its issuers' certificates, in PEM.
     ///   - key: The path of its private key, in PEM, which only the owner may read.
-    /// - Throws: ``TLSFileError``.
+    /// - Throws: ``TLSFileError`` if a file cannot be read or used.
     init(certificate: String, key: String) throws(TLSFileError) {
         self.certificate = certificate
         self.key = key
         current = Mutex(try Self.read(certificate, key))
     }
 
-    /// What new connections use.
+    /// The context for new connections.
     var context: NIOSSLContext { current.withLock { $0 } }
 
     /// Reads the files again.
     ///
-    /// - Throws: ``TLSFileError``; the certificate from before stays.
+    /// - Throws: ``TLSFileError``; the previous certificate stays in use.
     func reload() throws(TLSFileError) {
         let context = try Self.read(certificate, key)
         current.withLock { $0 = context }
@@ -61,7 +61,7 @@ final class TLSIdentity: Sendable {
             )
             configuration.minimumTLSVersion = .tlsv12
             configuration.applicationProtocols = NIOHTTP2SupportedALPNProtocols
-            // It also finds a key that is not the certificate's.
+            // This also fails if the key does not match the certificate.
             return try NIOSSLContext(configuration: configuration)
         } catch let error as TLSFileError {
             throw error
@@ -71,18 +71,18 @@ final class TLSIdentity: Sendable {
     }
 }
 
-/// A reason why the server cannot prove who it is.
+/// An error that occurs when the server's certificate and key are loaded.
 public enum TLSFileError: Error, Hashable {
-    /// The file is not there, or cannot be read, or has no certificate.
+    /// The file does not exist, cannot be read, or contains no certificate.
     case missing(path: String)
-    /// The key's file is no secret, or cannot be read.
+    /// The file of the key cannot be read, or others may read it.
     case key(OwnerFileError)
-    /// The files are no certificate and its key in PEM.
+    /// The files are not a PEM certificate and its key.
     case unusable(certificate: String, key: String)
 }
 
 extension TLSFileError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// What happened, and how to fix it.
     public var description: String {
         switch self {
         case .missing(let path):

@@ -2,13 +2,13 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate again whenever the process gets SIGHUP; without one it says so.
+/// Reloads the certificate when the process receives SIGHUP; logs a notice if there is none.
 struct TLSReload: Service {
     private let identity: TLSIdentity?
     private let logger: Logger
     private let signals: UnixSignalsSequence
 
-    /// Catches the signal, which would end the process, from now on.
+    /// Starts to catch the signal, which would otherwise end the process.
     init(identity: TLSIdentity?, logger: Logger) async {
         self.identity = identity
         self.logger = logger
@@ -16,7 +16,7 @@ struct TLSReload: Service {
     }
 
     func run() async throws {
-        // The sequence ends with the task, or never: a graceful shutdown ends the task here.
+        // The sequence ends only when its task is cancelled, as a graceful shutdown does here.
         await cancelWhenGracefulShutdown {
             for await _ in signals { reload() }
         }

@@ -1,34 +1,28 @@
-/// The proxies whose word is taken for where a request came from.
+/// The proxies that are trusted to report the address of a client.
 ///
-/// Each proxy adds the address of its own peer at the end of `Forwarded` (RFC 7239) or
-/// `X-Forwarded-For`. So the fields are read from their ends, for as long as the address found is
-/// a trusted proxy's; what is left of it may be anybody's invention, and is not looked at.
-///
-/// ```swift
-/// let proxies = TrustedProxies(["10.0.0.0/8"])
-/// let peer = IPAddress("10.0.0.1")
-/// proxies.client(behind: peer, forwarded: [], forwardedFor: ["1.2.3.4, 192.0.2.1"])  // 192.0.2.1
-/// ```
+/// Each proxy appends the address of its own peer to `Forwarded` (RFC 7239) or `X-Forwarded-For`.
+/// The fields are therefore read from the end, while each address found is a trusted proxy's. The
+/// rest may be forged and is ignored.
 struct TrustedProxies: Hashable, Sendable {
     private let ranges: [AddressRange]
 
-    /// Takes those texts that are addresses or ranges; the settings are checked before.
+    /// Uses the texts that are addresses or ranges; the settings were validated earlier.
     init(_ texts: [String]) { ranges = texts.compactMap { AddressRange($0) } }
 
-    /// Whether the address is a trusted proxy's.
+    /// Returns whether the address is a trusted proxy's.
     func contains(_ address: IPAddress?) -> Bool {
         guard let address else { return false }
         return ranges.contains { $0.contains(address) }
     }
 
-    /// Who a request came from.
+    /// Returns the address of the client that sent a request.
     ///
-    /// The peer itself if it is no trusted proxy, if neither field is there, or if a field cannot
-    /// be read up to the client. Where both fields are there and name different clients, a proxy
-    /// has passed one of them on unseen, and the peer is all that is known.
+    /// This is the peer if it is not a trusted proxy, if neither field exists, or if a field cannot
+    /// be parsed up to the client. If both fields exist and name different clients, a proxy has
+    /// passed one of them on unchecked, so the peer is used as well.
     ///
     /// - Parameters:
-    ///   - peer: Whose connection the request came on.
+    ///   - peer: The address at the other end of the connection.
     ///   - forwarded: The lines of `Forwarded`.
     ///   - forwardedFor: The lines of `X-Forwarded-For`.
     /// - Returns: The address, or `nil` if the peer has none.
@@ -64,7 +58,8 @@ struct TrustedProxies: Hashable, Sendable {
         return client
     }
 
-    /// The address in an element of `Forwarded`: `for=192.0.2.60;proto=http;by="[2001:db8::1]"`.
+    /// Returns the address in an element of `Forwarded`:
+    /// `for=192.0.2.60;proto=http;by="[2001:db8::1]"`.
     private static func node(_ element: Substring.UTF8View) -> IPAddress? {
         var rest = element
         var found: IPAddress?
@@ -82,7 +77,7 @@ struct TrustedProxies: Hashable, Sendable {
         return found
     }
 
-    /// The address of a node, whose port is left out: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+    /// Returns the address of a node without its port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
     /// `[2001:db8::1]`, `[2001:db8::1]:80`.
     private static func address(_ node: Substring.UTF8View) -> IPAddress? {
         let text = Substring(node)
@@ -97,7 +92,8 @@ struct TrustedProxies: Hashable, Sendable {
         return IPAddress(colons == 1 ? text.prefix { $0 != ":" } : text)
     }
 
-    /// Takes what stands after the last separator outside of quotes, without the space around it.
+    /// Removes the text after the last separator outside quotes and returns it without surrounding
+    /// whitespace.
     ///
     /// - Returns: `nil` when nothing is left.
     private static func removeLast(
