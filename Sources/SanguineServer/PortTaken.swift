@@ -2,22 +2,22 @@ import Foundation
 import NIOCore
 import ServiceLifecycle
 
-/// A port that the server was told to listen on, and that another program has.
+/// A port that the server should listen on is used by another program.
 public struct PortTaken: Error, Hashable {
     /// The port.
     public var port: Int
-    /// The flag that chooses another one.
+    /// The flag that sets another port.
     public var flag: String
 }
 
 extension PortTaken: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// What happened, and how to fix it.
     public var description: String {
         "Port \(port) is taken: choose another with \(flag), or stop the program that has it."
     }
 }
 
-/// A service that listens, and says so in its own words when its port is taken.
+/// A service that listens on a port and throws ``PortTaken`` if it is in use.
 struct Listener<Base: Service>: Service {
     let base: Base
     let port: Int

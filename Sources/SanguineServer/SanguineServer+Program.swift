@@ -2,12 +2,12 @@ import ServiceLifecycle
 import UnixSignals
 
 extension SanguineServer {
-    /// Serves until the process is told to stop by SIGTERM or SIGINT, and shuts down gracefully.
+    /// Serves until the process receives SIGTERM or SIGINT, then shuts down gracefully.
     ///
-    /// For a program that runs this server and nothing else. One with other services adds it to a
-    /// `ServiceGroup` of its own, which calls ``run()``.
+    /// Use this in a program that runs only this server. A program with other services adds the
+    /// server to its own `ServiceGroup`, which calls ``run()``.
     ///
-    /// - Throws: As ``run()`` does.
+    /// - Throws: The errors of ``run()``.
     public func serve() async throws {
         try await ServiceGroup(
             services: [self],

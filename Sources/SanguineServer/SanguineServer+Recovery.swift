@@ -3,9 +3,9 @@ import SanguineAuthority
 import SanguineModel
 
 extension SanguineServer {
-    /// Releases what a former process left running.
+    /// Releases calls that an earlier process left running.
     ///
-    /// Damaged data is served and not changed, so its calls stay as they are.
+    /// Damaged data is served read-only, so its calls stay as they are.
     static func recover(
         _ authority: Authority,
         _ readiness: Readiness,

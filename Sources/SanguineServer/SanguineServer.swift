@@ -7,16 +7,7 @@ public import SanguineAuthority
 @_exported public import SanguineModel
 public import ServiceLifecycle
 
-/// The authority as a server: HTTP, functions, jobs and metrics over a storage that is passed in.
-///
-/// ```swift
-/// let server = try await SanguineServer(storage: storage, keys: keys, settings: settings)
-/// try await server.serve()  // until SIGTERM or SIGINT
-/// ```
-///
-/// A graceful shutdown ends live connections, closes the ports to new requests, lets those in
-/// flight finish, waits for calls of functions to be settled, and then returns. The storage is the
-/// caller's to close, after that.
+/// The authority as a server: HTTP, functions, jobs and metrics on top of a given storage.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -34,7 +25,7 @@ public struct SanguineServer: Service {
     private let live: LiveHub
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
-    /// The answers that wait to be read.
+    /// The responses that wait to be read.
     let answers: SharedPool
     private let bodies: SharedPool
     /// The files that are being received.
@@ -46,23 +37,24 @@ public struct SanguineServer: Service {
     private let delay: any Clock<Duration>
     private let onListening: @Sendable (Ports) async -> Void
 
-    /// Creates a server, and cleans up after one that died on the same storage.
+    /// Creates a server and recovers from a crash of an earlier server on the same storage.
     ///
     /// - Parameters:
-    ///   - storage: Where the authority keeps what it knows. No other process may use it.
-    ///   - keys: The secrets that tokens are made with. See ``KeyFile``.
-    ///   - adminToken: What opens `/admin`. See ``AdminToken``. Default: nothing does.
-    ///   - settings: Everything that can be configured.
-    ///   - types: The app's records and record mutations, beside the collections of the settings
-    ///     and the mutations that exist without code. Default: none.
-    ///   - functions: The app's functions, beside those of the settings. Default: none.
-    ///   - registry: Where metrics are collected; `/metrics` on the admin port shows it.
-    ///   - log: Where requests are logged, if the settings say so, or `nil` for nowhere. Its
-    ///     dropped lines are a metric.
-    ///   - logger: The log of what goes wrong.
-    ///   - clock: The present.
-    ///   - delay: The clock that waits.
-    ///   - onListening: Called once, when both ports take requests.
+    ///   - storage: The storage of the authority's data. No other process may use it.
+    ///   - keys: The secrets that sign tokens. See ``KeyFile``.
+    ///   - adminToken: The token that gives access to `/admin`. See ``AdminToken``. Default: no
+    ///     access.
+    ///   - settings: The server's settings.
+    ///   - types: The app's records and record mutations, in addition to the collections of the
+    ///     settings and the mutations that need no code. Default: none.
+    ///   - functions: The app's functions, in addition to those of the settings. Default: none.
+    ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
+    ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
+    ///     access log. Its dropped lines are exposed as a metric.
+    ///   - logger: The log of errors and other events.
+    ///   - clock: The current time.
+    ///   - delay: The clock for timeouts and delays.
+    ///   - onListening: Called once, when both ports accept requests.
     /// - Throws: ``SettingsError`` for settings that cannot be served, or the storage's error.
     public init(
         storage: any Storage,
@@ -121,11 +113,11 @@ public struct SanguineServer: Service {
         self.onListening = onListening
     }
 
-    /// Serves until the surrounding task is cancelled or a graceful shutdown is asked for.
+    /// Serves until the surrounding task is cancelled or a graceful shutdown is triggered.
     ///
-    /// - Throws: ``PortTaken`` for a port that another program has, ``TLSFileError`` for a
-    ///   certificate that is not to be had, ``FFmpegMissing`` if an upstream takes pictures of
-    ///   videos and nothing makes them, or what made the server fail.
+    /// - Throws: ``PortTaken`` for a port that another program uses, ``TLSFileError`` for a
+    ///   certificate that cannot be loaded, ``FFmpegMissing`` if an upstream needs images of videos
+    ///   and no program can extract them, or the error that made the server fail.
     public func run() async throws {
         let configurations = try settings.upstreamConfigurations()
         let tls = try settings.http.tlsIdentity()
@@ -157,7 +149,7 @@ public struct SanguineServer: Service {
         let reports = UpstreamReports.metrics(registry, logger)
         let pool = Upstreams(named ?? [], frames: frames, clock: delay, reports: reports)
         let functions = functionRunner(pool)
-        // Nothing may throw since the connections were made: they must be shut down.
+        // From here on nothing may throw outside this block: the connections must be shut down.
         do {
             try await serve(functions, tls: tls, connections: descriptors.connections)
             await shutDown(outward, functions.calls)
@@ -167,9 +159,10 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// Closes the connections to the upstream, and lets the calls that fail by that be settled.
+    /// Closes the connections to the upstream and waits until the calls that thereby fail are
+    /// settled.
     ///
-    /// The wait for it is bounded: the client's own cannot be cancelled.
+    /// The wait is bounded here, because the HTTP client's own shutdown cannot be cancelled.
     private func shutDown(_ outward: UpstreamConnections?, _ calls: CallRunner) async {
         guard let outward else { return }
         let (ended, end) = AsyncStream.makeStream(of: Never.self)
@@ -187,7 +180,7 @@ public struct SanguineServer: Service {
         timer.cancel()
     }
 
-    /// The time in which the upstream's connections are closed, and calls settled that end by it.
+    /// The time limit for closing upstream connections and settling the calls that end with them.
     static let lastCalls = Duration.seconds(5)
 
     private func serve(
@@ -221,8 +214,8 @@ public struct SanguineServer: Service {
             delay: delay,
             logger: logger
         )
-        _ = await readiness.check(authority.storage)  // What is wrong is in the log.
-        // Shut down from the last to the first: ports close before what serves them.
+        _ = await readiness.check(authority.storage)  // Errors are logged.
+        // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
             jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
             admin, api,
@@ -235,7 +228,7 @@ public struct SanguineServer: Service {
         ]
         services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
-        // Answers that are on their way then have this long; connections are closed after it.
+        // Responses in progress then have this long before their connections are closed.
         group.maximumGracefulShutdownDuration = settings.limits.shutdownGrace + Self.lastAnswers
         do {
             try await ServiceGroup(configuration: group).run()
@@ -245,8 +238,8 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// The time that the last answers have to be written when
-    /// ``ServerSettings/Limits/shutdownGrace`` is over.
+    /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace`` has
+    /// passed.
     static let lastAnswers = Duration.seconds(2)
 
     private func application(
@@ -280,7 +273,8 @@ public struct SanguineServer: Service {
                 availableConnectionsDelegate: MaximumAvailableConnections(connections)
             ),
             onServerRunning: { [logger] channel in
-                // Before what waits and tries again, which passes nothing on.
+                // Before the handler that waits and retries, because that one does not forward the
+                // error.
                 let added = channel.eventLoop.submit {
                     let watch = AcceptWatch(logger: logger, failures: refused)
                     try channel.pipeline.syncOperations.addHandler(watch, position: .first)
@@ -293,7 +287,7 @@ public struct SanguineServer: Service {
         return Listener(base: application, port: port, flag: flag)
     }
 
-    /// What runs functions, for one run of the server.
+    /// Returns the runner of functions for one run of the server.
     func functionRunner(_ upstreams: Upstreams) -> FunctionRunner {
         let runner = FunctionRunner(
             settings: settings,
@@ -395,7 +389,7 @@ public struct SanguineServer: Service {
 }
 
 extension OpenMetricsRegistry {
-    /// Exposes what storage and log say of themselves.
+    /// Exposes metrics of the storage and the log.
     fileprivate func expose(_ storage: any Storage, _ log: LogQueue?) {
         if storage.freeBytes != nil {
             expose(gauge: "data_free_bytes") { storage.freeBytes.map { Double($0) } }
@@ -407,7 +401,7 @@ extension OpenMetricsRegistry {
 }
 
 extension OpenMetricsRegistry {
-    /// Exposes how many calls run and wait.
+    /// Exposes the number of running and waiting calls.
     fileprivate func expose(_ calls: CallRunner) {
         expose(gauge: "function_calls_running") { Double(calls.counts.running) }
         expose(gauge: "function_calls_waiting") { Double(calls.counts.waiting) }
@@ -427,14 +421,14 @@ extension Duration {
 }
 
 extension Error {
-    /// Whether it says no more than that services were cancelled because their time was over.
+    /// Whether the error only means that services were cancelled at the end of their time.
     fileprivate var isOfCutting: Bool {
         self is CancellationError
             || (self as? ServiceGroupError)?.errorCode == .serviceFinishedUnexpectedly
     }
 }
 
-/// Waits until both ports are known, then tells once.
+/// Calls a closure once, when both ports are known.
 private actor Announcement {
     private var httpPort: Int?
     private var adminPort: Int?
