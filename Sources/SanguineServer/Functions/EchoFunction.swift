@@ -1,9 +1,9 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The function that gives its text back, for trying things out.
+/// A function that returns its text, for testing.
 struct EchoFunction: MeteredFunction {
-    /// Milliseconds that it may be asked to wait.
+    /// The delay that a call may ask for, in milliseconds.
     static let delays = 0...60_000
     private static let members = [
         InputMember("text"), InputMember("delayMs", .integer, isOptional: true),

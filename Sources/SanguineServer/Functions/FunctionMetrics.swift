@@ -1,6 +1,6 @@
 import Metrics
 
-/// Counts calls of functions, and times the first parts of streamed ones.
+/// Counts function calls, and measures the time to the first part of streamed ones.
 struct FunctionMetrics: Sendable {
     private struct Series: Hashable {
         var function: String
@@ -29,17 +29,17 @@ struct FunctionMetrics: Sendable {
         }
     }
 
-    /// A run has ended.
+    /// Counts a run that ended.
     func ended(_ function: String, _ outcome: String) {
         calls[Series(function: function, label: outcome)].increment()
     }
 
-    /// A call was answered.
+    /// Counts a call that was answered.
     func answered(_ function: String, _ origin: String) {
         answers[Series(function: function, label: origin)].increment()
     }
 
-    /// A streamed run has made its first part.
+    /// Records the time until a streamed run produced its first part.
     func began(_ function: String, _ time: Duration) {
         firstParts[function].recordNanoseconds(time.wholeNanoseconds)
     }

@@ -4,9 +4,9 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// The functions of a server, with its logs and metrics: a ``CallRunner`` for as long as it serves.
+/// Runs the functions of a server with a ``CallRunner``, and reports to its logs and metrics.
 struct FunctionRunner: Service {
-    /// What runs the calls.
+    /// The runner of the calls.
     let calls: CallRunner
     private let surroundings: ServerFunction.Surroundings
     private let clock: any WallClock
@@ -66,7 +66,7 @@ struct FunctionRunner: Service {
         )
     }
 
-    /// What programs come to that speak OpenAI's API.
+    /// Returns the endpoints for programs that use OpenAI's API.
     func door(_ admission: Admission) -> OpenAIDoor {
         let settings = surroundings.settings
         let name = settings.openAI.function
@@ -89,7 +89,7 @@ struct FunctionRunner: Service {
         }
     }
 
-    /// Waits for the graceful shutdown, and then for the calls that still run.
+    /// Waits for the graceful shutdown, then for the calls that still run.
     func run() async throws {
         try? await gracefulShutdown()
         await calls.waitUntilIdle()
@@ -97,7 +97,7 @@ struct FunctionRunner: Service {
 }
 
 extension CallReply.Origin {
-    /// What metrics call it; the hit rate is that of `cache` among all.
+    /// The label in metrics; the hit rate is the share of `cache` among all labels.
     fileprivate var label: String {
         switch self {
         case .cache: "cache"
@@ -108,8 +108,8 @@ extension CallReply.Origin {
     }
 }
 
-/// Gives running calls ``ServerSettings/Limits/shutdownGrace`` once the server is told to
-/// stop; then those who wait for them get an answer.
+/// Gives running calls ``ServerSettings/Limits/shutdownGrace`` once the server shuts down, then
+/// ends their callers' wait with an answer.
 struct CallShutdown: Service {
     let calls: CallRunner
     let grace: Duration
@@ -117,7 +117,7 @@ struct CallShutdown: Service {
 
     func run() async throws {
         try? await gracefulShutdown()
-        // Not awaited: what waits for the calls stops after this service has.
+        // Not awaited: the service that waits for the calls stops after this one.
         Task {
             try? await delay.sleep(for: grace)
             calls.abandon()
@@ -126,7 +126,7 @@ struct CallShutdown: Service {
 }
 
 extension FunctionSetting {
-    /// What serves it.
+    /// Returns the function that implements the setting.
     fileprivate func function(
         _ surroundings: ServerFunction.Surroundings
     ) -> any MeteredFunction {

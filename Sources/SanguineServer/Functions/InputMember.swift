@@ -1,9 +1,9 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A member of the `input` that a function takes.
+/// A member of the `input` of a function.
 public struct InputMember: Hashable, Sendable {
-    /// What a member may be.
+    /// The type of a member.
     public enum Kind: Hashable, Sendable {
         /// A text of 1 to 65,536 bytes.
         case string
@@ -17,17 +17,17 @@ public struct InputMember: Hashable, Sendable {
         case choice([String])
     }
 
-    /// Bytes of a text at most.
+    /// The maximum size of a text in bytes.
     public static let textBytes = 65_536
 
     /// The name.
     public var name: String
-    /// What it may be.
+    /// The type.
     public var kind: Kind
-    /// Whether a call may leave it out.
+    /// Whether a call may omit it.
     public var isOptional: Bool
 
-    /// Creates a member; one that must be given, unless it says otherwise.
+    /// Creates a member, which is required by default.
     public init(_ name: String, _ kind: Kind = .string, isOptional: Bool = false) {
         self.name = name
         self.kind = kind
@@ -36,8 +36,8 @@ public struct InputMember: Hashable, Sendable {
 }
 
 extension InputMember {
-    /// The type as `GET /v1/functions` names it: `string`, `integer`, `number`, `boolean`, or the
-    /// choices with `|` between them.
+    /// The type in the form of `GET /v1/functions`: `string`, `integer`, `number`, `boolean`, or
+    /// the choices separated by `|`.
     public var type: String {
         switch kind {
         case .string: "string"
@@ -48,7 +48,7 @@ extension InputMember {
         }
     }
 
-    /// What a value must be, in words.
+    /// A description of the permitted values.
     fileprivate var allowed: String {
         switch kind {
         case .string: "a text of 1 to \(Self.textBytes) bytes"
@@ -73,19 +73,19 @@ extension InputMember {
 }
 
 extension [InputMember] {
-    /// The members as `GET /v1/functions` lists them: name and type, with `?` after the name of
-    /// optional ones.
+    /// The members in the form of `GET /v1/functions`: name and type, with `?` after the name of an
+    /// optional member.
     var listed: [String: String] {
         let members = map { ($0.isOptional ? $0.name + "?" : $0.name, $0.type) }
         return Dictionary(members) { first, _ in first }
     }
 
-    /// The part of an input that these members describe.
+    /// Returns the members of an input that these members describe.
     ///
-    /// A member that is `null` counts as left out; one that is unknown is ignored, as the contract
-    /// has it, and makes no difference to a kept answer.
+    /// A member that is `null` counts as omitted. As the wire contract requires, unknown members
+    /// are ignored; they do not affect the key of a cached answer.
     ///
-    /// - Throws: `invalid_content`, naming a member that is missing, or of another type.
+    /// - Throws: `invalid_content`, which names a member that is missing or has the wrong type.
     func read(_ input: JSONValue) throws(Problem) -> [String: JSONValue] {
         guard case .object(let given) = input else {
             throw Problem(.invalidContent, "Set 'input' to an object.")

@@ -2,14 +2,13 @@ import SanguineAuthority
 import SanguineModel
 
 extension ModelCall {
-    /// Returns a fingerprint of a question to these models, for the keys of kept answers.
+    /// Returns a fingerprint of a question to these models, for the keys of cached answers.
     ///
-    /// The models are part of it, with their addresses, and so is the longest answer: answers of a
-    /// replaced model are not given as those of the new one. Files are left out; the key of a kept
-    /// answer has their ids, which are made of their contents.
+    /// It includes the models, their addresses and the maximum length of an answer, so that answers
+    /// of a replaced model are not returned as those of the new one. It omits files, because the
+    /// key of a cached answer contains their ids, which are derived from their contents.
     ///
-    /// - Parameter prompt: What is asked; `nil` for a function whose answers depend on its input
-    ///   only.
+    /// - Parameter prompt: The prompt; `nil` for a function whose answers depend on its input only.
     /// - Returns: The fingerprint.
     func fingerprint(of prompt: Prompt?) -> Fingerprint {
         let asked = upstreams.identities(of: names).map { upstream -> JSONValue in
@@ -30,7 +29,7 @@ extension ModelCall {
 }
 
 extension UpstreamPrompt.Message.Part {
-    /// The words, or a digest of what is shown.
+    /// The text, or a digest of an image or file.
     fileprivate var identity: JSONValue {
         switch self {
         case .text(let text): ["text": .string(text)]

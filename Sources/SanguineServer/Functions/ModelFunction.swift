@@ -3,9 +3,9 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// A function that asks a language model: by a template of the settings, or by a prompt in code.
+/// A function that asks a language model, with a template of the settings or a prompt in code.
 struct ModelFunction: MeteredFunction {
-    /// A call's input, read: the part of it that is heeded, and what the model is asked.
+    /// A call's decoded input: the members that the function uses, and the prompt.
     struct Question: Sendable {
         var input: JSONValue
         var prompt: Prompt
@@ -14,11 +14,11 @@ struct ModelFunction: MeteredFunction {
     let name: String
     let rules: FunctionRules
     let inputs: [String: String]
-    /// Whom it asks, how much, and for how long.
+    /// The models that it asks, and the limits of a call.
     let model: ModelCall
-    /// Reads what a call brings, with the account's settings on which the answer depends.
+    /// Reads a call's input, and the account's settings on which the answer depends.
     let read: @Sendable (FunctionInput) throws(Problem) -> Question
-    /// Makes the output of what the model said.
+    /// Converts the model's answer to the output.
     let output: @Sendable (String) throws(Problem) -> JSONValue
 
     func prepare(_ input: FunctionInput) throws(Problem) -> PreparedCall {
@@ -40,7 +40,7 @@ struct ModelFunction: MeteredFunction {
         return call
     }
 
-    /// What the model is shown at most: a video may be shown as several pictures.
+    /// Returns the maximum number of images for the model; a video may be converted to several.
     private func pictures(of files: [BlobFacts]) -> Int {
         let ofVideo = model.upstreams.picturesOfVideo(model.names)
         return files.reduce(0) { $0 + (FrameSampler.isVideo($1.type) ? ofVideo : 1) }
@@ -48,7 +48,7 @@ struct ModelFunction: MeteredFunction {
 }
 
 extension ModelFunction {
-    /// A function of the settings.
+    /// Creates a function from the settings.
     init(_ setting: FunctionSetting, _ model: ModelCall) {
         let members = setting.inputs
         let prompt = PromptTemplate(setting.prompt)
@@ -72,11 +72,11 @@ extension ModelFunction {
     }
 }
 
-/// What bounds the tokens of a prompt.
+/// The values that limit the number of tokens of a prompt.
 struct PromptSize: Hashable, Sendable {
-    /// Bytes of its text.
+    /// The size of its text in bytes.
     var bytes: Int
-    /// How many files go with it, a video as the pictures that it may be shown as.
+    /// The number of attached files; a video counts as the images it may be converted to.
     var attachments = 0
 }
 
@@ -95,8 +95,8 @@ extension Pricing {
 }
 
 extension [UpstreamPrompt.Message] {
-    /// The same turns, the last one of the user with the files of the call: pictures to be seen,
-    /// all else as it is.
+    /// Returns the same turns with the call's files in the user's last turn: images as images,
+    /// other files unchanged.
     fileprivate func showing(
         _ files: [BlobFacts],
         _ context: CallContext
@@ -120,41 +120,42 @@ extension [UpstreamPrompt.Message] {
     }
 }
 
-/// How a function asks language models.
+/// The models that a function asks, and the limits of a call.
 struct ModelCall: Sendable {
-    /// The models that there are.
+    /// All configured models.
     let upstreams: Upstreams
-    /// Which of them, in order; all if empty.
+    /// The names of the models to ask, in order; all if empty.
     let names: [String]
-    /// The model that is asked for; that of the upstream if `nil`.
+    /// The requested model; the default of the upstream if `nil`.
     let model: String?
-    /// The longest answer.
+    /// The maximum length of an answer in tokens.
     let maxOutputTokens: Int
-    /// How long a call in one piece may take, fall-backs included.
+    /// The time limit of a call that is not streamed, including fallbacks.
     let timeout: Duration
-    /// How long a streamed answer may take, and no pause of it longer than `timeout`.
+    /// The time limit of a streamed answer; no pause in it may exceed `timeout`.
     let streamTimeout: Duration
     let logger: Logger
 
-    /// What came of a request.
+    /// The result of a request.
     private struct Answered {
         var answer: UpstreamAnswer
-        /// What was made and reported for it.
+        /// The generated output and reported usage.
         var progress: CallProgress
     }
 
-    /// A call of a function that asks.
+    /// Prepares a call of a function that asks a model.
     ///
     /// - Parameters:
-    ///   - input: The part of the input that is heeded.
-    ///   - rules: What the function declares.
-    ///   - size: What bounds the prompt's tokens.
-    ///   - most: The longest answer that is asked for, in tokens.
-    ///   - part: What of an event is a part of the answer; an empty one is none. Default: its text.
-    ///   - request: Makes what is asked.
-    ///   - output: Makes the output of the answer.
-    ///   - written: The output as it stands in the answer. Default: `nil`, it is written.
-    /// - Returns: The call, with what it holds.
+    ///   - input: The members of the input that the function uses.
+    ///   - rules: The declared rules of the function.
+    ///   - size: The size of the prompt, which limits its tokens.
+    ///   - most: The maximum length of the answer in tokens.
+    ///   - part: Returns the part of the answer that an event contains, or an empty text for no
+    ///     part. Default: the event's text.
+    ///   - request: Creates the request.
+    ///   - output: Converts the answer to the output.
+    ///   - written: Returns the encoded output. Default: `nil`, which encodes the output.
+    /// - Returns: The call, including the amount it holds.
     func prepared(
         _ input: JSONValue,
         _ rules: FunctionRules,
@@ -202,10 +203,11 @@ struct ModelCall: Sendable {
         UpstreamPrompt(messages: messages, maxOutputTokens: maxOutputTokens, model: model)
     }
 
-    /// Asks, and gives on what comes.
+    /// Sends the request and forwards its events.
     ///
-    /// - Throws: `upstream_failed`, `upstream_timeout`, `overloaded`; `upstream_refused` for what
-    ///   the caller has caused, and `invalid_content` for a video without pictures.
+    /// - Throws: `upstream_failed`, `upstream_timeout`, `overloaded`; `upstream_refused` for an
+    ///   error that the caller caused, and `invalid_content` for a video from which no images can
+    ///   be extracted.
     private func answer(
         _ request: UpstreamRequest,
         within timeout: Duration,
@@ -238,7 +240,7 @@ struct ModelCall: Sendable {
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
-            // Attempts are logged with their upstreams.
+            // The upstream logs each attempt.
             switch error {
             case .unavailable, .videoUnreadable, .noFrames:
                 logger.warning("No upstream was asked", metadata: error.logged)
@@ -252,7 +254,7 @@ struct ModelCall: Sendable {
     }
 }
 
-/// What a language model is asked by a function.
+/// The prompt of a function for a language model.
 ///
 /// ```swift
 /// let prompt: Prompt = "Translate into \(input.to): \(input.text)"
@@ -261,30 +263,30 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
     /// The turns, oldest first.
     public var messages: [UpstreamPrompt.Message]
 
-    /// Creates a prompt of these turns.
+    /// Creates a prompt of the given turns.
     public init(messages: [UpstreamPrompt.Message]) { self.messages = messages }
 
-    /// Creates a prompt of one turn, and what the model is told before.
+    /// Creates a prompt of one user turn, optionally after a system prompt.
     public init(system: String? = nil, _ text: String) {
         messages = (system.map { [.init(.system, $0)] } ?? []) + [.init(.user, text)]
     }
 
-    /// Creates a prompt of one turn.
+    /// Creates a prompt of one user turn.
     public init(stringLiteral value: String) { self.init(value) }
 
-    /// Bytes of the text, which bound its tokens.
+    /// The size of the text in bytes, which limits its tokens.
     var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }
 }
 
 extension CallProgress {
-    /// Records a piece of an answer, and what it reports.
+    /// Records a piece of an answer and the usage it reports.
     fileprivate mutating func take(_ event: UpstreamEvent) {
         make(event.output)
         if event.isCutOff { answer() }
         if let usage = event.usage { report(usage.usage) }
     }
 
-    /// Records an answer that came in one piece, and what it reports.
+    /// Records an answer that was not streamed, and the usage it reports.
     fileprivate mutating func take(_ answer: UpstreamAnswer) {
         make(answer.output)
         if let usage = answer.usage { report(usage.usage) }

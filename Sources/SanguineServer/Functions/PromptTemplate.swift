@@ -1,19 +1,19 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A text with places for the members of a call's input: `Translate into {{to}}: {{text}}`.
+/// A text with placeholders for the members of a call's input: `Translate into {{to}}: {{text}}`.
 struct PromptTemplate: Hashable, Sendable {
     private enum Part: Hashable, Sendable {
         case text(String)
         case member(String)
     }
 
-    /// What stands before the name of a member of the account's settings: `{{settings.birth}}`.
+    /// The prefix of placeholders for the account's settings: `{{settings.birth}}`.
     static let settings = "settings."
 
     private let parts: [Part]
 
-    /// Reads a template; braces that close nowhere are text.
+    /// Parses a template; unclosed braces are text.
     init(_ text: String) {
         var parts: [Part] = []
         var rest = Substring(text)
@@ -31,14 +31,14 @@ struct PromptTemplate: Hashable, Sendable {
         self.parts = parts
     }
 
-    /// The members that it has places for.
+    /// The names of the members that have a placeholder.
     var names: Set<String> {
         Set(parts.compactMap { if case .member(let name) = $0 { name } else { nil } })
     }
 
-    /// Fills in the members; one that is left out leaves its place empty.
+    /// Replaces the placeholders; an omitted member becomes an empty text.
     ///
-    /// What a member says is not looked at for places: a user's braces are text.
+    /// Values are not searched for placeholders: a user's braces are text.
     func filled(with members: [String: JSONValue]) -> String {
         parts.map { part in
             switch part {

@@ -2,7 +2,7 @@ import Logging
 import SanguineAuthority
 public import SanguineModel
 
-/// A function of a server of one's own: a call that both ends declare, and what answers it.
+/// A function of your own server: the call that client and server declare, and its implementation.
 ///
 /// ```swift
 /// let functions: [ServerFunction] = [
@@ -12,17 +12,18 @@ public import SanguineModel
 /// let server = try await SanguineServer(storage: storage, keys: keys, functions: functions)
 /// ```
 ///
-/// It is served by the `FunctionCall.rules` of the call. What both ends share cannot disagree:
-/// name, input, output, price and limits stand once.
+/// The `FunctionCall.rules` of the call apply. Client and server cannot disagree, because name,
+/// input, output, price and limits are declared once in shared code.
 public struct ServerFunction: Sendable {
-    /// What a function is made of when a server starts.
+    /// The values that a server provides to create its functions.
     struct Surroundings: Sendable {
         var settings: ServerSettings
         var upstreams: Upstreams
         var clock: any Clock<Duration>
         var logger: Logger
 
-        /// How a function of the settings asks models: as it says, or others for their own.
+        /// Returns the models for a function of the settings, or for the given upstreams with their
+        /// own models.
         func model(_ setting: FunctionSetting, of others: [String]? = nil) -> ModelCall {
             model(
                 names: others ?? setting.upstreams,
@@ -31,9 +32,9 @@ public struct ServerFunction: Sendable {
             )
         }
 
-        /// How a function asks models.
+        /// Returns the models and limits for a function.
         ///
-        /// One that names no upstreams asks the first and its fall-backs.
+        /// A function without named upstreams asks the first upstream and its fallbacks.
         func model(
             names: [String],
             model: String?,
@@ -45,7 +46,7 @@ public struct ServerFunction: Sendable {
                 names: names,
                 model: model,
                 maxOutputTokens: maxOutputTokens,
-                // One that says nothing leaves the next its time.
+                // If an upstream does not answer, the next one still has its time.
                 timeout: settings.upstream.timeout * max(1, names.count),
                 streamTimeout: settings.upstream.streamTimeout,
                 logger: logger
@@ -53,7 +54,7 @@ public struct ServerFunction: Sendable {
         }
     }
 
-    /// Whom a function asks, and for how much.
+    /// The models that a function asks, and the maximum length of an answer.
     struct Asking: Sendable {
         var upstreams: [String]
         var model: String?
@@ -62,23 +63,23 @@ public struct ServerFunction: Sendable {
 
     /// The name in the path.
     public let name: String
-    /// What it costs, how long its answers are kept, and its limits.
+    /// The price, the lifetime of cached answers, and the limits.
     public let rules: FunctionRules
-    /// The members of the input, by name and type; `nil` if they could not be found.
+    /// The members of the input by name and type; `nil` if they could not be determined.
     let inputs: [String: String]?
-    /// Whom it asks; `nil` for one that computes, of which nothing reports a usage.
+    /// The models that it asks; `nil` for a function that computes, because it reports no usage.
     let asks: Asking?
     let make: @Sendable (Surroundings) -> any MeteredFunction
 
-    /// A function that computes its output.
+    /// Creates a function that computes its output.
     ///
     /// - Parameters:
-    ///   - type: The call, which both ends know. Its price is fixed, a quota, or nothing.
-    ///   - inputs: The members of its input by name and type, as `GET /v1/functions` lists them.
-    ///     Default: found by decoding.
-    ///   - compute: Makes the output. A `Refusal` that it throws is the caller's answer, any
-    ///     other error is 502 `upstream_failed`; either way nothing is charged. Its task is
-    ///     cancelled when nobody wants the answer any more.
+    ///   - type: The call that client and server share. Its price is fixed, a quota, or nothing.
+    ///   - inputs: The members of its input by name and type, in the form of `GET /v1/functions`.
+    ///     Default: determined by decoding.
+    ///   - compute: Computes the output. If it throws a `Refusal`, the caller receives it; any
+    ///     other error becomes 502 `upstream_failed`. In both cases nothing is charged. Its task is
+    ///     cancelled when no caller waits for the answer any more.
     public init<Call: FunctionCall>(
         _ type: Call.Type,
         inputs: [String: String]? = nil,
@@ -100,21 +101,21 @@ public struct ServerFunction: Sendable {
         }
     }
 
-    /// A function that asks a language model.
+    /// Creates a function that asks a language model.
     ///
     /// - Parameters:
-    ///   - type: The call, which both ends know. Its output is what the model says: a text, or what
-    ///     can be decoded from it as JSON.
-    ///   - model: The model that is asked for. Default: that of the upstream.
-    ///   - upstreams: The names of the upstreams that are asked, in this order. Default: all.
-    ///   - maxOutputTokens: The longest answer, in the model's tokens; it bounds what a call by
-    ///     usage can cost. Default: 512.
-    ///   - inputs: The members of its input by name and type. Default: found by decoding.
-    ///   - prompt: What the model is asked. It is given the input, those members of the account's
-    ///     settings that the cache declares by `untilChange(of:)`, and what is known of the files
-    ///     of the call, which the model is shown after the last turn of the user. A `Refusal` that
-    ///     it throws refuses the call, before anything is held. It runs on a thread that
-    ///     connections share, and so does the decoding of the output: neither must take long.
+    ///   - type: The call that client and server share. Its output is the model's answer: a text,
+    ///     or a value decoded from it as JSON.
+    ///   - model: The requested model. Default: that of the upstream.
+    ///   - upstreams: The names of the upstreams to ask, in this order. Default: all.
+    ///   - maxOutputTokens: The maximum length of an answer in the model's tokens, which limits the
+    ///     cost of a call that is charged by usage. Default: 512.
+    ///   - inputs: The members of its input by name and type. Default: determined by decoding.
+    ///   - prompt: Creates the prompt from the input, the members of the account's settings that
+    ///     the cache declares with `untilChange(of:)`, and the metadata of the call's files. The
+    ///     files are added to the user's last turn. If it throws a `Refusal`, the call is refused
+    ///     before anything is held. It runs on a thread that connections share, as does the
+    ///     decoding of the output, so neither must take long.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,
@@ -160,9 +161,9 @@ public struct ServerFunction: Sendable {
         }
     }
 
-    /// A function that asks a language model, by its input and the account's settings.
+    /// Creates a function that asks a language model, with a prompt of input and account settings.
     ///
-    /// Like the initializer whose prompt is given the files of the call, too.
+    /// Otherwise like the initializer whose prompt also receives the files of the call.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,
@@ -183,9 +184,9 @@ public struct ServerFunction: Sendable {
         ) { input, settings, _ in try prompt(input, settings) }
     }
 
-    /// A function that asks a language model, by its input alone.
+    /// Creates a function that asks a language model, with a prompt of the input only.
     ///
-    /// Like the initializer whose prompt is given the account's settings, too.
+    /// Otherwise like the initializer whose prompt also receives the account's settings.
     public init<Call: FunctionCall>(
         asking type: Call.Type,
         model: String? = nil,
@@ -203,7 +204,7 @@ public struct ServerFunction: Sendable {
         ) { input, _, _ in try prompt(input) }
     }
 
-    /// What the model said, as the output of a call.
+    /// Converts the model's answer to the output of a call.
     private static func output<Output: Codable & Sendable>(
         _ type: Output.Type,
         of text: String
@@ -215,7 +216,7 @@ public struct ServerFunction: Sendable {
         return value
     }
 
-    /// What is wrong with it.
+    /// Descriptions of everything that is invalid about the function.
     var faults: [String] {
         var faults = rules.faults.map { fault in
             "The function '\(name)' cannot have '\(fault.field.rawValue)' “\(fault.value)”. "
@@ -250,41 +251,40 @@ public struct ServerFunction: Sendable {
     }
 }
 
-/// A call that a server's own code computes.
+/// A call that is computed by the server's own code.
 public struct FunctionRun<Call: FunctionCall>: Sendable {
-    /// What the function works on.
+    /// The input of the call.
     public let input: Call.Input
-    /// Who asks; `nil` where the answer is for everybody.
+    /// The account that made the call; `nil` if the answer is shared by all accounts.
     public let account: Identifier?
-    /// The files that the call brings, within the call's `FunctionRules.attachments`.
+    /// The files of the call, within its `FunctionRules.attachments`.
     public let attachments: [Attachment]
     /// The members of the account's settings on which the answer depends, as the cache declares
-    /// them by `untilChange(of:)`: `null` for one that is not set.
+    /// them with `untilChange(of:)`; `null` for a member that is not set.
     public var settings: [String: JSONValue] { context.settings }
     let context: CallContext
 
-    /// Adds a part to the answer, for a function that streams, and waits while too much is not
-    /// stored yet.
+    /// Adds a part to a streamed answer, and suspends while too many parts are not stored yet.
     ///
-    /// The parts are what a reader sees come; the output that is returned is the answer.
+    /// Readers see the parts as they arrive; the returned output is the answer.
     public func write(_ part: String) async { await context.write(part, part.utf8.count) }
 
-    /// A file that a call brings.
+    /// A file of a call.
     public struct Attachment: Sendable {
-        /// What is known of it: id, size and type, and of a picture its width and height.
+        /// Its id, size and type, and the width and height of an image.
         public let facts: BlobFacts
         fileprivate let context: CallContext
 
         /// Reads its bytes.
         ///
-        /// - Throws: `not_found` for a file that was removed meanwhile, or `internal_fault`.
+        /// - Throws: `not_found` if the file was removed in the meantime, or `internal_fault`.
         public func bytes() async throws(Problem) -> [UInt8] {
             try await context.attachment(facts)
         }
     }
 }
 
-/// A function that a server's own code computes.
+/// A function that is computed by the server's own code.
 private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
     let inputs: [String: String]
     private let members: TypedInput<Call.Input>
@@ -348,12 +348,12 @@ private struct ComputedFunction<Call: FunctionCall>: MeteredFunction {
 }
 
 extension ComputedFunction {
-    /// Runs a body that is cancelled when its time is over.
+    /// Runs a body, and cancels it after the timeout.
     private func inTime<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         try await withThrowingTaskGroup(of: Value?.self) { group in
-            // It may compute for long, and connections share their threads.
+            // The body may compute for long, and connections share their threads.
             group.addTask(executorPreference: globalConcurrentExecutor) { try await body() }
             group.addTask {
                 try await clock.sleep(for: timeout)
@@ -367,7 +367,7 @@ extension ComputedFunction {
 }
 
 extension Problem {
-    /// The refusal of a call whose input the server's own code does not take.
+    /// Creates the refusal of a call whose input the server's own code rejects.
     fileprivate init(refusing error: any Error) {
         let refusal = error as? Refusal
         self = refusal?.problem ?? Problem(.invalidContent, "Change 'input': it is not taken so.")

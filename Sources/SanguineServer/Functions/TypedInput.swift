@@ -1,22 +1,22 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The input of a call as a Swift type: its members, found by decoding, and how it is read.
+/// The Swift type of a call's input: its members, determined by decoding, and the decoder.
 struct TypedInput<Input: Codable & Sendable>: Sendable {
-    /// The members by name and type, with `?` after the name of optional ones; `nil` if they could
-    /// not be found.
+    /// The members by name and type, with `?` after the name of an optional member; `nil` if they
+    /// could not be determined.
     let listed: [String: String]?
 
-    /// Finds the members, unless they are given.
+    /// Determines the members, unless they are given.
     init(_ given: [String: String]?) {
         listed = given ?? InputProbe.members(of: Input.self)
     }
 
-    /// Reads an input.
+    /// Decodes an input.
     ///
-    /// - Returns: The input, and what of it is heeded, in the form that the type itself writes: the
-    ///   same input is the same, however it was sent.
-    /// - Throws: `invalid_content`, naming a member that is missing, or of another type.
+    /// - Returns: The input, and the members that the type uses, as the type itself encodes them.
+    ///   Equal inputs therefore have the same form, however they were sent.
+    /// - Throws: `invalid_content`, which names a member that is missing or has the wrong type.
     func read(_ value: JSONValue) throws(Problem) -> (input: Input, heeded: JSONValue) {
         guard case .object = value else {
             throw Problem(.invalidContent, "Set 'input' to an object.")
@@ -46,14 +46,13 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
     }
 }
 
-/// Finds the members of a type by decoding it from nothing and noting what it asks for.
+/// Determines the members of a type: decodes it from placeholder values and records its requests.
 ///
-/// Each text it asks for is tried as empty, and then in the forms of known types; an enumeration
-/// gets its first case.
+/// It tries the empty text first, then texts of known types. An enumeration gets its first case.
 private final class InputProbe {
     private var members: [String: String] = [:]
 
-    /// The members, or `nil` if the type cannot be decoded so.
+    /// Returns the members, or `nil` if the type cannot be decoded this way.
     static func members(of type: any Decodable.Type) -> [String: String]? {
         let probe = InputProbe()
         guard (try? type.init(from: ProbeDecoder(note: probe.note))) != nil else { return nil }
@@ -65,9 +64,9 @@ private final class InputProbe {
     }
 }
 
-/// Gives every type what it asks for.
+/// Provides a placeholder for every requested type.
 private struct ProbeDecoder: Decoder {
-    /// What a text may have to be.
+    /// Texts in the forms that known types require.
     static let texts = [
         "", "0", "2000-01-01", "2000-01-01T00:00:00.000Z", "https://example.com",
         "00000000-0000-7000-8000-000000000000",
@@ -90,7 +89,7 @@ private struct ProbeDecoder: Decoder {
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
-    /// A value of a type, and what the type is called.
+    /// Returns a value of a type, and the type's name.
     static func value<Value: Decodable>(_ type: Value.Type) throws -> (Value, String) {
         let seen = ProbeKind()
         if let cases = type as? any CaseIterable.Type, let first = cases.first as? Value {
@@ -112,7 +111,7 @@ private struct ProbeDecoder: Decoder {
     }
 }
 
-/// What a type turned out to be, as JSON has it.
+/// The JSON type that a type turned out to be.
 private final class ProbeKind {
     var name = "object"
 }
@@ -164,7 +163,7 @@ extension ProbeDecoder: SingleValueDecodingContainer {
     }
 }
 
-/// The members that a type may do without: it asks for `null` first.
+/// The names of optional members: a type first checks them for `null`.
 private final class ProbeOptionals {
     var names: Set<String> = []
 }
