@@ -1,7 +1,6 @@
-/// What a client says of the encodings that it takes: `Accept-Encoding` (RFC 9110, section 12.5.3).
+/// Parses `Accept-Encoding` (RFC 9110, section 12.5.3).
 enum AcceptedEncoding {
-    /// Whether a client takes gzip, by the lines of its field: it names it, or all, with a weight
-    /// that is not 0.
+    /// Returns whether the lines of the field accept gzip: by name or `*`, with a weight above 0.
     static func takesGzip(_ lines: [String]) -> Bool {
         var named: Bool?
         var others = false
@@ -20,7 +19,7 @@ enum AcceptedEncoding {
         return named ?? others
     }
 
-    /// Whether a parameter is the weight 0: `q=0`, `q=0.0`, `Q=0.000`.
+    /// Returns whether a parameter is the weight 0: `q=0`, `q=0.0`, `Q=0.000`.
     private static func isNothing(_ parameter: String) -> Bool {
         let pair = parameter.split(separator: "=", maxSplits: 1)
         guard pair.count == 2, pair[0].lowercased() == "q" else { return false }

@@ -3,11 +3,11 @@ import Hummingbird
 import SanguineAuthority
 import SanguineModel
 
-/// Lets into `/admin/v1` who has the token, or a browser that signed in with it.
+/// Requires the admin token for `/admin/v1`, or the cookie of a browser that signed in with it.
 ///
-/// The right token is never refused, however many wrong ones came; those are counted by address.
+/// The right token is always accepted. Wrong ones are counted by address.
 struct AdminGate: RouterMiddleware {
-    /// The cookie of a browser that has signed in.
+    /// The cookie of a browser that is signed in.
     static let cookie = "sanguine-admin"
 
     private let token: AdminToken?
@@ -40,7 +40,8 @@ struct AdminGate: RouterMiddleware {
 
     /// Signs a browser in.
     ///
-    /// - Returns: The field `Set-Cookie`, of a cookie that no script reads and no other site sends.
+    /// - Returns: The value of `Set-Cookie`, for a cookie that scripts cannot read and other sites
+    ///   cannot send.
     /// - Throws: `unauthenticated`, or `rate_limited` after too many wrong tokens.
     func signIn(with text: String, _ context: ServerContext) throws(Problem) -> String {
         guard let token, token.matches(text) else { throw refusal(context) }

@@ -2,12 +2,11 @@ import HTTPTypes
 import Hummingbird
 import SanguineModel
 
-/// Refuses requests to the admin port that were meant for another server, or that another server's
-/// page sends.
+/// Refuses requests to the admin port that were meant for another server or come from another
+/// server's page.
 ///
-/// A page of the web can let its own name point to loopback, and then calls the admin port under
-/// that name (DNS rebinding); it can also call it across origins. The names of `Host` and `Origin`
-/// give both away.
+/// A web page can call the admin port under its own name after pointing that name at loopback (DNS
+/// rebinding); it can also call it across origins. The names in `Host` and `Origin` reveal both.
 struct AdminHosts: RouterMiddleware {
     private let names: Set<String>
 
@@ -32,13 +31,13 @@ struct AdminHosts: RouterMiddleware {
         return try await next(request, context)
     }
 
-    /// Whether the server goes by the name in `Host`, on whatever port.
+    /// Returns whether the name in `Host` is one of the server's; any port is permitted.
     func isServed(_ authority: String?) -> Bool {
         guard let authority, let name = Self.name(in: authority) else { return false }
         return names.contains(name) || IPAddress(name)?.isLoopback == true
     }
 
-    /// Whether an origin is that of the server's own pages: the one that `Host` names, to the port.
+    /// Returns whether an origin is that of the server's own pages: its host and port match `Host`.
     private func isOwn(_ origin: String, of authority: String?) -> Bool {
         guard let authority else { return false }
         let host = authority.lowercased()
@@ -61,7 +60,7 @@ struct AdminHosts: RouterMiddleware {
         return name.last == "." ? String(name.dropLast()) : name
     }
 
-    /// Whether a setting may name a host so: a name or an address, without port and brackets.
+    /// Returns whether a setting may name the host: a name or address, without port and brackets.
     static func isName(_ text: String) -> Bool {
         guard (1...253).contains(text.utf8.count) else { return false }
         if IPAddress(text) != nil { return true }

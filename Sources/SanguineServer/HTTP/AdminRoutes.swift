@@ -4,7 +4,7 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// `/metrics`, and `/admin` behind its token, on a port of their own that listens on loopback.
+/// `/metrics`, and `/admin` behind its token, on a separate port that listens on loopback.
 struct AdminRoutes: Sendable {
     let authority: Authority
     let gate: Gate
@@ -86,7 +86,7 @@ struct AdminRoutes: Sendable {
         struct Body: Codable, Sendable { var plan: Account.Plan }
         let body = try await decoded(Body.self, request, context)
         let id = try accountID(context)
-        _ = try await authority.account(id)  // Not found is refused before invalid content is.
+        _ = try await authority.account(id)  // "Not found" takes precedence over invalid content.
         let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
         return Response(.changed(account, head: head))
     }

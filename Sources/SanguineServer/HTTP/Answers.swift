@@ -29,14 +29,14 @@ extension HTTPField.Name {
 }
 
 extension HTTPFields {
-    /// Adds a field that is not there yet, which setting it by its name would look for.
+    /// Adds a field that does not exist yet, without searching for it as the subscript does.
     mutating func add(_ name: HTTPField.Name, _ value: String) {
         append(HTTPField(name: name, value: value))
     }
 }
 
 extension Channel {
-    /// Adds a watch, without a wait where that is the thread of the connection.
+    /// Adds a watch, synchronously if this is the connection's thread.
     fileprivate func watch(_ watch: CloseWatch) async throws {
         if eventLoop.inEventLoop {
             try pipeline.syncOperations.addHandler(watch, position: .first)
@@ -46,16 +46,16 @@ extension Channel {
     }
 }
 
-/// The body of an answer that cannot be read to its end.
+/// A body ended before its announced length.
 private struct BodyBrokeOff: Error {}
 
 extension Response {
-    /// Carries an answer, one that comes in parts as they come.
+    /// Creates a response, which streams its body if the answer has a stream.
     init(_ answer: WireAnswer, on channel: any Channel) {
         self.init(answer)
         guard let stream = answer.stream else { return }
         body = ResponseBody(contentLength: stream.length) { writer in
-            // A client that hangs up is noticed while nothing is written.
+            // Detects a disconnect while nothing is written.
             let watch = CloseWatch { stream.close() }
             do {
                 try await channel.watch(watch)
@@ -68,7 +68,7 @@ extension Response {
                     count += bytes.count
                     try await writer.write(ByteBuffer(bytes: bytes))
                 }
-                // Whoever waits for the rest learns by the connection's end that there is none.
+                // Closes the connection, so that the client does not wait for the missing rest.
                 guard stream.length ?? count == count else { throw BodyBrokeOff() }
                 try await writer.finish(nil)
             } catch {
@@ -78,11 +78,11 @@ extension Response {
         }
     }
 
-    /// Carries an answer.
+    /// Creates a response with a body in memory.
     init(_ answer: WireAnswer) {
         var headers = HTTPFields()
         for (field, value) in answer.fields { headers.add(field.name, value) }
-        // What is left of a body that is too large is not worth waiting for.
+        // The rest of a body that is too large is not read.
         if answer.status == 413 { headers.add(.connection, "close") }
         self.init(
             status: .init(code: answer.status),

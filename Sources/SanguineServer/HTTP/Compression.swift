@@ -3,19 +3,19 @@ import Hummingbird
 import NIOCore
 import SanguineAuthority
 
-/// Compresses long answers for clients that take gzip.
+/// Compresses long responses for clients that accept gzip.
 ///
-/// What is read is compressed, and what a change is answered with is not: those answers are
-/// `no-store`, hold tokens or repeat what was sent, and their length would tell one who chooses
-/// some of the text about the rest (BREACH, CVE-2013-3587). Streams go out as they come.
+/// Only responses to reads are compressed. Responses to changes are `no-store`, and contain tokens
+/// or repeat the request. Their compressed length would reveal secrets to an attacker who controls
+/// part of the text (BREACH, CVE-2013-3587). Streams are not compressed.
 ///
-/// An answer is compressed whole before it waits for its reader, so that compressors never wait,
-/// and only the compressed bytes count as waiting.
+/// A response is compressed as a whole before it waits for its reader, so that a compressor never
+/// waits and only the compressed bytes count as waiting.
 struct Compression: Sendable {
-    /// Compresses an answer if it is one of those.
+    /// Compresses a response if it qualifies.
     ///
-    /// It varies with `Accept-Encoding` from then on, and its validator is a weak one: the answer
-    /// means the same, and has other bytes (RFC 9110, section 8.8.3.3).
+    /// A response that qualifies varies with `Accept-Encoding`. Compression makes its validator
+    /// weak, because the content is equivalent but its bytes differ (RFC 9110, section 8.8.3.3).
     func compress(_ response: Response, to request: Request) async throws -> Response {
         guard let length = response.body.contentLength, length > EdgeLimits.uncompressedBytes,
             isText(response.headers[.contentType]), response.headers[.contentEncoding] == nil,
@@ -31,7 +31,7 @@ struct Compression: Sendable {
         return compressed
     }
 
-    /// Gives a client that takes gzip what was compressed before.
+    /// Uses a body compressed earlier for a client that accepts gzip.
     static func use(_ compressed: [UInt8]?, for response: inout Response, to request: Request) {
         guard let compressed, response.status == .ok, request.method != .head,
             AcceptedEncoding.takesGzip(request.headers[values: .acceptEncoding])
@@ -45,7 +45,7 @@ struct Compression: Sendable {
             response.headers[.eTag] = "W/\(tag)"
         }
         response.headers[.contentEncoding] = "gzip"
-        response.headers[.contentLength] = nil  // That of the body holds.
+        response.headers[.contentLength] = nil  // The body determines it.
         response.body = ResponseBody(byteBuffer: bytes)
     }
 
@@ -64,7 +64,7 @@ struct Compression: Sendable {
         }
     }
 
-    /// The bytes of a body, which consumes its writer.
+    /// The output of a writer that the body consumes.
     private final class Collected {
         // Confined to the task that writes the body.
         var bytes = ByteBuffer()

@@ -1,13 +1,12 @@
 import HTTPTypes
 import Hummingbird
 
-/// Lets pages of the configured origins call the API (CORS, Fetch standard); by default none.
+/// Allows pages of the configured origins to call the API (CORS, Fetch standard); by default none.
 ///
-/// Stands outside of ``Frame``, so that a page can read refusals too. Hummingbird's own middleware
-/// does not fit: it turns what is thrown into an error of its own, and shows answers' headers to
-/// no page.
+/// It wraps ``Frame``, so that a page can also read refusals. Hummingbird's own middleware is not
+/// suitable: it turns thrown errors into its own, and does not expose response headers to pages.
 struct CrossOrigin: RouterMiddleware {
-    /// For how long a browser may remember a preflight: an hour.
+    /// The time for which a browser may cache a preflight: an hour.
     static let preflightSeconds = 3_600
 
     private let origins: Set<String>
@@ -42,7 +41,7 @@ struct CrossOrigin: RouterMiddleware {
             if origin != nil { response.headers[.accessControlExposeHeaders] = Self.exposed }
         }
         response.headers[.accessControlAllowOrigin] = origin
-        // Also where there is no origin: a cache must not give that answer to a page.
+        // Also without an origin: a cache must not return that response to a page.
         response.headers[values: .vary].append("Origin")
         return response
     }

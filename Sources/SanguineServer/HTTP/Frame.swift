@@ -5,21 +5,21 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// Stands around every handler: turns whatever it throws into a problem, adds the headers that all
-/// answers carry, and writes the access log and the metrics.
+/// Wraps every handler: converts errors to problems, adds the headers common to all responses, and
+/// writes the access log and the metrics.
 struct Frame: RouterMiddleware {
     let proxies: TrustedProxies
     let metrics: RequestMetrics
     let answers: SharedPool
-    /// The requests that are being answered.
+    /// The requests in progress.
     let requests: SharedPool
-    /// What requests count against that have no valid token; `nil` where all do.
+    /// The rate limiter for requests without a valid token; `nil` if none is used.
     let visitors: RateLimiter<String>?
     let accessLog: LogQueue?
-    /// The epoch of the numbers in answers.
+    /// The epoch of the numbers in responses.
     let epoch: Epoch
     let clock: any WallClock
-    // It measures, and decides nothing.
+    // Used only for measurements.
     private let stopwatch = ContinuousClock()
     private let compression = Compression()
 
@@ -44,7 +44,7 @@ struct Frame: RouterMiddleware {
         } catch {
             response = refusal(problem(error, context))
             if response.status == .unsupportedMediaType, Gate.hasCoding(request) {
-                // RFC 9110, section 15.5.16: which encodings would have been taken.
+                // RFC 9110, section 15.5.16: names the encodings that are accepted.
                 response.headers[.acceptEncoding] = "identity"
             }
         }
@@ -69,32 +69,32 @@ struct Frame: RouterMiddleware {
                 responseBytes: response.body.contentLength ?? 0
             )
         )
-        // An answer to HEAD has no body: one would be read as the start of the next answer.
+        // A response to HEAD has no body: the client would read one as the next response.
         if request.method == .head { response = response.createHeadResponse() }
         if context.exchange.isUnread {
-            // What stands in line behind it would be answered for nobody.
+            // The client does not read, so pipelined requests are not answered.
             response.headers[.connection] = "close"
         }
         if Self.hasBody(request), !context.exchange.hasReadBody {
-            // The rest of a body that nobody reads may be endless: the edge ends the connection.
+            // The unread rest of a body may be endless, so the connection is closed.
             response.headers[.connection] = "close"
         }
         return response
     }
 
-    /// Whether an answer has numbers of a feed: in its header, or in the events of its body.
+    /// Returns whether a response contains numbers of a feed, in its header or in its events.
     private static func hasNumbers(_ response: Response) -> Bool {
         response.headers[.sanguineHead] != nil
             || response.headers[.contentType] == WireAnswer.eventStream
     }
 
-    /// A problem as an answer, counted.
+    /// Counts a problem and returns it as a response.
     private func refusal(_ problem: Problem) -> Response {
         metrics.record(problem)
         return Response(.problem(problem))
     }
 
-    /// Refuses one without a token at once, if too many have come from where it does.
+    /// Refuses a request without a token at once if its address has sent too many.
     private func checkVisitor(
         _ request: Request,
         _ context: ServerContext
@@ -107,7 +107,7 @@ struct Frame: RouterMiddleware {
         throw .tooFast(decision)
     }
 
-    /// Counts a request that has turned out to have no valid token, and was not counted yet.
+    /// Counts a request that has no valid token and was not counted yet.
     private func countVisitor(_ context: ServerContext) -> Problem? {
         guard let visitors, context.exchange.account == nil, !context.exchange.isCounted else {
             return nil
@@ -118,8 +118,10 @@ struct Frame: RouterMiddleware {
         return .tooFast(decision)
     }
 
-    /// Takes a place among the requests that are being answered, of which no address gets all: nor
-    /// does it get all of what stands behind them, such as the queue of commands.
+    /// Reserves a place among the requests in progress.
+    ///
+    /// One address cannot take all of them, and so cannot exhaust shared resources such as the
+    /// command queue.
     private func admitted(_ context: ServerContext) throws(Problem) -> SharedPool.Place {
         do throws(SharedPool.Refusal) {
             return try requests.take(address: context.address)
@@ -132,8 +134,9 @@ struct Frame: RouterMiddleware {
         }
     }
 
-    /// Takes a long answer from the pool until it is written, piece by piece; of one that is read
-    /// while it is written, what is in memory.
+    /// Reserves the bytes of a long response until they are written.
+    ///
+    /// A response that is read while it is written reserves only the bytes held in memory.
     private func reserving(
         _ response: Response,
         _ context: ServerContext
@@ -164,10 +167,9 @@ struct Frame: RouterMiddleware {
             || request.headers[.contentLength].map { $0 != "0" } == true
     }
 
-    /// The id under which Hummingbird's logger names the request.
+    /// The id of the request in Hummingbird's logger.
     ///
-    /// `context.id` would end the process where the log's handler keeps no metadata, as one that
-    /// logs nothing does.
+    /// `context.id` crashes if the log handler stores no metadata, as one that logs nothing.
     private static func requestID(_ context: ServerContext) -> String {
         context.logger[metadataKey: "hb.request.id"]?.description ?? "none"
     }
@@ -192,7 +194,7 @@ struct Frame: RouterMiddleware {
     }
 }
 
-/// Writes long buffers in pieces, so that the connection waits for its reader in between.
+/// Writes long buffers in pieces, so that the connection waits for its reader between them.
 private struct PieceWriter: ResponseBodyWriter {
     var base: any ResponseBodyWriter
 

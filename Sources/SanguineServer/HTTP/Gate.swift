@@ -5,37 +5,36 @@ import NIOHTTPTypes
 import SanguineAuthority
 import SanguineModel
 
-/// What stands before the endpoints of a server: reads bodies within their limit and time, and
-/// counts requests against their rates.
+/// Reads bodies within their size and time limits, and applies rate limits, for all endpoints.
 ///
-/// Whom it lets in ``Admission`` decides, by the order of the wire contract.
+/// ``Admission`` decides which requests are admitted, in the order of the wire contract.
 struct Gate: Sendable {
     let admission: Admission
     let bodyBytes: Int
     let bodies: SharedPool
-    /// Bytes of a file that is uploaded.
+    /// The maximum size of an uploaded file in bytes.
     let fileBytes: Int
-    /// The bytes of files whose requests have no answer yet.
+    /// The bytes of files whose requests have no response yet.
     let files: SharedPool
-    /// The answers that wait to be read.
+    /// The responses that wait to be read.
     let answers: SharedPool
     let uploads: UploadWatch
     let accountLimiter: RateLimiter<Identifier>
     let addressLimiter: RateLimiter<String>
     let addressProcessor: RateLimiter<String>
 
-    /// The request, as what it goes to reads it.
+    /// Wraps a request for the endpoints.
     func wire(_ request: Request, _ context: ServerContext) -> HTTPWireRequest {
         HTTPWireRequest(request: request, context: context, gate: self)
     }
 
-    /// Reads a body; none at all counts as `{}`.
+    /// Reads a body; an empty one counts as `{}`.
     func collect(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
         let bytes = try await receive(request, context, upTo: bodyBytes, in: bodies, turns: 1)
         return try WireBody.checked(bytes, request.headers[.contentType])
     }
 
-    /// Reads a file, which has room of its own among files, and more time.
+    /// Reads a file, which has its own pool of bytes and more time.
     func file(_ request: Request, _ context: ServerContext) async throws(Problem) -> [UInt8] {
         try await receive(
             request,
@@ -62,8 +61,8 @@ struct Gate: Sendable {
             throw WireBody.tooLarge(limit)
         }
         if request.headers[.expect]?.lowercased() == "100-continue" {
-            // RFC 9110, section 10.1.1: the client waits for it before it sends the body. Whoever
-            // is refused before this is never asked for one.
+            // RFC 9110, section 10.1.1: the client waits for it before it sends the body. A client
+            // that was refused earlier is not asked for its body.
             let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(goOn, promise: nil)
         }
@@ -72,13 +71,13 @@ struct Gate: Sendable {
         return bytes
     }
 
-    /// Whether the body is encoded, which no endpoint takes.
+    /// Returns whether the body is encoded, which no endpoint accepts.
     static func hasCoding(_ request: Request) -> Bool {
         let codings = request.headers[values: .contentEncoding]
         return codings.contains { $0.lowercased() != "identity" }
     }
 
-    /// Reads a body while there is room for it among all that are received and not answered yet.
+    /// Reads a body while the pool of all bodies in progress has room for it.
     private func receive(
         _ body: RequestBody,
         _ context: ServerContext,
@@ -115,7 +114,7 @@ struct Gate: Sendable {
     func checkRate(_ identity: Identity, _ context: ServerContext) throws(Problem) {
         context.exchange.account = identity.account
         try checkRate(accountLimiter.admit(identity.account), context)
-        // Before anything is read for it: who does not read answers gets no more of them made.
+        // Checked before any data is read: a client that does not read gets no more responses.
         if answers.isCrowded(account: identity.account, address: context.address) {
             context.exchange.isUnread = true
             throw .unread
@@ -128,7 +127,7 @@ struct Gate: Sendable {
         try checkRate(addressLimiter.admit(context.address), context)
     }
 
-    /// Refuses to do more for an address whose requests without a token have cost too much.
+    /// Refuses an address whose requests without a token have used too much processor time.
     func checkProcessorTime(_ context: ServerContext) throws(Problem) {
         let decision = addressProcessor.look(context.address)
         guard !decision.isAdmitted else { return }
@@ -142,7 +141,7 @@ struct Gate: Sendable {
 }
 
 extension Problem {
-    /// The refusal of a request of somebody who does not read answers.
+    /// The refusal of a request from a client that does not read responses.
     static var unread: Problem {
         Problem(
             .overloaded,
@@ -151,7 +150,7 @@ extension Problem {
         )
     }
 
-    /// The refusal of a request past a rate.
+    /// Returns the refusal of a request that exceeds a rate limit.
     static func tooFast(_ decision: RateDecision) -> Problem {
         Problem(
             .rateLimited,

@@ -1,18 +1,18 @@
 import SystemZlib
 
-/// Compresses bytes into one gzip member (RFC 1952), with the system's zlib.
+/// Compresses bytes into one gzip member (RFC 1952) with the system's zlib.
 ///
-/// At zlib's fastest level: who asks for compression spends the server's processor time. A
-/// compressor has some 260 KiB while it lives.
+/// It uses zlib's fastest level, because clients decide how much processor time is spent on
+/// compression. A compressor uses about 260 KiB.
 ///
-/// Mutable state belongs to one task at a time; the type is not `Sendable`.
+/// Mutable state is confined to one task at a time; the type is not `Sendable`.
 final class Gzip {
     private var output: [UInt8] = []
-    // zlib's state keeps the address of its stream, which must not move.
+    // zlib's state contains the address of its stream, which must not move.
     private let stream: UnsafeMutablePointer<z_stream>
     private var hasFailed = false
 
-    /// Creates a compressor, or `nil` where there is no memory for it.
+    /// Creates a compressor, or `nil` if memory is insufficient.
     init?() {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -37,17 +37,17 @@ final class Gzip {
         stream.deallocate()
     }
 
-    /// Compresses bytes at once; `nil` where zlib has failed.
+    /// Compresses all bytes in one call; `nil` if zlib fails.
     static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         guard let gzip = Gzip() else { return nil }
         gzip.write(bytes)
         return gzip.finish()
     }
 
-    /// Compresses more.
+    /// Compresses more bytes.
     func write(_ bytes: some Sequence<UInt8>) { deflate(Array(bytes), Z_NO_FLUSH) }
 
-    /// The whole member, after which nothing may be written; `nil` if zlib has failed.
+    /// Returns the complete member, after which nothing may be written; `nil` if zlib failed.
     func finish() -> [UInt8]? {
         deflate([], Z_FINISH)
         return hasFailed ? nil : output
@@ -64,7 +64,7 @@ final class Gzip {
                     stream.pointee.next_out = room.baseAddress
                     stream.pointee.avail_out = UInt32(room.count)
                     let result = SystemZlib.deflate(stream, flush)
-                    // Z_BUF_ERROR only says that there was nothing left to do.
+                    // Z_BUF_ERROR only means that there was nothing left to do.
                     hasFailed = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR
                     count = room.count - Int(stream.pointee.avail_out)
                     hasRoom = stream.pointee.avail_out > 0

@@ -4,7 +4,7 @@ import Hummingbird
 import SanguineAuthority
 import SanguineModel
 
-/// A request that came over HTTP, as the endpoints read it.
+/// An HTTP request in the form that endpoints read.
 struct HTTPWireRequest: WireRequest {
     let request: Request
     let context: ServerContext
@@ -25,9 +25,9 @@ struct HTTPWireRequest: WireRequest {
 
     func parameter(_ name: String) -> String? {
         guard let text = context.parameters.get(name) else { return nil }
-        // Most are as they are meant, and a decoder copies them several times.
+        // Most names need no decoding, and a decoder copies them several times.
         guard text.utf8.contains(UInt8(ascii: "%")) else { return text }
-        // Nothing has a name that is longer, or costly to compare.
+        // No resource has a name that is longer or expensive to compare.
         return text.removingPercentEncoding.flatMap { $0.isMemberName ? $0 : nil }
     }
 
@@ -47,7 +47,7 @@ struct HTTPWireRequest: WireRequest {
 }
 
 extension WireField {
-    /// The field's name, made once.
+    /// The name as a constant.
     var name: HTTPField.Name {
         switch self {
         case .accelBuffering: .accelBuffering
@@ -75,7 +75,7 @@ extension WireField {
 }
 
 extension [Endpoint] {
-    /// Serves the endpoints.
+    /// Adds the endpoints to a router.
     func add(to routes: RouterGroup<ServerContext>, behind gate: Gate) {
         for endpoint in self {
             guard let method = HTTPRequest.Method(rawValue: endpoint.method) else {
@@ -95,7 +95,7 @@ extension [Endpoint] {
 }
 
 extension Endpoint {
-    /// Answers a request on the thread of its connection if that is soon done, or anywhere.
+    /// Handles a request on its connection's thread if that is brief, otherwise on any thread.
     fileprivate func answer(_ request: HTTPWireRequest) async throws(Problem) -> WireAnswer {
         if isBrief, request.isShort { return try await handler(request) }
         return try await withTaskExecutorPreference(globalConcurrentExecutor) {
@@ -105,10 +105,10 @@ extension Endpoint {
 }
 
 extension HTTPWireRequest {
-    /// Whether the body is read in no time.
+    /// Whether the body is short enough to be read on the connection's thread.
     fileprivate var isShort: Bool {
         guard let length = request.headers[.contentLength] else {
-            // Over HTTP/2 any body may come without its length.
+            // In HTTP/2, any body may be sent without its length.
             return [.get, .head, .delete].contains(request.method)
         }
         return Int(length).map { $0 <= EdgeLimits.shortBodyBytes } ?? false

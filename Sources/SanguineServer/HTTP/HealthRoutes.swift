@@ -3,8 +3,8 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// `/health/live` and `/health/ready`, on both ports: the admin port answers when all connections
-/// of the public one are taken.
+/// `/health/live` and `/health/ready`, on both ports: the admin port responds even when all
+/// connections of the public port are in use.
 struct HealthRoutes: Sendable {
     let storage: any Storage
     let readiness: Readiness
@@ -28,7 +28,7 @@ struct HealthRoutes: Sendable {
 }
 
 extension DataCheck {
-    /// The sentence of a check that has not ended; it has nothing that JSON would escape.
+    /// The description of a check that has not finished; it needs no escaping in JSON.
     var detail: String? {
         switch self {
         case .done: nil
@@ -38,7 +38,7 @@ extension DataCheck {
     }
 }
 
-/// `/openapi.json`: the same bytes for everybody, so that their tag is made once.
+/// `/openapi.json`: the same bytes for all clients, so its tag is computed once.
 struct DocumentRoutes: Sendable {
     private static let document = PackageResources.openapi_json
     private static let tag = WireAnswer.tag(of: document)

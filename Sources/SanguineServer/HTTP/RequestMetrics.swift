@@ -2,9 +2,9 @@ import HTTPTypes
 import Metrics
 import SanguineModel
 
-/// Counts and times requests, by method, route template and status; and counts problems by code.
+/// Counts and times requests by method, route template and status, and counts problems by code.
 ///
-/// Nothing personal: a template is `/v1/holds/{id}`, never the id.
+/// The metrics contain no personal data: a template is `/v1/holds/{id}`, never the id.
 final class RequestMetrics: Sendable {
     private struct Series: Hashable {
         let method: String
@@ -17,7 +17,7 @@ final class RequestMetrics: Sendable {
         let duration: Timer
     }
 
-    // Bounded by routes × methods × statuses, all of which are ours; other methods are "other".
+    // Bounded by routes × methods × statuses, all defined by the server; other methods are "other".
     private let instruments: KeptInstruments<Series, Instruments>
     private let problems: KeptInstruments<String, Counter>
 
@@ -42,7 +42,7 @@ final class RequestMetrics: Sendable {
         found.duration.recordNanoseconds(duration.wholeNanoseconds)
     }
 
-    /// Counts a refusal or failure; codes of apps are one, so that no app makes series without end.
+    /// Counts a problem; the codes of apps share one series, so that their number stays bounded.
     func record(_ problem: Problem) {
         let code = problem.code.isDefined ? problem.code.rawValue : "other"
         problems[code].increment()

@@ -3,14 +3,14 @@ import Hummingbird
 import SanguineAuthority
 import Synchronization
 
-/// Answers what is served, but not by that method, with 405 and `Allow` (RFC 9110, sections 10.2.1
-/// and 15.5.6), whatever the method is called.
+/// Responds with 405 and `Allow` (RFC 9110, sections 10.2.1 and 15.5.6) to requests for an existing
+/// path with any other method.
 ///
-/// HEAD is served wherever GET is. Mutable state: `paths`, by its mutex; it is set once, when the
-/// routes are known.
+/// HEAD is served wherever GET is. Mutable state: `paths`, guarded by its mutex; it is set once,
+/// when the routes are known.
 final class ServedMethods: RouterMiddleware {
     private struct Path: Sendable {
-        /// What stands between the slashes; `nil` for what may be anything.
+        /// The path's components; `nil` for a parameter.
         let parts: [Substring?]
         var methods: Set<String>
 
@@ -21,7 +21,7 @@ final class ServedMethods: RouterMiddleware {
 
     private let paths = Mutex<[Path]>([])
 
-    /// Takes in the routes of a router, all of which were added.
+    /// Stores the routes of a router, after all of them have been added.
     func learn(_ router: Router<ServerContext>) {
         let served = Dictionary(grouping: router.routes) { $0.path.description }
         let paths = served.map { path, routes in
@@ -48,7 +48,7 @@ final class ServedMethods: RouterMiddleware {
         }
     }
 
-    /// The methods by which a path is served; `nil` if it is by none.
+    /// Returns the methods of a path; `nil` if it has none.
     private func allowed(at path: String) -> Set<String>? {
         let parts = path.split(separator: "/")
         var methods = paths.withLock { paths in

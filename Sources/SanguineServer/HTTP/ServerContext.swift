@@ -5,19 +5,18 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// What travels with a request through middleware and handlers.
+/// The context of a request in middleware and handlers.
 struct ServerContext: RequestContext {
     var coreContext: CoreRequestContextStorage
 
-    /// The connection, which ends if a body takes too long.
+    /// The connection, which is closed if a body takes too long.
     let channel: any Channel
 
-    /// Who the request came from, for the limits of addresses: see ``IPAddress/client``; never
-    /// logged.
+    /// The client's address for rate limits (see ``IPAddress/client``), which is never logged.
     private(set) var address = Self.unknown
     private static let unknown = "unknown"
 
-    /// What the handlers tell the frame around them.
+    /// State that handlers report to the surrounding ``Frame``.
     let exchange = Exchange()
 
     init(source: ApplicationRequestContextSource) {
@@ -25,7 +24,7 @@ struct ServerContext: RequestContext {
         channel = source.channel
     }
 
-    /// The context of a request whose client is the peer, or whom trusted proxies name.
+    /// Returns the context with the address of the client: the peer, or as trusted proxies report.
     func locating(_ request: Request, behind proxies: TrustedProxies) -> ServerContext {
         let peer = channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }
         let client = proxies.client(
@@ -39,9 +38,9 @@ struct ServerContext: RequestContext {
     }
 }
 
-/// What a handler leaves behind for the frame, also when it throws.
+/// State that a handler reports to ``Frame``, even when it throws.
 final class Exchange: Sendable {
-    // A class with a mutex: contexts are copied on their way in, and this must come back out.
+    // A class with a mutex, because contexts are copied while the state is shared.
     private struct State {
         var rate: RateDecision?
         var hasReadBody = false
@@ -54,13 +53,13 @@ final class Exchange: Sendable {
 
     private let state = Mutex(State())
 
-    /// How the request stands to its rate limit, once that was looked at.
+    /// The result of the rate limit check, if it was made.
     var rate: RateDecision? {
         get { state.withLock { $0.rate } }
         set { state.withLock { $0.rate = newValue } }
     }
 
-    /// Whether all of the body was taken in.
+    /// Whether the whole body was read.
     var hasReadBody: Bool {
         get { state.withLock { $0.hasReadBody } }
         set { state.withLock { $0.hasReadBody = newValue } }
@@ -72,22 +71,22 @@ final class Exchange: Sendable {
         set { state.withLock { $0.isCounted = newValue } }
     }
 
-    /// Whether the request was refused because too many answers wait to be read.
+    /// Whether the request was refused because too many responses wait to be read.
     var isUnread: Bool {
         get { state.withLock { $0.isUnread } }
         set { state.withLock { $0.isUnread = newValue } }
     }
 
-    /// What of the answer's body is in memory at a time; `nil` if all of it is.
+    /// The bytes of the response's body that are in memory at a time; `nil` if all of them are.
     var streamedBytes: Int? {
         get { state.withLock { $0.streamedBytes } }
         set { state.withLock { $0.streamedBytes = newValue } }
     }
 
-    /// Keeps the room of the body until the request is answered.
+    /// Keeps the reserved bytes of the body until the request is answered.
     func keep(_ place: SharedPool.Place) { state.withLock { $0.body = place } }
 
-    /// Gives the room of the body back.
+    /// Releases the reserved bytes of the body.
     func leaveBody() {
         state.withLock { state in
             defer { state.body = nil }
@@ -95,7 +94,7 @@ final class Exchange: Sendable {
         }?.leave()
     }
 
-    /// Whose token the request has, once that was looked at.
+    /// The account of the request's token, once the token was checked.
     var account: Identifier? {
         get { state.withLock { $0.account } }
         set { state.withLock { $0.account = newValue } }
