@@ -2,10 +2,10 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// Whether the server can do its work, found out by trying: it reads, and commits something that
-/// changes nothing.
+/// Checks whether the server is ready: reads from the storage and commits an empty change.
 ///
-/// Mutable state: `shared`, by its mutex. As many wait as there are connections, at most.
+/// Mutable state: `shared`, guarded by its mutex. The number of waiting callers is bounded by the
+/// number of connections.
 final class Readiness: Sendable {
     private struct Shared {
         var state = ReadinessState()
@@ -16,24 +16,24 @@ final class Readiness: Sendable {
     private let delay: any Clock<Duration>
     private let elapsed: @Sendable () -> Duration
 
-    /// Creates one that has tried nothing.
+    /// Creates an instance without a result.
     ///
-    /// - Parameter delay: The clock that waits, and says when to try again.
+    /// - Parameter delay: The clock for the timeout of a probe and the interval between probes.
     init(delay: any Clock<Duration>) {
         self.delay = delay
         elapsed = Self.stopwatch(delay)
     }
 
-    /// Notes that a call of the storage has failed.
+    /// Records that a storage call failed.
     ///
-    /// - Returns: Whether that is news.
+    /// - Returns: Whether the failure should be logged.
     func saw(_ error: StorageError) -> Bool { shared.withLock { $0.state.saw(error) } }
 
-    /// Whether something that is stored was found to be damaged.
+    /// Whether stored data was found to be damaged.
     var isDamaged: Bool { shared.withLock { $0.state.isDamaged } }
 
-    /// Returns what keeps the server from its work, or `nil`: in ``ReadinessState/patience`` at
-    /// most.
+    /// Returns the reason why the server is not ready, or `nil`, within
+    /// ``ReadinessState/patience``.
     func check(_ storage: any Storage) async -> NotReady? {
         await withCheckedContinuation { caller in
             let step = shared.withLock { shared in

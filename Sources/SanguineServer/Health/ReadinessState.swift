@@ -1,21 +1,21 @@
 import SanguineAuthority
 import SanguineModel
 
-/// Why a server cannot do its work: the `code` of the problem at `/health/ready`.
+/// A reason why the server is not ready: the `code` of the problem at `/health/ready`.
 enum NotReady: String, Hashable, Sendable, CaseIterable {
-    /// The disk has no room left.
+    /// The disk is full.
     case diskFull = "disk_full"
-    /// The data can be read and not written.
+    /// The data can be read but not written.
     case readOnly = "disk_read_only"
-    /// Something that is stored does not read back. It lasts until the server is started again.
+    /// Stored data is damaged; this state lasts until the server restarts.
     case damaged = "data_damaged"
-    /// The storage fails for another reason, which the log has.
+    /// The storage fails for another reason, which is logged.
     case failed = "storage_failed"
-    /// The storage has not answered for ``ReadinessState/patience``.
+    /// The storage has not responded for ``ReadinessState/patience``.
     case stalled = "storage_stalled"
-    /// Too much waits for the storage.
+    /// Too many operations wait for the storage.
     case overloaded
-    /// The storage is closed, because the server stops.
+    /// The storage is closed because the server is shutting down.
     case stopping
 
     init(_ error: StorageError) {
@@ -30,7 +30,7 @@ enum NotReady: String, Hashable, Sendable, CaseIterable {
             }
     }
 
-    /// The document that says so.
+    /// The problem document for this reason.
     var problem: Problem {
         var problem = Problem(.overloaded, detail, retryAfter: 1)
         problem.code = ProblemCode(rawValue: rawValue)
@@ -53,25 +53,26 @@ enum NotReady: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Decides when the storage is tried, and what is known of it in between.
+/// Decides when the storage is probed, and which result applies in between.
 ///
 /// Invariants:
-/// 1. However many ask, the storage is tried once in ``interval``, and once at a time.
-/// 2. A failure of a request's own write counts at once, until the next try.
-/// 3. Damage lasts: a write that succeeds elsewhere proves nothing of the damaged page.
+/// 1. Regardless of the number of callers, the storage is probed at most once per ``interval``,
+///    with one probe at a time.
+/// 2. A failed write of a request counts at once, until the next probe.
+/// 3. Damage persists: a successful write elsewhere proves nothing about the damaged page.
 struct ReadinessState {
-    /// The time from one try to the next.
+    /// The time between two probes.
     static let interval = Duration.seconds(5)
-    /// How long a try may take before those who ask are told that it hangs.
+    /// The time after which a running probe is reported as stalled.
     static let patience = Duration.seconds(5)
 
-    /// What one who asks gets.
+    /// The next step for a caller.
     enum Step: Equatable {
-        /// This: `nil` if all is well.
+        /// Return this result; `nil` if the server is ready.
         case answer(NotReady?)
-        /// The outcome of a try that begins now.
+        /// Start a probe and wait for its result.
         case probe
-        /// The outcome of the try that is under way.
+        /// Wait for the result of the running probe.
         case wait
     }
 
@@ -81,7 +82,7 @@ struct ReadinessState {
     private var isTrying = false
     private var hangs = false
 
-    /// Somebody asks.
+    /// Returns the next step for a caller.
     mutating func asked(at now: Duration) -> Step {
         if isDamaged { return .answer(.damaged) }
         if isTrying { return hangs ? .answer(.stalled) : .wait }
@@ -91,9 +92,9 @@ struct ReadinessState {
         return .probe
     }
 
-    /// A request's own call of the storage has failed.
+    /// Records that a storage call of a request failed.
     ///
-    /// - Returns: Whether that is news: damage is, once.
+    /// - Returns: Whether the failure should be logged: damage is logged once.
     @discardableResult
     mutating func saw(_ error: StorageError) -> Bool {
         switch error {
@@ -101,15 +102,15 @@ struct ReadinessState {
             defer { isDamaged = true }
             return !isDamaged
         case .full, .readOnly, .unknownOutcome: verdict = NotReady(error)
-        // One command may fail by itself: a try tells.
+        // A single command may fail on its own, so a probe decides.
         case .failed, .overloaded, .closed: break
         }
         return true
     }
 
-    /// The try has ended.
+    /// Records the result of the probe.
     ///
-    /// - Returns: What those who wait for it get.
+    /// - Returns: The result for the waiting callers.
     mutating func tried(_ found: NotReady?, at now: Duration) -> NotReady? {
         isTrying = false
         triedAt = now
@@ -118,7 +119,7 @@ struct ReadinessState {
         return isDamaged ? .damaged : found
     }
 
-    /// The try has taken ``patience``.
+    /// Records that the probe has taken ``patience``.
     mutating func ranOutOfPatience() {
         if isTrying { hangs = true }
     }

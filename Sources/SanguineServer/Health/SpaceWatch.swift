@@ -1,12 +1,12 @@
-/// Decides when the log says that the disk of the data is filling up.
+/// Decides when to log that the disk of the data folder is filling up.
 ///
-/// It says so when the free bytes fall below the limit, and once an hour while they stay there.
-/// They have risen again when there is a tenth more, so that a number that wavers is no flood.
+/// It warns when the free space falls below the limit, and once an hour while it stays there. It
+/// reports that there is room again only above the limit plus 10 percent, to avoid repetitions.
 struct SpaceWatch {
-    /// The time between two warnings while nothing changes.
+    /// The time between two warnings.
     static let pause = Duration.seconds(3_600)
 
-    /// What to say.
+    /// The message to log.
     enum Message: Equatable {
         case low
         case enough
@@ -17,15 +17,15 @@ struct SpaceWatch {
 
     /// Creates a watch.
     ///
-    /// - Parameter limit: The bytes below which it warns; 0 never.
+    /// - Parameter limit: The free bytes below which it warns; 0 to never warn.
     init(limit: Int) { self.limit = Int64(limit) }
 
-    /// Looks at what is free.
+    /// Checks the free space.
     ///
     /// - Parameters:
-    ///   - free: The free bytes, or `nil` if they are not known.
-    ///   - now: The time since any start.
-    /// - Returns: What to say, or `nil`.
+    ///   - free: The free bytes, or `nil` if unknown.
+    ///   - now: The time since an arbitrary start.
+    /// - Returns: The message to log, or `nil`.
     mutating func look(_ free: Int64?, at now: Duration) -> Message? {
         guard let free else { return nil }
         guard free >= limit else {
