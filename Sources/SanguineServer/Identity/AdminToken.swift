@@ -3,14 +3,14 @@ public import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// What opens `/admin`: a text that the first start makes, in the file `admin-token` of the data
-/// folder, mode 0600.
+/// The token for `/admin`, a text that the first start generates and stores in the file
+/// `admin-token` of the data folder, mode 0600.
 ///
 /// ```sh
 /// curl -H "Authorization: Bearer $(cat data/admin-token)" http://127.0.0.1:8081/admin/v1/accounts
 /// ```
 ///
-/// To replace it, delete the file and start the server again.
+/// To replace it, delete the file and restart the server.
 public struct AdminToken: Sendable {
     /// The file's name.
     public static let name = "admin-token"
@@ -18,7 +18,7 @@ public struct AdminToken: Sendable {
     private let secret: Secret
     private let digest: SHA256Digest
 
-    /// Makes a new one from the system's random numbers.
+    /// Generates a token from the system's random numbers.
     public init() {
         self.init(Base64URL.encode(SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }))
     }
@@ -28,12 +28,12 @@ public struct AdminToken: Sendable {
         digest = SHA256.hash(data: Data(text.utf8))
     }
 
-    /// Reads the token, or makes and keeps a new one at the first start.
+    /// Reads the token, or generates and stores one at the first start.
     ///
-    /// - Parameter folder: The data folder, which exists.
-    /// - Returns: The token, which is in the file by then.
-    /// - Throws: ``OwnerFileError``: the file is open to others, has no token of 32 to 256 visible
-    ///   characters, or cannot be written.
+    /// - Parameter folder: The data folder, which must exist.
+    /// - Returns: The token, which is stored in the file.
+    /// - Throws: ``OwnerFileError`` if others may read the file, if it contains no token of 32 to
+    ///   256 visible characters, or if it cannot be written.
     public static func loadOrCreate(in folder: URL) throws(OwnerFileError) -> AdminToken {
         let path = folder.appending(path: name)
         let file = OwnerFile(path)
@@ -49,20 +49,20 @@ public struct AdminToken: Sendable {
         return AdminToken(text)
     }
 
-    /// The text itself.
+    /// Returns the text of the token.
     public func reveal() -> String { secret.reveal() }
 
-    /// Whether a text is the token, in a time that does not tell how much of it is.
+    /// Returns whether a text is the token, in a time that does not depend on how much matches.
     func matches(_ text: String) -> Bool { SHA256.hash(data: Data(text.utf8)) == digest }
 
-    /// What a browser shows in place of the token, until a moment.
+    /// Returns a cookie value that replaces the token in a browser until the given time.
     func pass(until end: Timestamp) -> String {
         let milliseconds = end.millisecondsSince1970
         let code = HMAC<SHA256>.authenticationCode(for: Self.content(milliseconds), using: key)
         return "\(milliseconds).\(Base64URL.encode(code))"
     }
 
-    /// Whether a text is a pass that is still good.
+    /// Returns whether a text is a valid cookie value that has not expired.
     func accepts(_ pass: String, at now: Timestamp) -> Bool {
         let parts = pass.split(separator: ".", maxSplits: 1)
         guard parts.count == 2, let milliseconds = Int64(parts[0]),

@@ -1,21 +1,21 @@
 public import Foundation
 public import SanguineAuthority
 
-/// The file that keeps the authority's secrets: `keys.json` in the data folder, mode 0600.
+/// The file with the authority's secrets: `keys.json` in the data folder, mode 0600.
 public enum KeyFile {
     /// The file's name.
     public static let name = "keys.json"
 
-    /// Reads the keys, or makes and keeps new ones at the first start.
+    /// Reads the keys, or generates and stores new ones at the first start.
     ///
-    /// A file that others may read is refused, and so is one that cannot be read: making new keys
-    /// instead would sign everyone out.
+    /// Fails if others may read the file or if it cannot be read, because new keys would sign out
+    /// all users.
     ///
     /// - Parameters:
-    ///   - folder: The data folder, which exists.
-    ///   - mayBeNew: Whether keys that are missing are made. Default: yes. Say no where the storage
-    ///     has accounts, whom new keys would sign out.
-    /// - Returns: The keys, which are in the file by then.
+    ///   - folder: The data folder, which must exist.
+    ///   - mayBeNew: Whether missing keys are generated. Default: true. Pass false if the storage
+    ///     contains accounts, because new keys would sign them out.
+    /// - Returns: The keys, which are stored in the file.
     /// - Throws: ``KeyFileError``.
     public static func loadOrCreate(
         in folder: URL,
@@ -33,12 +33,12 @@ public enum KeyFile {
         return keys
     }
 
-    /// Whether there are keys, readable or not.
+    /// Returns whether the file exists, readable or not.
     public static func exists(in folder: URL) -> Bool {
         FileManager.default.fileExists(atPath: folder.appending(path: name).path)
     }
 
-    /// Reads the keys, and makes nothing.
+    /// Reads the keys without generating new ones.
     ///
     /// - Returns: The keys, or `nil` if there is no file.
     /// - Throws: ``KeyFileError``.
@@ -56,13 +56,13 @@ public enum KeyFile {
     }
 }
 
-/// A reason why the keys are not to be had.
+/// An error that occurs when the keys are read or stored.
 public enum KeyFileError: Error, Hashable {
-    /// The file is gone, although there are accounts whose sessions need it.
+    /// The file is missing, although sessions of existing accounts need it.
     case missing(path: String)
-    /// Others than the owner may read the file.
+    /// Users other than the owner may read the file.
     case readableByOthers(path: String, mode: Int)
-    /// The file is there, and its content is no keys.
+    /// The file exists but contains no valid keys.
     case unreadable(path: String)
     /// The file could not be written.
     case notWritten(path: String, reason: String)
@@ -78,7 +78,7 @@ public enum KeyFileError: Error, Hashable {
 }
 
 extension KeyFileError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// What happened, and how to fix it.
     public var description: String {
         switch self {
         case .missing(let path):

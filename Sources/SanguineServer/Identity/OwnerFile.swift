@@ -1,6 +1,6 @@
 import Foundation
 
-/// A file with a secret, which nobody but its owner may read: mode 0600.
+/// A file with a secret that only its owner may read: mode 0600.
 struct OwnerFile {
     private let file: URL
 
@@ -8,7 +8,7 @@ struct OwnerFile {
 
     /// Reads the file.
     ///
-    /// - Returns: What is in it, or `nil` if there is no such file.
+    /// - Returns: The content, or `nil` if the file does not exist.
     /// - Throws: ``OwnerFileError`` if others may read it, or if the owner cannot.
     func read() throws(OwnerFileError) -> Data? {
         guard FileManager.default.fileExists(atPath: file.path) else { return nil }
@@ -21,11 +21,11 @@ struct OwnerFile {
         return data
     }
 
-    /// Writes the file, which is not there yet.
+    /// Creates the file, which must not exist yet.
     ///
     /// - Throws: ``OwnerFileError/notWritten(path:reason:)``.
     func create(_ data: Data) throws(OwnerFileError) {
-        // Written whole under another name first: a crash leaves no half of a secret.
+        // Written under a temporary name first, so that a crash leaves no partial secret.
         let draft = file.appendingPathExtension("new")
         try? FileManager.default.removeItem(at: draft)
         let descriptor = open(draft.path, O_CREAT | O_EXCL | O_WRONLY, 0o600)
@@ -36,7 +36,7 @@ struct OwnerFile {
             try handle.synchronize()
             try handle.close()
             try FileManager.default.moveItem(at: draft, to: file)
-            // Without it a loss of power can take the name back, and with it the secret.
+            // Otherwise a power failure could undo the rename and lose the secret.
             try Self.synchronize(folder: file.deletingLastPathComponent())
         } catch {
             throw .notWritten(path: file.path, reason: "\(error)")
@@ -53,20 +53,20 @@ struct OwnerFile {
     private static var lastError: String { String(cString: strerror(errno)) }
 }
 
-/// A reason why a secret is not to be had.
+/// An error that occurs when a secret is read or stored.
 public enum OwnerFileError: Error, Hashable {
-    /// Others than the owner may read the file.
+    /// Users other than the owner may read the file.
     case readableByOthers(path: String, mode: Int)
     /// The file cannot be read.
     case unreadable(path: String)
-    /// The file is there, and has no secret in it.
+    /// The file exists but contains no secret.
     case noSecret(path: String)
     /// The file could not be written.
     case notWritten(path: String, reason: String)
 }
 
 extension OwnerFileError: CustomStringConvertible {
-    /// What happened, and what to do about it.
+    /// What happened, and how to fix it.
     public var description: String {
         switch self {
         case .readableByOthers(let path, let mode):
