@@ -3,19 +3,19 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// What must be done again and again: calls are settled that ended while the storage failed, holds
-/// that expired are ended, and what has served its time is dropped.
+/// Performs periodic work: settles calls that ended while the storage failed, expires holds, and
+/// deletes outdated data.
 struct Housekeeping: Service {
-    /// The pause between two looks at the holds; an expired hold lasts about this much longer, or
-    /// more if many expire at once.
+    /// The interval between checks of the holds; a hold expires about this much later, or more if
+    /// many expire at once.
     static let interval = Duration.seconds(1)
-    /// How many looks at the holds there are to one sweep: every ten minutes.
+    /// The number of checks of the holds per sweep, every ten minutes.
     static let looksPerSweep = 600
-    /// Rows of each kind that one turn may drop, so that requests need not wait for long.
+    /// Rows of each kind that one turn may delete, so that requests need not wait for long.
     ///
-    /// Where so many were dropped, the next turn sweeps again.
+    /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
-    /// How many looks at the holds there are to one look at the free space: every ten seconds.
+    /// The number of checks of the holds per check of the free space, every ten seconds.
     static let looksPerSpace = 10
 
     let authority: Authority
@@ -42,7 +42,7 @@ struct Housekeeping: Service {
                 uploads.endTurn()
                 live.look()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
-                // Before the holds: what a call costs is known better than by its hold's expiry.
+                // Before the holds expire: a settlement knows the cost of the call.
                 await settleEnded(&unsettled)
                 await attempt("Holds could not be ended") { () async throws(Problem) in
                     try await calls.expireHolds()
@@ -57,18 +57,18 @@ struct Housekeeping: Service {
                 try await delay.sleep(for: Self.interval)
             }
         }
-        // The next process does not know what these calls cost.
+        // The next process will not know the cost of these calls.
         var unsettled = calls.unsettledCount
         await settleEnded(&unsettled)
     }
 
-    /// Settles calls that ended while the storage failed, and says once that some wait for it, and
-    /// when all are settled.
+    /// Settles calls that ended while the storage failed; logs once that calls are waiting, and
+    /// once that all are settled.
     ///
-    /// - Parameter last: How many waited after the last turn.
+    /// - Parameter last: The number of waiting calls after the previous turn.
     private func settleEnded(_ last: inout Int) async {
         if calls.unsettledCount > 0 {
-            // Why it fails was logged with each call's first attempts.
+            // The first attempts for each call logged the reason.
             _ = try? await calls.settleEnded()
         }
         let now = calls.unsettledCount
@@ -85,7 +85,7 @@ struct Housekeeping: Service {
         }
     }
 
-    /// Says that the check of the data goes on in the background, and how it ended.
+    /// Logs that the data check continues in the background, and its result.
     private func tell(_ last: inout DataCheck) async {
         let now = authority.storage.dataCheck
         defer { last = now }
@@ -99,13 +99,13 @@ struct Housekeeping: Service {
         case (_, .failed(let reason)):
             logger.error("The data could not be checked", metadata: ["reason": "\(reason)"])
         case (_, .done):
-            // Damage is logged by the storage, which this asks for it.
+            // The storage logs damage when its health is checked.
             guard (try? await authority.storage.checkHealth()) != nil else { break }
             logger.notice("All of the data was checked: nothing is damaged")
         }
     }
 
-    /// Says once that the disk is filling up, and when there is room again.
+    /// Logs when free space falls below the limit, and when it recovers.
     private func warn(_ space: inout SpaceWatch, at now: Duration) {
         let free = authority.storage.freeBytes
         let metadata: Logger.Metadata = [
@@ -124,8 +124,8 @@ struct Housekeeping: Service {
         }
     }
 
-    /// What one part of a turn came to, or `nil` if it failed: the others go on, and the next turn
-    /// comes anyway.
+    /// Runs one part of a turn and returns its result, or `nil` if it failed; the other parts and
+    /// the next turn still run.
     @discardableResult
     private func attempt(
         _ failure: Logger.Message,
@@ -134,7 +134,7 @@ struct Housekeeping: Service {
         do throws(Problem) {
             return try await body()
         } catch {
-            // Damage fails every turn until the server is started again, and was logged.
+            // Damage was logged, and fails every turn until the server restarts.
             if readiness.isDamaged { return nil }
             logger.error(failure, metadata: ["code": "\(error.code.rawValue)"])
             return nil

@@ -3,22 +3,22 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// Builds the indexes of records that were just declared, and removes the entries of those that no
-/// longer are.
+/// Builds the indexes of newly declared records, and deletes the entries of indexes that are no
+/// longer declared.
 ///
-/// Each step is a command among those of requests, and as small as one. What is stored says how far
-/// the work is, so a restart goes on with it.
+/// Each step is a command among those of requests, and as short as one. The stored entries record
+/// the progress, so that the work continues after a restart.
 struct IndexBuilder: Service {
-    /// How many records one line of the log names.
+    /// The maximum number of records in one log line.
     static let namesPerLine = 20
-    /// The pause after a step that failed.
+    /// The pause after a failed step.
     static let pause = Duration.seconds(1)
 
     let authority: Authority
     let delay: any Clock<Duration>
     let logger: Logger
 
-    /// Finds what is to be done, and does it if it is little.
+    /// Determines the remaining work, and completes it at once if it is short.
     func begin() async {
         await authority.findIncompleteIndexes()
         for _ in 0..<IndexBuild.stepsAtStart {
@@ -55,12 +55,12 @@ struct IndexBuilder: Service {
         }
     }
 
-    /// Returns what is left, or `nil` if the step failed.
+    /// Returns the indexes that remain, or `nil` if the step failed.
     private func step() async -> [IndexName]? {
         do throws(Problem) {
             return try await authority.buildIndexes(unreadable: tell)
         } catch {
-            // The storage's failure is in the log already.
+            // The storage has already logged its failure.
             logger.debug(
                 "An index could not be built, which is tried again",
                 metadata: ["code": "\(error.code.rawValue)"]
