@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Limits how often each key, such as an account or an address, may ask.
+/// Limits the request rate of each key, such as an account or an address.
 ///
 /// ```swift
 /// let limiter = RateLimiter<Identifier>(policy: RatePolicy(limit: 600))
@@ -10,13 +10,13 @@ import Synchronization
 /// ```
 ///
 /// Invariants:
-/// 1. No window admits more requests of one key than the limit and what the window refills,
-///    whatever becomes of the key's bucket.
-/// 2. There are never more than `keyLimit` buckets and one per shard. Full buckets are forgotten
-///    first, which costs nothing. While all are in use, unknown keys share their shard's spare
-///    bucket: a flood of keys slows down its own kind, and nobody who is known already.
-/// 3. A key that gets a bucket starts with what the spare bucket has left, because it may have
-///    drawn from that before. (This is what keeps 1 true.)
+/// 1. In any window, a key gets at most the limit plus the requests that the window refills, even
+///    if its bucket is discarded.
+/// 2. There are at most `keyLimit` buckets and one spare per shard. Full buckets are discarded first,
+///    which loses no information. While all buckets are in use, unknown keys share their shard's
+///    spare bucket: a flood of new keys does not slow down known ones.
+/// 3. A new bucket starts with the remaining requests of the spare bucket, because the key may have
+///    used that before. Invariant 1 depends on this.
 public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     private struct State {
         var buckets: [Key: TokenBucket] = [:]
@@ -24,7 +24,7 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
         var nextSweep: Int64 = 0
     }
 
-    // The mutable state. Each mutex is held for one decision, or for a sweep of its own shard.
+    // The mutable state. Each mutex is locked for one decision or for a sweep of its shard.
     private final class Shard: Sendable {
         let state = Mutex(State())
     }
@@ -37,12 +37,12 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     private let sweepInterval: Int64
     private let elapsed: @Sendable () -> Int64
 
-    /// Creates a limiter that knows no key.
+    /// Creates a limiter without buckets.
     ///
     /// - Parameters:
-    ///   - policy: What each key may do.
-    ///   - keyLimit: How many keys to keep apart at a time. Default: 100,000, about 6 MB.
-    ///   - clock: A clock that never goes back. Tests pass a manual one.
+    ///   - policy: The policy of each key.
+    ///   - keyLimit: The maximum number of separate keys at a time. Default: 100,000, about 6 MB.
+    ///   - clock: A monotonic clock. Tests pass a manual one.
     public convenience init(
         policy: RatePolicy,
         keyLimit: Int = 100_000,
@@ -56,13 +56,13 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
         self.policy = policy
         self.shards = (0..<shards).map { _ in Shard() }
         keysPerShard = keyLimit / shards
-        // Often enough to make room, seldom enough that its cost is spread thin.
+        // Often enough to make room, seldom enough to be cheap on average.
         sweepInterval = policy.window.wholeNanoseconds / 16
         let start = clock.now
         elapsed = { start.duration(to: clock.now).wholeNanoseconds }
     }
 
-    /// Takes one request of the key from its limit, if there is one left.
+    /// Takes one request of the key from its limit, if one is left.
     public func admit(_ key: Key) -> RateDecision { decide(key) { $0.take(at: $1, policy) } }
 
     private func decide(
@@ -89,11 +89,12 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Whether the key has something left, of which nothing is taken.
+    /// Returns whether the key has a request left, without taking it.
     public func look(_ key: Key) -> RateDecision { decide(key) { $0.look(at: $1, policy) } }
 
-    /// Takes what a request turned out to cost: a millisecond of processor time is one of the
-    /// limit, and a bucket may get less than empty.
+    /// Charges the processor time of a request: one request of the limit per millisecond.
+    ///
+    /// The balance may become negative.
     public func charge(_ key: Key, _ time: Duration) {
         let cost = Double(policy.interval) * Double(time.wholeNanoseconds) / 1_000_000
         _ = decide(key) { bucket, now in
@@ -102,6 +103,6 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// How many buckets there are, for tests.
+    /// The number of buckets, for tests.
     var count: Int { shards.reduce(0) { $0 + $1.state.withLock { $0.buckets.count } } }
 }

@@ -1,27 +1,26 @@
 import SanguineModel
 
-/// A rate limit: so many requests in a window, refilled evenly.
+/// A rate limit: a number of requests per window, refilled evenly.
 public struct RatePolicy: Hashable, Sendable {
-    /// The name in the headers; visible ASCII without quote and backslash.
+    /// The name in the headers: visible ASCII without quotation marks and backslashes.
     public let name: String
-    /// Requests that may come at once, and that are refilled in a window.
+    /// The number of requests that may come at once, and that are refilled per window.
     public let limit: Int
-    /// The time in which an empty bucket fills up again.
+    /// The time in which an empty bucket is refilled.
     public let window: Duration
 
-    /// The field `RateLimit-Policy`: `"default";q=60000;w=60`
+    /// The value of `RateLimit-Policy`: `"default";q=60000;w=60`
     /// (draft-ietf-httpapi-ratelimit-headers-10).
     public let headerValue: String
 
-    /// Nanoseconds in which one request is refilled, rounded up, so that no window ever admits
-    /// more than the policy says.
+    /// Nanoseconds to refill one request, rounded up, so that no window admits more than permitted.
     let interval: Int64
 
     /// Creates a policy.
     ///
     /// - Parameters:
     ///   - name: The name in the headers. Default: `default`.
-    ///   - limit: Requests in a window, 1 to a billion.
+    ///   - limit: Requests per window, 1 to a billion.
     ///   - window: The window, a second to a day. Default: a minute.
     public init(name: String = "default", limit: Int, window: Duration = .seconds(60)) {
         precondition((1...1_000_000_000).contains(limit), "A rate limit is 1 to a billion.")
@@ -42,40 +41,40 @@ public struct RatePolicy: Hashable, Sendable {
     }
 }
 
-/// What a rate limit says about one request.
+/// The result of a rate limit for one request.
 public struct RateDecision: Hashable, Sendable {
-    /// Whether the request may go on.
+    /// Whether the request is admitted.
     public let isAdmitted: Bool
-    /// The policy that decided.
+    /// The policy that was applied.
     public let policy: RatePolicy
-    /// Requests that may still come at once.
+    /// The number of further requests that may come at once.
     public let remaining: Int
-    /// Seconds until the whole limit is there again, rounded up.
+    /// Seconds until the full limit is available again, rounded up.
     public let resetSeconds: Int
-    /// Seconds until one request may come, at least 1; `nil` if this one was admitted.
+    /// Seconds until the next request is admitted, at least 1; `nil` if this one was.
     public let retryAfterSeconds: Int?
 
-    /// The field `RateLimit`: `"default";r=59999;t=1` (draft-ietf-httpapi-ratelimit-headers-10).
+    /// The value of `RateLimit`: `"default";r=59999;t=1` (draft-ietf-httpapi-ratelimit-headers-10).
     public var headerValue: String {
         "\"\(policy.name)\";r=\(remaining);t=\(resetSeconds)"
     }
 }
 
-/// A token bucket, kept as the one moment at which it will be full again (GCRA, ITU-T I.371).
+/// A token bucket, stored as the time at which it will be full again (GCRA, ITU-T I.371).
 ///
-/// A moment needs no refilling: a bucket that nobody touches becomes full by itself, and one that
-/// is full need not be kept. Moments are nanoseconds on a clock that never goes back.
+/// This representation needs no refilling: an unused bucket becomes full without an update, and a
+/// full one need not be stored. Times are nanoseconds on a monotonic clock.
 ///
-/// Invariant: after an admission, `fullAt - now` is at most `limit` intervals. So any window admits
-/// at most `limit` requests and what the window refills.
+/// Invariant: after an admission, `fullAt - now` is at most `limit` intervals. Therefore any window
+/// admits at most `limit` requests plus those that the window refills.
 struct TokenBucket: Hashable, Sendable {
-    /// The moment at which the bucket is full, in nanoseconds.
+    /// The time at which the bucket is full, in nanoseconds.
     var fullAt: Int64
 
-    /// Whether the bucket has all its tokens, and is as good as none.
+    /// Returns whether the bucket has all its tokens, so that it need not be stored.
     func isFull(at now: Int64) -> Bool { fullAt <= now }
 
-    /// Takes a token if there is one.
+    /// Takes a token if one is left.
     mutating func take(at now: Int64, _ policy: RatePolicy) -> RateDecision {
         let capacity = policy.interval * Int64(policy.limit)
         let next = max(fullAt, now) + policy.interval
@@ -92,7 +91,7 @@ struct TokenBucket: Hashable, Sendable {
         )
     }
 
-    /// What a request would be told that takes nothing.
+    /// Returns the result for a request without taking a token.
     func look(at now: Int64, _ policy: RatePolicy) -> RateDecision {
         let capacity = policy.interval * Int64(policy.limit)
         let missing = max(fullAt, now) - now
@@ -113,9 +112,9 @@ struct TokenBucket: Hashable, Sendable {
 }
 
 extension Duration {
-    /// The duration in nanoseconds, the rest dropped.
+    /// The duration in whole nanoseconds, rounded towards zero.
     ///
-    /// Good for 292 years.
+    /// The range is 292 years.
     var wholeNanoseconds: Int64 {
         components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000
     }

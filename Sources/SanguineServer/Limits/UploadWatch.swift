@@ -1,19 +1,19 @@
 import NIOCore
 import Synchronization
 
-/// Ends requests whose bodies take too long to arrive.
+/// Closes connections whose request bodies take too long to arrive.
 ///
-/// A connection that sends a byte now and then is never idle, so its time must be limited as a
-/// whole. Time is counted in turns of the housekeeping: entering and leaving cost a dictionary's
-/// insertion and removal, and no timer.
+/// A connection that sends a byte now and then is never idle, so its total time must be limited.
+/// Time is counted in turns of ``Housekeeping``. A body therefore costs one dictionary insertion
+/// and removal, but no timer.
 ///
 /// Invariants:
 ///
-/// 1. A body is read for at least ``turns`` and at most ``turns`` + 1 turns, or for that many times
-///    as it was promised.
-/// 2. What has left is not closed: its connection serves others by then.
+/// 1. A body may take at least ``turns`` and at most ``turns`` + 1 turns, times the factor of
+///    ``enter(_:times:)``.
+/// 2. After ``leave(_:)`` the connection is not closed, because it may serve other requests.
 final class UploadWatch: Sendable {
-    /// Names one body that is being read.
+    /// Identifies a body that is being read.
     struct Ticket: Hashable {
         fileprivate let number: UInt64
     }
@@ -21,11 +21,11 @@ final class UploadWatch: Sendable {
     private struct Upload {
         let channel: any Channel
         let since: Int
-        /// For how many turns it may be read.
+        /// The number of turns that it may take.
         let turns: Int
     }
 
-    // Guarded by the mutex. Bounded by the limit of connections, each of which reads one body.
+    // Guarded by the mutex. Bounded by the number of connections, each of which reads one body.
     private struct State {
         var turn = 0
         var next: UInt64 = 0
@@ -35,10 +35,10 @@ final class UploadWatch: Sendable {
     private let state = Mutex(State())
     private let turns: Int
 
-    /// Creates a watch that allows a body so many whole turns.
+    /// Creates a watch that permits a body the given number of whole turns.
     init(turns: Int) { self.turns = turns }
 
-    /// A body begins to be read from the channel, for so many times as long as others.
+    /// Starts to watch a body on the channel, which may take `factor` times as long as usual.
     func enter(_ channel: any Channel, times factor: Int = 1) -> Ticket {
         state.withLock { state in
             state.next += 1
@@ -51,12 +51,12 @@ final class UploadWatch: Sendable {
         }
     }
 
-    /// The body was read, or given up.
+    /// Stops watching a body that was read or abandoned.
     func leave(_ ticket: Ticket) {
         state.withLock { _ = $0.uploads.removeValue(forKey: ticket.number) }
     }
 
-    /// Ends a turn, and closes the connections whose bodies are overdue.
+    /// Ends a turn and closes the connections of overdue bodies.
     func endTurn() {
         let overdue = state.withLock { state in
             state.turn += 1
