@@ -15,7 +15,7 @@ struct AuthorityFeed: FeedReading {
             Authority.PullRequest(
                 since: position.number,
                 limit: limit,
-                // A reader whose horizon is kept need not get past it in one page.
+                // A reader whose horizon is still kept need not get past it in one page.
                 horizon: position.horizon ?? 0,
                 epoch: position.epoch
             )

@@ -1,23 +1,23 @@
 import SanguineModel
 
-/// How far a reader of a feed is.
+/// The position of a reader in a feed.
 struct FeedPosition: Hashable, Sendable {
-    /// The number up to which the reader has everything; 0 at first.
+    /// The number of the last change that the reader has; initially 0.
     var number: Int64
-    /// The number up to which deletions are not known any more, as the reader was told last.
+    /// The horizon last sent to the reader: deletions up to this number are no longer known.
     var horizon: Int64?
-    /// The epoch that the reader has named; `nil` once it has read, or if it has named none.
+    /// The epoch that the reader specified; `nil` if it specified none, or once it has read.
     ///
-    /// A page that begins in another epoch is a reset.
+    /// A page of another epoch starts with a reset.
     var epoch: Epoch?
 }
 
-/// Reads an account's feed: the one way, for those who pull and those who are connected.
+/// Reads an account's feed, for pulls and for live connections alike.
 protocol FeedReading: Sendable {
-    /// Reads what comes after a position, as a pull does.
+    /// Reads the changes after a position, like a pull.
     ///
-    /// - Throws: `not_found` if the account is gone; `overloaded` or `internal_fault` if the
-    ///   storage cannot be read.
+    /// - Throws: `not_found` if the account no longer exists; `overloaded` or `internal_fault` if
+    ///   the storage cannot be read.
     func read(
         _ account: Identifier,
         after position: FeedPosition,
@@ -28,6 +28,6 @@ protocol FeedReading: Sendable {
 /// A part of a feed.
 struct FeedPart: Sendable {
     var answer: PullAnswer
-    /// The horizon, as of the same moment; `nil` if all deletions are known.
+    /// The horizon at the same time; `nil` if all deletions are known.
     var horizon: Int64?
 }

@@ -1,20 +1,20 @@
 import SanguineModel
 import Synchronization
 
-/// What the live connections of one account share: its head, the reads under way, the last pages.
+/// The state that an account's live connections share: its head, current reads and recent pages.
 ///
 /// Invariants:
 ///
-/// 1. At any time there is at most one read for each position that is new enough for whoever comes,
-///    however many connections wait for it.
-/// 2. Whoever is told of a commit is answered by a read that began after it.
+/// 1. Each position has at most one read that is recent enough for new callers, however many
+///    connections wait for it.
+/// 2. A connection woken by a commit receives the result of a read that began after the commit.
 ///
-/// Mutable state: `guarded`, by its mutex. Bounded by the connections, each of which waits for one
-/// read, and by ``LivePages``.
+/// Mutable state: `guarded`, guarded by its mutex. Bounded by the connections, each of which waits
+/// for one read, and by ``LivePages``.
 final class LiveAccount: Sendable {
     private struct Read {
         let number: UInt64
-        /// What was known to be committed when it began.
+        /// The newest committed number that was known when the read began.
         let head: Int64
         let task: Task<Result<LivePage, Problem>, Never>
     }
@@ -37,26 +37,26 @@ final class LiveAccount: Sendable {
         self.feed = feed
     }
 
-    /// The newest number of which the account was told.
+    /// The newest committed number that the account was notified of.
     var head: Int64 { guarded.withLock { $0.head } }
 
-    /// Those that are connected.
+    /// The current connections.
     var connections: [LiveConnection] { guarded.withLock { Array($0.connections.values) } }
 
-    /// A connection wants to be woken from now on.
+    /// Adds a connection, which commits then wake.
     func enter(_ connection: LiveConnection) {
         guarded.withLock { $0.connections[ObjectIdentifier(connection)] = connection }
     }
 
-    /// A connection has ended.
+    /// Removes a connection that ended.
     func leave(_ connection: LiveConnection) {
         guarded.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(connection)) }
     }
 
-    /// Something was committed.
+    /// Wakes the connections after a commit.
     ///
-    /// Returns at once: whoever has asked for the change waits for it. Commits that come before the
-    /// connections are woken wake them once.
+    /// Returns at once, because the client that made the change waits for it. Several commits
+    /// before the connections are woken wake them once.
     func committed(_ head: Int64) {
         let mustWake = guarded.withLock { guarded in
             guarded.head = max(guarded.head, head)
@@ -75,14 +75,14 @@ final class LiveAccount: Sendable {
         for connection in woken { connection.wake() }
     }
 
-    /// What comes after a position: a page that is known, or one that is read now, once for all.
+    /// Returns the page after a position: a recent one, or one read now for all that wait for it.
     func page(after position: FeedPosition) async throws(Problem) -> LivePage {
         let (page, read) = guarded.withLock { guarded -> (LivePage?, Read?) in
             if let page = guarded.pages.page(after: position) { return (page, nil) }
             if let read = guarded.reads[position], read.head >= guarded.head { return (nil, read) }
             guarded.lastRead += 1
             let number = guarded.lastRead
-            // In a task of its own: a connection that ends takes nothing from the others.
+            // In a separate task, so that a connection that ends does not cancel it for the others.
             let task = Task { [self] in await self.read(number, after: position) }
             let read = Read(number: number, head: guarded.head, task: task)
             guarded.reads[position] = read

@@ -3,20 +3,20 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// One live connection: ``LiveConnectionState``, and the task that waits for its next step.
+/// A live connection: its ``LiveConnectionState``, and the task that waits for its next step.
 ///
-/// Mutable state: `guarded`, by its mutex. The waiting task is resumed outside of it.
+/// Mutable state: `guarded`, guarded by its mutex. The waiting task is resumed outside the lock.
 ///
-/// A class with a mutex and not an actor: a commit wakes thousands of them in a row.
+/// It uses a mutex instead of an actor because a commit wakes thousands of connections in a row.
 final class LiveConnection: Sendable {
     private struct Guarded {
         var state: LiveConnectionState
         var waiting: CheckedContinuation<LiveConnectionState.Step, Never>?
     }
 
-    /// Whose connection it is, and until when.
+    /// The account and expiry of the access token.
     let pass: AccessPass
-    /// What the account's connections share.
+    /// The state shared by the account's connections.
     let account: LiveAccount
 
     private let guarded: Mutex<Guarded>
@@ -24,7 +24,7 @@ final class LiveConnection: Sendable {
     private let uptime: @Sendable () -> Duration
     private let release: @Sendable () -> Void
 
-    /// Creates a connection whose place is given back when it is released.
+    /// Creates a connection, which calls `release` when it is deallocated.
     init(
         pass: AccessPass,
         account: LiveAccount,
@@ -44,7 +44,7 @@ final class LiveConnection: Sendable {
 
     deinit { release() }
 
-    /// How far the reader is.
+    /// The position of the reader.
     var position: FeedPosition { guarded.withLock { $0.state.position } }
 
     /// Waits for the next step; a cancelled task gets the end.
@@ -63,13 +63,13 @@ final class LiveConnection: Sendable {
         }
     }
 
-    /// The account has something new.
+    /// Wakes the connection because the account has new changes.
     func wake() { change { $0.wake() } }
 
-    /// Ends the connection after what it is doing.
+    /// Ends the connection after its current step.
     func end(_ reason: LiveConnectionState.Ending) { change { $0.end(reason) } }
 
-    /// Looks at the time; a write that takes too long ends with its connection.
+    /// Checks timeouts; a write that takes too long is ended by closing the connection.
     func timePassed(to now: Duration, pingInterval: Duration, writeTimeout: Duration) {
         var isOverdue = false
         change { state in
@@ -82,20 +82,20 @@ final class LiveConnection: Sendable {
         if isOverdue { channel.close(promise: nil) }
     }
 
-    /// Performs a write, whose time is watched.
+    /// Performs a write whose duration is limited.
     func writing(_ body: () async throws -> Void) async rethrows {
         change { $0.beginWrite(at: uptime()) }
         try await body()
         change { $0.endWrite(at: uptime()) }
     }
 
-    /// A page was written.
+    /// Records that a page was written.
     func wrote(_ page: LivePage, head: Int64) { change { $0.wrote(page, head: head) } }
 
-    /// The feed could not be read.
+    /// Records that the feed could not be read.
     func readFailed() { change { $0.readFailed() } }
 
-    /// The one door through which the state changes.
+    /// Changes the state and resumes the waiting task if there is a next step.
     private func change(_ body: (inout LiveConnectionState) -> Void) {
         let resumed = guarded.withLock { guarded -> (() -> Void)? in
             body(&guarded.state)

@@ -1,37 +1,37 @@
-/// What one live connection does next.
+/// Decides the next step of a live connection.
 ///
-/// It has no buffer: all it knows is how far its reader is. Pure: told of wakes, writes and the
-/// time, it says what is to be done.
+/// It has no buffer: it only stores the position of its reader. It performs no work itself; it gets
+/// wakes, writes and the time as input, and returns the next step.
 ///
 /// Invariants:
 ///
-/// 1. The position is that of the last page that was written whole; it falls by a reset only.
-/// 2. A wake that comes while the connection reads or writes is not lost.
-/// 3. Once ended, there is no other step.
+/// 1. The position is that of the last page that was written completely; only a reset lowers it.
+/// 2. A wake that arrives while the connection reads or writes is not lost.
+/// 3. After the end there is no other step.
 struct LiveConnectionState: Sendable {
-    /// What comes next.
+    /// The next step.
     enum Step: Equatable {
-        /// Reads the feed after the position, and writes what is there.
+        /// Read the feed after the position and write the result.
         case read
-        /// Writes a comment, so that both ends notice when the other is gone.
+        /// Write a comment, so that both sides detect a lost connection.
         case ping
         case end(Ending)
     }
 
-    /// Why a connection ends.
+    /// The reason why a connection ends.
     enum Ending: Equatable {
-        /// The client has closed it.
+        /// The client closed it.
         case closed
-        /// A write did not go through in time.
+        /// A write took too long.
         case slow
-        /// Its access token has expired, or its session has ended.
+        /// Its access token expired, or its session ended.
         case unauthenticated
-        /// The account is gone.
+        /// The account no longer exists.
         case accountGone
         case shutdown
     }
 
-    /// How far the reader is.
+    /// The position of the reader.
     private(set) var position: FeedPosition
     private var hasNews = true
     private var isResting = false
@@ -45,7 +45,7 @@ struct LiveConnectionState: Sendable {
         lastWrite = now
     }
 
-    /// Takes the next step; `nil` if there is nothing to do yet.
+    /// Removes and returns the next step; `nil` if there is nothing to do yet.
     mutating func takeStep() -> Step? {
         if let ending { return .end(ending) }
         if hasNews, !isResting {
@@ -54,45 +54,45 @@ struct LiveConnectionState: Sendable {
         }
         guard pingDue else { return nil }
         pingDue = false
-        // A commit whose answer was lost wakes nobody.
+        // A commit with an unknown outcome wakes no connection.
         hasNews = true
         return .ping
     }
 
-    /// The account has something new.
+    /// Records that the account has new changes.
     mutating func wake() { hasNews = true }
 
-    /// A write begins.
+    /// Records the start of a write.
     mutating func beginWrite(at now: Duration) { writingSince = now }
 
-    /// A write went through.
+    /// Records the end of a write.
     mutating func endWrite(at now: Duration) {
         writingSince = nil
         lastWrite = now
         pingDue = false
     }
 
-    /// A page was written.
+    /// Records that a page was written.
     ///
     /// - Parameters:
     ///   - page: The page.
-    ///   - head: The newest number of which the account was told.
+    ///   - head: The newest committed number that the account was notified of.
     mutating func wrote(_ page: LivePage, head: Int64) {
         let isMoved = page.next.number != position.number
         position = page.next
-        // A page that another's earlier read brought may end before what woke this connection.
+        // A page from an earlier read may end before the change that woke this connection.
         if page.hasMore || (isMoved && page.next.number < head) { hasNews = true }
     }
 
-    /// The feed could not be read: another try is made after the next look at the time.
+    /// Records that the feed could not be read; it is read again after the next check of the time.
     mutating func readFailed() {
         hasNews = true
         isResting = true
     }
 
-    /// Time has passed.
+    /// Updates the timeouts.
     ///
-    /// - Returns: Whether a write takes too long, and the connection must be closed under it.
+    /// - Returns: Whether a write takes too long, so that the connection must be closed.
     mutating func timePassed(
         to now: Duration,
         pingInterval: Duration,
@@ -108,6 +108,6 @@ struct LiveConnectionState: Sendable {
         return false
     }
 
-    /// The connection ends after what it is doing.
+    /// Ends the connection after its current step.
     mutating func end(_ reason: Ending) { ending = ending ?? reason }
 }

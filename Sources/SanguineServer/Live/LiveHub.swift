@@ -5,27 +5,27 @@ import SanguineModel
 import ServiceLifecycle
 import Synchronization
 
-/// The live connections of one server: lets them in, wakes them, and ends them.
+/// The live connections of a server: admits, wakes and ends them.
 ///
-/// A connection has no buffer but its position. A commit wakes the connections of its account,
-/// which read on from where they are; so whoever is connected and whoever pulls see the same, and a
-/// slow reader costs no memory.
+/// A connection stores its position but buffers no events. A commit wakes the connections of its
+/// account, which continue to read from their positions. Live connections and pulls therefore see
+/// the same changes, and a slow reader costs no memory.
 ///
 /// Invariants:
 ///
-/// 1. There are at most as many connections as the limits say, of one account and in all, and
-///    half of them of one address.
-/// 2. After ``stop()`` there is none that does not end.
+/// 1. The limits bound the number of connections in total and of each account. An address gets at
+///    most half of the total.
+/// 2. After ``stop()``, all connections end.
 ///
-/// Mutable state: `guarded`, by its mutex. Bounded by the limit of connections.
+/// Mutable state: `guarded`, guarded by its mutex. Bounded by the limit of connections.
 final class LiveHub: Sendable {
-    /// How much is taken, and how long waited.
+    /// The numbers and times that limit connections.
     struct Limits: Sendable {
         var perAccount: Int
         var total: Int
-        /// After how long without a word a connection gets a comment.
+        /// The time without a write after which a connection gets a comment.
         var pingInterval: Duration
-        /// How long a write may take.
+        /// The time limit of a write.
         var writeTimeout: Duration
     }
 
@@ -47,12 +47,12 @@ final class LiveHub: Sendable {
     /// Creates a hub without connections.
     ///
     /// - Parameters:
-    ///   - feed: What is read.
-    ///   - limits: How much is taken, and how long waited.
+    ///   - feed: The source of changes.
+    ///   - limits: The numbers and times that limit connections.
     ///   - clock: The time of day, for the expiry of access tokens.
-    ///   - delay: What measures waits.
-    ///   - metrics: Where connections and events are counted.
-    ///   - isLive: Whether the session goes on with which a connection was opened.
+    ///   - delay: The clock for timeouts.
+    ///   - metrics: The factory of the metrics for connections and events.
+    ///   - isLive: Returns whether the session that opened a connection is still valid.
     init(
         feed: any FeedReading,
         limits: Limits,
@@ -72,13 +72,13 @@ final class LiveHub: Sendable {
         gauge.set(0)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     var count: Int { places.count }
 
-    /// Lets a connection in.
+    /// Admits a connection.
     ///
-    /// - Throws: `rate_limited` if the account has too many, `overloaded` if the server has, or
-    ///   stops.
+    /// - Throws: `rate_limited` if the account has too many, `overloaded` if the server has too
+    ///   many or is shutting down.
     func admit(
         _ pass: AccessPass,
         at position: FeedPosition,
@@ -114,7 +114,7 @@ final class LiveHub: Sendable {
         return LiveStream(
             connection: connection,
             channel: channel,
-            // A look or the stop may have come between the admission and now, and missed it.
+            // A check or the shutdown between admission and now may have missed this connection.
             entered: { [self] in endIfOver($0, at: clock.now()) },
             wrote: { [events] in events.increment(by: $0) }
         )
@@ -135,12 +135,12 @@ final class LiveHub: Sendable {
         gauge.decrement()
     }
 
-    /// Something of an account was committed.
+    /// Wakes the connections of an account after a commit.
     func committed(_ account: Identifier, head: Int64) {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
     }
 
-    /// Looks at the time, once a second: pings, ends what has expired, and what takes too long.
+    /// Checks the time, once a second: sends pings, and ends expired connections and slow writes.
     func look() {
         let (accounts, isStopped) = guarded.withLock { guarded in
             (guarded.accounts.values.map(\.account), guarded.isStopped)
@@ -157,7 +157,7 @@ final class LiveHub: Sendable {
         }
     }
 
-    /// Ends all connections, and lets none in from now on.
+    /// Ends all connections, and refuses new ones.
     func stop() {
         let accounts = guarded.withLock { guarded in
             guarded.isStopped = true
@@ -172,7 +172,7 @@ final class LiveHub: Sendable {
     }
 }
 
-/// Ends the live connections when the server is told to stop, before anything waits for them.
+/// Ends the live connections when a graceful shutdown begins, before other services wait for them.
 struct LiveShutdown: Service {
     let hub: LiveHub
 
@@ -201,7 +201,7 @@ extension Problem {
 }
 
 extension LiveHub.Limits {
-    /// A server's limits, as they are set.
+    /// The limits from a server's settings.
     init(_ limits: ServerSettings.Limits) {
         self.init(
             perAccount: limits.liveConnectionsPerAccount,

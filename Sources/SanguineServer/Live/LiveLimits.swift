@@ -1,33 +1,33 @@
 import SanguineModel
 
-/// What bounds live connections beside what an operator can set.
+/// Limits of live connections that an operator cannot change.
 public enum LiveLimits {
-    /// Events that an account's connections share, and that one read asks for: 256.
+    /// Events that an account's connections share, and the limit of one read: 256.
     public static let sharedEvents = 256
-    /// Bytes of shared events, of each account: 256 KiB.
+    /// Bytes of shared events for each account: 256 KiB.
     ///
-    /// A reader that is behind them reads for itself.
+    /// A reader that is further behind reads separately.
     public static let sharedBytes = 1 << 18
-    /// Bytes of one write, each of which has the whole time-out: 64 KiB.
+    /// Bytes of one write, which has the whole timeout: 64 KiB.
     public static let writeBytes = 1 << 16
-    /// After how long a client connects again that has lost the connection: 2 seconds.
+    /// The delay before a client reconnects after it lost the connection: 2 seconds.
     public static let retry = Duration.seconds(2)
-    /// The same at most where the server stops: 10 seconds.
+    /// The maximum delay before a client reconnects after a shutdown: 10 seconds.
     ///
-    /// Each client is given another time, so that they do not come back at once.
+    /// Each client gets a different delay, so that they do not all reconnect at once.
     public static let retryAfterShutdown = Duration.seconds(10)
-    /// How long a write may still take once the server stops: 1 second.
+    /// The time limit of a write during shutdown: 1 second.
     public static let writeAtShutdown = Duration.seconds(1)
-    /// After how long those who are refused may come back: 30 seconds.
+    /// The delay before a refused client may retry: 30 seconds.
     public static let retryAfterRefusal = Duration.seconds(30)
-    /// How long a ticket is valid: 60 seconds.
+    /// The lifetime of a ticket: 60 seconds.
     public static let ticketLife = Duration.seconds(60)
     /// Tickets at a time: 10,000.
     ///
-    /// Past it those who ask are refused until some have expired.
+    /// While this many exist, requests for tickets are refused until some expire.
     public static let tickets = 10_000
     /// Tickets of an account at a time: 32.
     ///
-    /// One more ends the oldest.
+    /// Another one invalidates the oldest.
     public static let ticketsPerAccount = 32
 }

@@ -2,18 +2,17 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// A part of a feed as it is written to live connections: read once, and shared by all at its
-/// place.
+/// A part of a feed, encoded once for all live connections at its position.
 struct LivePage: Sendable {
-    /// The position of the readers to whom it is written.
+    /// The position of the readers that receive it.
     let after: FeedPosition
-    /// Their position after it.
+    /// Their position afterwards.
     let next: FeedPosition
-    /// Whether there is more to read at once.
+    /// Whether more changes can be read at once.
     let hasMore: Bool
-    /// How many events it has.
+    /// The number of events.
     let events: Int
-    /// The events (WHATWG HTML, section 9.2.6).
+    /// The encoded events (WHATWG HTML, section 9.2.6).
     let bytes: ByteBuffer
 
     init(_ part: FeedPart, after position: FeedPosition) {
@@ -26,26 +25,26 @@ struct LivePage: Sendable {
     }
 }
 
-/// The last pages of one account, each beginning where the one before it ends.
+/// The recent pages of one account, each of which begins where the previous one ends.
 ///
-/// A page stays right for whoever stands where it begins, and knows of the same forgotten
-/// deletions, however old it is: the pages after it bring what came since.
+/// A page stays valid, however old it is, for readers at its start that have the same horizon: the
+/// following pages contain later changes.
 ///
 /// Invariants:
 ///
-/// 1. Each page's ``LivePage/after`` has the number of the ``LivePage/next`` before it.
-/// 2. They have at most ``LiveLimits/sharedEvents`` and ``LiveLimits/sharedBytes`` together.
+/// 1. Each page's ``LivePage/after`` has the number of the previous page's ``LivePage/next``.
+/// 2. Together, the pages have at most ``LiveLimits/sharedEvents`` and ``LiveLimits/sharedBytes``.
 struct LivePages: Sendable {
     private var pages: [LivePage] = []
     private var events = 0
     private var bytes = 0
 
-    /// The page for a reader at this position, if it is known.
+    /// Returns the stored page for a reader at this position, if there is one.
     func page(after position: FeedPosition) -> LivePage? {
         pages.last { $0.after == position }
     }
 
-    /// Keeps a page, if it leads on.
+    /// Stores a page if it advances the position and fits the limits.
     mutating func add(_ page: LivePage) {
         defer { checkInvariants() }
         guard page.next.number > page.after.number, page.events <= LiveLimits.sharedEvents,
@@ -53,7 +52,7 @@ struct LivePages: Sendable {
         else { return }
         if let last = pages.last, last.next.number != page.after.number {
             guard page.next.number > last.next.number else { return }
-            // Someone far behind read past all of it: what comes next follows that.
+            // A reader from far behind has passed all stored pages; later pages follow this one.
             pages = []
             (events, bytes) = (0, 0)
         }

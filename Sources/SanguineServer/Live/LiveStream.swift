@@ -2,11 +2,11 @@ import Hummingbird
 import NIOCore
 import SanguineModel
 
-/// Writes a live connection's events for as long as it lasts.
+/// Writes the events of a live connection until it ends.
 struct LiveStream: Sendable {
     let connection: LiveConnection
     let channel: any Channel
-    /// Told once the connection can be woken and ended.
+    /// Called once the connection can be woken and ended.
     let entered: @Sendable (LiveConnection) -> Void
     let wrote: @Sendable (_ events: Int) -> Void
 
@@ -15,7 +15,7 @@ struct LiveStream: Sendable {
         let watch = CloseWatch { [connection] in connection.end(.closed) }
         try await channel.pipeline.addHandler(watch, position: .first)
         defer { channel.pipeline.removeHandler(watch, promise: nil) }
-        // Before the first read: what is committed after that wakes the connection.
+        // Before the first read, so that later commits wake the connection.
         account.enter(connection)
         defer { account.leave(connection) }
         entered(connection)
@@ -58,7 +58,7 @@ struct LiveStream: Sendable {
     ) async throws {
         switch ending {
         case .closed, .slow:
-            throw CancellationError()  // Nobody reads the end of it.
+            throw CancellationError()  // The client no longer reads.
         case .shutdown:
             let part = Double.random(in: 0...1)
             let spread = (LiveLimits.retryAfterShutdown - LiveLimits.retry) * part

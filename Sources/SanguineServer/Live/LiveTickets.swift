@@ -4,27 +4,28 @@ import SanguineAuthority
 import SanguineModel
 import Synchronization
 
-/// Tickets for live connections of those who cannot send an `Authorization` header.
+/// Tickets for live connections of clients that cannot send an `Authorization` header.
 ///
-/// A ticket is 32 random bytes, of which only a hash is kept: looking one up takes the same time
-/// whether it exists or not. It can do no more than the access token that asked for it.
+/// A ticket consists of 32 random bytes, of which only a hash is stored, so that a lookup takes the
+/// same time whether it exists or not. It grants no more than the access token that requested it.
 ///
-/// Invariants: a ticket is taken once; there are never more than ``LiveLimits/tickets``, of which
-/// an address has half.
+/// Invariants: a ticket can be used once; there are at most ``LiveLimits/tickets``, of which an
+/// address gets half.
 ///
-/// Mutable state: `guarded`, by its mutex.
+/// Mutable state: `guarded`, guarded by its mutex.
 final class LiveTickets: Sendable {
     private struct Ticket {
         let pass: AccessPass
         let expiresAt: Duration
-        /// Left with the ticket.
+        /// Released with the ticket.
         let place: SharedPool.Place
     }
 
     private struct Guarded {
         var tickets: [SHA256.Digest: Ticket] = [:]
         var byAccount: [Identifier: [SHA256.Digest]] = [:]
-        /// Before it, nobody looks for what has expired: there are many.
+        /// The earliest time of the next search for expired tickets, which is slow if there are
+        /// many.
         var nextSweep = Duration.zero
 
         mutating func remove(_ hash: SHA256.Digest) -> Ticket? {
@@ -40,14 +41,14 @@ final class LiveTickets: Sendable {
     private let uptime: @Sendable () -> Duration
     private let places = SharedPool(limit: LiveLimits.tickets)
 
-    /// Creates a list of none.
+    /// Creates an empty list.
     ///
-    /// - Parameter clock: A clock that never jumps: tickets are known to this process only.
+    /// - Parameter clock: A monotonic clock; tickets are only valid in this process.
     init(clock: any Clock<Duration>) { uptime = Stopwatch(clock).elapsed }
 
-    /// Makes a ticket for whoever has this pass.
+    /// Creates a ticket for an access pass.
     ///
-    /// - Throws: `overloaded` if there are too many.
+    /// - Throws: `overloaded` if there are too many tickets.
     func issue(for pass: AccessPass, to address: String) throws(Problem) -> LiveTicket {
         let now = uptime()
         let text = Self.randomText()
@@ -71,10 +72,10 @@ final class LiveTickets: Sendable {
         return LiveTicket(ticket: text, expiresIn: LiveLimits.ticketLife.secondsRoundedUp)
     }
 
-    /// Removes the account's oldest ticket if it has its share, and all that have expired if there
+    /// Removes the account's oldest ticket if it has the maximum, and all expired tickets if there
     /// are many.
     private func makeRoom(for account: Identifier, _ now: Duration) {
-        // What is removed leaves its place outside of the lock.
+        // The removed tickets release their places outside the lock.
         var removed: [Ticket?] = []
         let isCrowded = places.count >= LiveLimits.tickets / 2
         guarded.withLock { guarded in
@@ -91,9 +92,9 @@ final class LiveTickets: Sendable {
         withExtendedLifetime(removed) {}
     }
 
-    /// Takes a ticket, which is worthless from then on.
+    /// Redeems a ticket, which cannot be used again.
     ///
-    /// - Throws: `unauthenticated` if there is no such ticket, or no longer.
+    /// - Throws: `unauthenticated` if the ticket does not exist or has expired.
     func redeem(_ text: String) throws(Problem) -> AccessPass {
         let hash = Self.hash(text)
         let ticket = guarded.withLock { $0.remove(hash) }
