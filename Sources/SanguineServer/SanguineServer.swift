@@ -8,6 +8,15 @@ public import SanguineAuthority
 public import ServiceLifecycle
 
 /// The authority as a server: HTTP, functions, jobs and metrics on top of a given storage.
+///
+/// ```swift
+/// let server = try await SanguineServer(storage: storage, keys: keys, settings: settings)
+/// try await server.serve()  // until SIGTERM or SIGINT
+/// ```
+///
+/// A graceful shutdown ends live connections, closes the ports to new requests, lets current
+/// requests finish, waits until function calls are settled, and then returns. The caller closes the
+/// storage afterwards.
 public struct SanguineServer: Service {
     /// The two ports on which a server listens.
     public struct Ports: Hashable, Sendable {
@@ -159,8 +168,7 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// Closes the connections to the upstream and waits until the calls that thereby fail are
-    /// settled.
+    /// Closes the connections to the upstream and waits until the calls that fail are settled.
     ///
     /// The wait is bounded here, because the HTTP client's own shutdown cannot be cancelled.
     private func shutDown(_ outward: UpstreamConnections?, _ calls: CallRunner) async {
@@ -238,8 +246,7 @@ public struct SanguineServer: Service {
         }
     }
 
-    /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace`` has
-    /// passed.
+    /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace``.
     static let lastAnswers = Duration.seconds(2)
 
     private func application(
@@ -273,8 +280,7 @@ public struct SanguineServer: Service {
                 availableConnectionsDelegate: MaximumAvailableConnections(connections)
             ),
             onServerRunning: { [logger] channel in
-                // Before the handler that waits and retries, because that one does not forward the
-                // error.
+                // Before the handler that waits and retries, which does not forward the error.
                 let added = channel.eventLoop.submit {
                     let watch = AcceptWatch(logger: logger, failures: refused)
                     try channel.pipeline.syncOperations.addHandler(watch, position: .first)

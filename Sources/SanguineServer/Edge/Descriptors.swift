@@ -70,8 +70,7 @@ package struct Descriptors: Hashable, Sendable {
 /// Logs, at most once a minute, that connections cannot be accepted for lack of descriptors or
 /// memory.
 ///
-/// NIO then waits a second before it tries again. Meanwhile, connections wait in the system's
-/// queue.
+/// NIO then waits a second before it tries again; connections wait in the system's queue.
 ///
 /// Mutable state is confined to the event loop.
 final class AcceptWatch: ChannelInboundHandler, RemovableChannelHandler {

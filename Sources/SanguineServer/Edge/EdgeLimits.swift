@@ -40,8 +40,7 @@ public enum EdgeLimits {
     public static let resetStreams = 200
     /// The time that a client has for its part of the TLS handshake: 10 seconds.
     public static let handshakeSeconds = 10
-    /// Wrong admin tokens that an address may send in a minute: 10; further attempts are refused
-    /// with 429.
+    /// Wrong admin tokens of an address in a minute: 10; further attempts are refused with 429.
     public static let wrongAdminTokens = 10
     /// The time that a browser stays signed in to the admin port: 12 hours.
     public static let adminSessionSeconds = 12 * 3_600

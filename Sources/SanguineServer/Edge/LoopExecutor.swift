@@ -19,8 +19,7 @@ final class LoopExecutor: TaskExecutor {
 
     private init(_ loop: any EventLoop) { self.loop = loop }
 
-    /// The executor of a loop; `nil` for a loop of another group, which may end before its tasks
-    /// do.
+    /// The executor of a loop; `nil` for a loop of another group, which may end before its tasks.
     static func of(_ loop: any EventLoop) -> LoopExecutor? { all[ObjectIdentifier(loop)] }
 
     /// The executor of the current thread's event loop; `nil` on any other thread.

@@ -3,6 +3,12 @@
 /// Each proxy appends the address of its own peer to `Forwarded` (RFC 7239) or `X-Forwarded-For`.
 /// The fields are therefore read from the end, while each address found is a trusted proxy's. The
 /// rest may be forged and is ignored.
+///
+/// ```swift
+/// let proxies = TrustedProxies(["10.0.0.0/8"])
+/// let peer = IPAddress("10.0.0.1")
+/// proxies.client(behind: peer, forwarded: [], forwardedFor: ["1.2.3.4, 192.0.2.1"])  // 192.0.2.1
+/// ```
 struct TrustedProxies: Hashable, Sendable {
     private let ranges: [AddressRange]
 
@@ -92,8 +98,7 @@ struct TrustedProxies: Hashable, Sendable {
         return IPAddress(colons == 1 ? text.prefix { $0 != ":" } : text)
     }
 
-    /// Removes the text after the last separator outside quotes and returns it without surrounding
-    /// whitespace.
+    /// Removes and returns the text after the last unquoted separator, without outer whitespace.
     ///
     /// - Returns: `nil` when nothing is left.
     private static func removeLast(
