@@ -1,30 +1,28 @@
 public import SanguineModel
 
-/// What the access log keeps of one request.
+/// The entry of a request in the access log.
 ///
-/// Nothing in it is personal.
-///
-/// There is a route's template and no path, because paths carry ids; no account, token or address.
-/// So the log may be kept and shipped without asking whose it is.
+/// It contains no personal data: a route's template instead of a path, because paths contain ids,
+/// and no account, token or address. The log may therefore be stored and shipped freely.
 public struct AccessLogEntry: Hashable, Sendable {
-    /// Bytes of a line at most: 1 KiB.
+    /// The maximum length of a line in bytes: 1 KiB.
     static let lineBytes = 1_024
 
-    /// When the request came.
+    /// The time at which the request arrived.
     public var time: Timestamp
     /// The method: `POST`.
     public var method: String
     /// The route's template: `/v1/holds/{id}/capture`.
     public var route: String
-    /// The status of the answer.
+    /// The status of the response.
     public var status: Int
-    /// From the request's head to the end of the answer.
+    /// The time from the request's head to the end of the response.
     public var duration: Duration
-    /// The id that other lines of the log name the request by.
+    /// The id of the request in other log lines.
     public var requestID: String
     /// Bytes of the request's body.
     public var requestBytes: Int
-    /// Bytes of the answer's body.
+    /// Bytes of the response's body.
     public var responseBytes: Int
 
     /// Creates an entry.
@@ -48,7 +46,7 @@ public struct AccessLogEntry: Hashable, Sendable {
         self.responseBytes = responseBytes
     }
 
-    /// The entry as one line of JSON, with its line feed.
+    /// The entry as one line of JSON, including its line feed.
     ///
     ///     {"time":"…","type":"access","method":"GET","route":"/v1/balance","status":200,
     ///     "durationMs":0.412,"requestId":"…","requestBytes":0,"responseBytes":74}

@@ -1,7 +1,7 @@
-/// One JSON object on one line, written member by member into bytes, at most so many of them.
+/// A JSON object on one line, written member by member as bytes, with a limited length.
 ///
-/// A member that does not fit is left out as a whole, and `"truncated":true` says so: what comes
-/// out is valid JSON always. (`JSONEncoder` would cost ten times as much, and knows no limit.)
+/// A member that does not fit is omitted as a whole, and `"truncated":true` is added, so that the
+/// output is always valid JSON. (`JSONEncoder` would take ten times as long and has no limit.)
 struct JSONLine: Sendable {
     private static let truncation = Array(#","truncated":true"#.utf8)
 
@@ -9,7 +9,7 @@ struct JSONLine: Sendable {
     private let limit: Int
     private var isTruncated = false
 
-    /// Creates an empty object of at most `limit` bytes, its line feed included.
+    /// Creates an empty object of at most `limit` bytes, including its line feed.
     init(limit: Int) {
         precondition(limit >= 64, "A line needs room for a time and a level.")
         self.limit = limit
@@ -19,14 +19,14 @@ struct JSONLine: Sendable {
 
     /// Adds a string.
     ///
-    /// One that is longer than `longest` bytes, as JSON, is cut.
+    /// A string longer than `longest` bytes as JSON is truncated.
     mutating func add(_ name: StaticString, _ text: String, longest: Int = .max) {
         let start = beginMember(name)
         addText(text, longest: longest)
         endMember(start)
     }
 
-    /// Adds a string under a name that was not known when this was built.
+    /// Adds a string with a name that is only known at run time.
     mutating func add(_ name: String, _ text: String, longest: Int = .max) {
         let start = bytes.count
         if start > 1 { bytes.append(UInt8(ascii: ",")) }
@@ -57,7 +57,7 @@ struct JSONLine: Sendable {
         endMember(start)
     }
 
-    /// Returns the line, with its line feed.
+    /// Returns the line, including its line feed.
     consuming func finish() -> [UInt8] {
         if isTruncated { bytes.append(contentsOf: Self.truncation) }
         bytes.append(UInt8(ascii: "}"))
@@ -65,7 +65,7 @@ struct JSONLine: Sendable {
         return bytes
     }
 
-    /// Begins a member whose name needs no escapes.
+    /// Begins a member whose name needs no escaping.
     private mutating func beginMember(_ name: StaticString) -> Int {
         let start = bytes.count
         if start > 1 { bytes.append(UInt8(ascii: ",")) }
@@ -78,7 +78,7 @@ struct JSONLine: Sendable {
 
     private mutating func addText(_ text: String, longest: Int) {
         bytes.append(UInt8(ascii: "\""))
-        // Never more than a line: a long text must cost no more than the line it does not fit in.
+        // At most a line, so that a long text costs no more than the line it does not fit in.
         if !Self.append(text, longest: min(longest, limit), to: &bytes) { isTruncated = true }
         bytes.append(UInt8(ascii: "\""))
     }
@@ -89,11 +89,11 @@ struct JSONLine: Sendable {
         isTruncated = true
     }
 
-    /// Appends a string's inside (RFC 8259, section 7); false if it was cut after `longest` bytes.
+    /// Appends the content of a JSON string (RFC 8259, section 7); false if it was truncated.
     @discardableResult
     private static func append(_ text: String, longest: Int, to bytes: inout [UInt8]) -> Bool {
         if let isPlain = text.utf8.withContiguousStorageIfAvailable({ utf8 in
-            // Nearly every text is short and needs no escape: it is copied at once.
+            // Nearly every text is short and needs no escaping, so it is copied at once.
             guard utf8.count <= longest, utf8.allSatisfy(Self.standsForItself) else { return false }
             bytes.append(contentsOf: utf8)
             return true

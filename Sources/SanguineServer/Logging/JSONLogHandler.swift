@@ -1,7 +1,7 @@
 public import Logging
 public import SanguineModel
 
-/// A backend for swift-log that writes one JSON object a line.
+/// A backend for swift-log that writes one JSON object per line.
 ///
 /// ```swift
 /// LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: .info) }
@@ -10,18 +10,18 @@ public import SanguineModel
 /// ```
 ///
 /// Metadata is flattened: `["user": ["id": "7"], "tags": ["a"]]` becomes
-/// `"user.id":"7","tags.0":"a"`, in the order of the names. A name that the line has already gets
-/// `metadata.` in front. A line is at most ``lineBytes`` long; what does not fit is left out, and
-/// `"truncated":true` says so. Lines are written by a thread of their own: flush the ``LogQueue``
+/// `"user.id":"7","tags.0":"a"`, sorted by name. A name that the line already contains gets the
+/// prefix `metadata.`. A line is at most ``lineBytes`` long: members that do not fit are omitted,
+/// and `"truncated":true` is added. A separate thread writes the lines, so flush the ``LogQueue``
 /// before the process ends.
 public struct JSONLogHandler: LogHandler {
-    /// Bytes of a line at most: 8 KiB.
+    /// The maximum length of a line in bytes: 8 KiB.
     public static let lineBytes = 8_192
 
-    /// Bytes of a message at most, as JSON: half a line, so that metadata keep their place.
+    /// The maximum length of a message as JSON: half a line, which leaves room for metadata.
     static let messageBytes = lineBytes / 2
 
-    /// Levels of nested metadata that are flattened; deeper ones are described.
+    /// The maximum depth of metadata to flatten; deeper values are written as their description.
     static let metadataDepth = 8
 
     private static let ownNames: Set<String> = [
@@ -30,9 +30,9 @@ public struct JSONLogHandler: LogHandler {
 
     /// The metadata of every line.
     public var metadata: Logger.Metadata = [:]
-    /// Asked for more metadata with every line.
+    /// Provides additional metadata for every line.
     public var metadataProvider: Logger.MetadataProvider?
-    /// The least level that is written.
+    /// The lowest level that is written.
     public var logLevel: Logger.Level
 
     private let label: String
@@ -43,10 +43,10 @@ public struct JSONLogHandler: LogHandler {
     ///
     /// - Parameters:
     ///   - label: The logger's label.
-    ///   - level: The least level that is written. Default: `info`.
-    ///   - queue: What writes the lines, so that nobody who logs waits. Default: the one before
-    ///     standard error.
-    ///   - clock: What tells the time of a line.
+    ///   - level: The lowest level that is written. Default: `info`.
+    ///   - queue: Writes the lines in the background, so that logging never blocks. Default: the
+    ///     queue for standard error.
+    ///   - clock: The time of the lines.
     public init(
         label: String,
         level: Logger.Level = .info,
@@ -59,13 +59,13 @@ public struct JSONLogHandler: LogHandler {
         self.clock = clock
     }
 
-    /// Reads or sets one name of the metadata of every line.
+    /// Accesses a name in the metadata of every line.
     public subscript(metadataKey name: String) -> Logger.Metadata.Value? {
         get { metadata[name] }
         set { metadata[name] = newValue }
     }
 
-    /// Writes the line.
+    /// Appends the event to the queue as a line.
     public func log(event: LogEvent) {
         var line = JSONLine(limit: Self.lineBytes)
         line.add("time", clock.now().description)

@@ -3,10 +3,9 @@ import Foundation
 public import SanguineModel
 import Synchronization
 
-/// Takes a log's lines from any thread, and writes them on a thread of its own.
+/// Accepts log lines from any thread, and writes them on its own thread.
 ///
-/// Whoever logs never waits: neither for the disk nor for a reader of a pipe who has stopped
-/// reading.
+/// Logging never blocks, even if the disk is slow or the reader of a pipe stops reading.
 ///
 /// ```swift
 /// let log = LogQueue(sink: StandardStream.error)
@@ -15,35 +14,35 @@ import Synchronization
 /// ```
 ///
 /// Invariants:
-/// 1. Never more than ``limitBytes`` wait or are being written. What comes then is dropped and
-///    counted, and a line of its own says how many there were once there is room:
+/// 1. At most ``limitBytes`` are waiting or being written. Further lines are dropped and counted.
+///    When there is room again, a line contains their number:
 ///    `{"time":…,"type":"linesDropped","count":7}`.
-/// 2. Entries of the access log leave an eighth of that to the lines of the log, so that requests
-///    do not push out what says why they fail.
-/// 3. Lines are written in the order in which they were taken.
-/// 4. No lock is held while a line is made or written.
+/// 2. Access log entries may use at most seven eighths of that, so that requests do not displace
+///    the log lines that explain why they fail.
+/// 3. Lines are written in the order in which they were appended.
+/// 4. No lock is held while a line is encoded or written.
 public final class LogQueue: Sendable {
-    /// The queue before the process's standard error.
+    /// The queue for the process's standard error.
     public static let standardError = LogQueue(sink: StandardStream.error)
 
-    /// Bytes that wait at most, by default: 8 MiB.
+    /// The default maximum of waiting bytes: 8 MiB.
     public static let defaultLimitBytes = 8 << 20
 
-    /// Lines that are handed to the sink at a time, at most.
+    /// The maximum number of lines that are passed to the sink at once.
     static let linesPerWrite = 256
 
-    /// How long entries of the access log wait for others, when nothing else is written: 5 ms.
+    /// The time for which access log entries wait for others when no log line is waiting: 5 ms.
     static let gatherTime = DispatchTimeInterval.milliseconds(5)
 
     private let writer: LogWriter
 
-    /// Creates a queue, whose thread lives as long as it does.
+    /// Creates a queue and starts its thread, which ends with the queue.
     ///
     /// - Parameters:
-    ///   - sink: Where the lines go.
-    ///   - limitBytes: How many bytes may wait; an entry of the access log counts as
-    ///     1 KiB, the most that it can have. Default: 8 MiB.
-    ///   - clock: What tells the time of the line that says how many were dropped.
+    ///   - sink: The destination of the lines.
+    ///   - limitBytes: The maximum number of waiting bytes; an access log entry counts as 1 KiB,
+    ///     its maximum length. Default: 8 MiB.
+    ///   - clock: The time of the lines that report dropped ones.
     public init(
         sink: any LogSink,
         limitBytes: Int = LogQueue.defaultLimitBytes,
@@ -59,26 +58,26 @@ public final class LogQueue: Sendable {
 
     deinit { writer.end() }
 
-    /// Bytes that wait at most.
+    /// The maximum number of waiting bytes.
     public var limitBytes: Int { writer.limitBytes }
 
-    /// How many lines were dropped since the start, because the sink was too slow.
+    /// The total number of dropped lines.
     public var dropped: Int { writer.state.withLock { $0.droppedInAll } }
 
-    /// Takes a line, with its line feed, and returns at once.
+    /// Appends a line, which includes its line feed, and returns at once.
     public func append(_ line: [UInt8]) { writer.append(.line(line)) }
 
-    /// Takes an entry of the access log, and returns at once: in well under 2 µs.
+    /// Appends an access log entry and returns at once, in well under 2 µs.
     public func append(_ entry: AccessLogEntry) { writer.append(.access(entry)) }
 
-    /// Returns once everything taken before has been handed to the sink, or the time is over.
+    /// Waits until all lines appended earlier were passed to the sink, or until the timeout.
     ///
-    /// A sink that hangs cannot be hurried: a process that ends after this leaves it behind.
+    /// A blocked sink cannot be interrupted: the lines are lost if the process then ends.
     ///
     /// - Parameters:
-    ///   - limit: The longest wait.
-    ///   - delay: The clock that waits.
-    /// - Returns: Whether everything was handed over.
+    ///   - limit: The timeout.
+    ///   - delay: The clock for the timeout.
+    /// - Returns: Whether all lines were passed to the sink.
     @discardableResult
     public func flush(
         within limit: Duration,
@@ -98,16 +97,16 @@ public final class LogQueue: Sendable {
     }
 }
 
-/// What the queue and its thread share; it outlives the queue if the sink hangs.
+/// The state shared by the queue and its thread; it outlives the queue if the sink is blocked.
 ///
-/// Mutable state: `state`, by its mutex. `wake` is signalled once for each time that `isAsleep`
-/// becomes false, `hurry` for what must not wait until more has gathered.
+/// Mutable state: `state`, guarded by its mutex. `wake` is signalled each time `isAsleep` becomes
+/// false, `hurry` for items that must not wait for others.
 private final class LogWriter: Sendable {
     enum Item: Sendable {
         case line([UInt8])
         case access(AccessLogEntry)
 
-        /// What it counts for while it waits.
+        /// The size that it counts as while it waits.
         var bytes: Int {
             switch self {
             case .line(let line): line.count
@@ -118,13 +117,13 @@ private final class LogWriter: Sendable {
 
     struct State {
         var waiting: [Item] = []
-        /// Bytes of what waits and of what is being written.
+        /// Bytes that are waiting or being written.
         var bytes = 0
         var droppedSinceLine = 0
         var droppedInAll = 0
         var isAsleep = false
         var isEnding = false
-        /// Called when all that was taken before them is written.
+        /// Called when all items appended before them are written.
         var flushes: [@Sendable () -> Void] = []
     }
 
@@ -162,7 +161,7 @@ private final class LogWriter: Sendable {
         if case .line = item { hurry.signal() }
     }
 
-    /// Calls when all that waits now is written.
+    /// Calls `tell` when all items that wait now are written.
     func whenWritten(_ tell: @escaping @Sendable () -> Void) {
         let mustWake = state.withLock { state in
             state.flushes.append(tell)
@@ -172,7 +171,7 @@ private final class LogWriter: Sendable {
         hurry.signal()
     }
 
-    /// Lets the thread end once it has written what waits.
+    /// Ends the thread after it has written the waiting items.
     func end() {
         let mustWake = state.withLock { state in
             state.isEnding = true
@@ -207,7 +206,7 @@ private final class LogWriter: Sendable {
             guard items.isEmpty && dropped == 0 && flushes.isEmpty else { continue }
             if isEnding { return }
             wake.wait()
-            // Entries of the access log gather: one wake-up for each would cost more than they do.
+            // Access log entries gather here: a wake-up for each would cost more than writing it.
             let pause = LogQueue.gatherTime
             _ = hurry.wait(timeout: .now() + pause)  // tidy: allow hidden-clock: a pause.
         }

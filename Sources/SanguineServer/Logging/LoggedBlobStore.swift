@@ -1,11 +1,11 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The files of a ``LoggedStorage``, whose failures go to the log as the storage's do.
+/// The blob store of a ``LoggedStorage``, which logs failures like the storage itself.
 struct LoggedBlobStore: BlobStore {
-    /// What does the work.
+    /// The underlying store.
     let store: any BlobStore
-    /// Told of every failure, and of what was done.
+    /// Called with each failure and the action that failed.
     let onFailure: @Sendable (_ error: StorageError, _ action: String) -> Void
 
     func keep(

@@ -2,10 +2,10 @@ import Logging
 import SanguineAuthority
 import SanguineModel
 
-/// A storage whose failures go to the log, with their reasons, which no client is told.
+/// A storage that logs failures with their reasons, which are not sent to clients.
 ///
-/// What is overloaded or closed is no failure: the client is told to come back. A failure that goes
-/// on is logged once a minute; see ``RecentFailures``.
+/// It does not log that the storage is overloaded or closed, because clients retry then. A
+/// persistent failure is logged once a minute; see ``RecentFailures``.
 struct LoggedStorage: Storage {
     private let storage: any Storage
     private let logger: Logger
@@ -15,11 +15,11 @@ struct LoggedStorage: Storage {
     /// Creates the storage.
     ///
     /// - Parameters:
-    ///   - storage: What does the work.
+    ///   - storage: The underlying storage.
     ///   - logger: The log.
-    ///   - clock: A clock that never jumps.
-    ///   - onFailure: Told of every error, also of those that are not logged; returns whether it is
-    ///     news. Damage that is known fails every write, and is logged once.
+    ///   - clock: A monotonic clock.
+    ///   - onFailure: Called with each error, even if it is not logged; returns whether to log it.
+    ///     Known damage fails every write, but is logged only once.
     init(
         _ storage: any Storage,
         logger: Logger,

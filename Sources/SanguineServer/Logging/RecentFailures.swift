@@ -1,27 +1,27 @@
 import SanguineAuthority
 import Synchronization
 
-/// The failures of a storage that were logged a short time ago.
+/// The failures of a storage that were logged recently.
 ///
-/// While a storage fails, jobs and requests find the same failure many times in a second.
+/// While a storage fails, jobs and requests encounter the same failure many times a second.
 ///
-/// Mutable state: `logged`, by its mutex. At most ``limit`` failures are remembered; others are
-/// news each time.
+/// Mutable state: `logged`, guarded by its mutex. It contains at most ``limit`` failures; others
+/// are logged each time.
 final class RecentFailures: Sendable {
-    /// How long a failure is no news: a minute.
+    /// The time for which a failure is not logged again: a minute.
     static let pause = Duration.seconds(60)
-    /// Failures that are remembered.
+    /// The maximum number of failures to remember.
     static let limit = 64
 
     private let uptime: @Sendable () -> Duration
     private let logged = Mutex<[StorageError: Duration]>([:])
 
-    /// Creates a list of none.
+    /// Creates an empty list.
     ///
-    /// - Parameter clock: A clock that never jumps.
+    /// - Parameter clock: A monotonic clock.
     init(clock: any Clock<Duration>) { uptime = Stopwatch(clock).elapsed }
 
-    /// Returns whether a failure is to be logged.
+    /// Returns whether to log a failure.
     func isNews(_ error: StorageError) -> Bool {
         let now = uptime()
         return logged.withLock { logged in
