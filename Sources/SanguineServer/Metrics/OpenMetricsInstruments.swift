@@ -1,20 +1,20 @@
 import CoreMetrics
 import Synchronization
 
-/// What one series counts.
+/// The value of one series.
 ///
-/// Hot paths hold one of these and never go through the registry again.
+/// Frequently executed code stores an instrument and does not access the registry again.
 ///
-/// Mutable state and its guardian: a counter's and a gauge's value is one atomic; a histogram's
-/// counts and sum stand behind its own mutex, so that a scrape sees them agree.
+/// Mutable state: the value of a counter or gauge is one atomic. A histogram's counts and sum are
+/// guarded by its mutex, so that a scrape sees consistent values.
 protocol OpenMetricsInstrument: AnyObject, Sendable {
     /// Appends the series' samples.
     func append(to text: inout String, family: String, labels: String)
 }
 
-/// A number that only grows.
+/// A number that only increases.
 ///
-/// Adding less than nothing is ignored: the format forbids it.
+/// Negative increments are ignored, because the format forbids them.
 final class OpenMetricsCounter: OpenMetricsInstrument, CounterHandler {
     private let value = Atomic<UInt64>(0)
 
@@ -35,7 +35,7 @@ final class OpenMetricsCounter: OpenMetricsInstrument, CounterHandler {
     }
 }
 
-/// A number that only grows, and that somebody else counts.
+/// A number that only increases, and that is read from another component.
 final class OpenMetricsCount: OpenMetricsInstrument {
     private let read: @Sendable () -> UInt64
 
@@ -51,7 +51,7 @@ final class OpenMetricsCount: OpenMetricsInstrument {
     }
 }
 
-/// A number that goes up and down, and that somebody else keeps.
+/// A number that may increase and decrease, and that is read from another component.
 final class OpenMetricsReading: OpenMetricsInstrument {
     private let read: @Sendable () -> Double?
 
@@ -67,7 +67,7 @@ final class OpenMetricsReading: OpenMetricsInstrument {
     }
 }
 
-/// A floating-point number that only grows.
+/// A floating-point number that only increases.
 final class OpenMetricsFloatingPointCounter: OpenMetricsInstrument, FloatingPointCounterHandler {
     private let value = AtomicDouble()
 
@@ -88,7 +88,7 @@ final class OpenMetricsFloatingPointCounter: OpenMetricsInstrument, FloatingPoin
     }
 }
 
-/// A number that goes up and down: meters, and recorders that do not aggregate.
+/// A number that may increase and decrease: meters, and recorders that do not aggregate.
 final class OpenMetricsGauge: OpenMetricsInstrument, MeterHandler, RecorderHandler {
     private let value = AtomicDouble()
 
@@ -109,10 +109,10 @@ final class OpenMetricsGauge: OpenMetricsInstrument, MeterHandler, RecorderHandl
     }
 }
 
-/// How many observations fell below each of some fixed bounds: timers and aggregating recorders.
+/// Counts of observations within fixed bounds: timers and aggregating recorders.
 final class OpenMetricsHistogram: OpenMetricsInstrument, TimerHandler, RecorderHandler {
     private struct State {
-        var counts: [UInt64]  // One per bound, then one for what lies above them all.
+        var counts: [UInt64]  // One per bound, then one for all larger values.
         var sum = 0.0
         var sawNegative = false
     }
@@ -121,7 +121,7 @@ final class OpenMetricsHistogram: OpenMetricsInstrument, TimerHandler, RecorderH
     private let boundLabels: [String]
     private let state: Mutex<State>
 
-    /// Creates an empty histogram; the bounds ascend and are finite.
+    /// Creates an empty histogram; the bounds must be finite and in ascending order.
     init(bounds: [Double]) {
         self.bounds = bounds
         boundLabels = (bounds + [.infinity]).map { "le=\"\(OpenMetricsText.number($0))\"" }
@@ -134,7 +134,7 @@ final class OpenMetricsHistogram: OpenMetricsInstrument, TimerHandler, RecorderH
 
     func record(_ value: Double) {
         guard !value.isNaN else { return }
-        // Linear: there are about a dozen bounds, and most values fall below the first few.
+        // A linear search: of about a dozen bounds, the first few cover most values.
         let index = bounds.firstIndex { value <= $0 } ?? bounds.count
         state.withLock { state in
             state.counts[index] += 1
@@ -156,7 +156,7 @@ final class OpenMetricsHistogram: OpenMetricsInstrument, TimerHandler, RecorderH
                 to: &text
             )
         }
-        // A sum that may shrink is no sum in this format: it goes, and the count with it.
+        // The format does not permit a sum that may decrease, so sum and count are omitted.
         guard !snapshot.sawNegative else { return }
         OpenMetricsText.appendSample(
             family + "_count",

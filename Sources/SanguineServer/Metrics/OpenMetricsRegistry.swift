@@ -1,7 +1,7 @@
 public import CoreMetrics
 import Synchronization
 
-/// A backend for swift-metrics that a scraper reads as OpenMetrics 1.0 text.
+/// A backend for swift-metrics that exposes OpenMetrics 1.0 text.
 ///
 /// ```swift
 /// let registry = OpenMetricsRegistry()
@@ -10,18 +10,17 @@ import Synchronization
 /// print(registry.render())  // … sanguine_requests_total{route="/v1/balance"} 1 … # EOF
 /// ```
 ///
-/// Counters become counters; gauges and meters become gauges; timers become histograms of seconds,
-/// with `_seconds` at the end of their name; recorders become histograms. What a name or a label
-/// may not contain becomes `_`.
+/// Gauges and meters become gauges. Timers become histograms of seconds, with the suffix
+/// `_seconds`. Recorders become histograms. Invalid characters in a name or label become `_`.
 ///
 /// Invariants:
-/// 1. A sample's name belongs to one family, and a family has one type. Whoever comes second with
-///    another type is not exposed.
-/// 2. There are never more than `seriesLimit` series. Whoever comes later is not exposed.
+/// 1. A sample's name belongs to one family, and a family has one type. A later metric with another
+///    type is not exposed.
+/// 2. There are at most `seriesLimit` series. Later ones are not exposed.
 /// 3. A metric that is not exposed still works for its owner, and is counted in
 ///    `sanguine_metrics_dropped_series_total`.
 public final class OpenMetricsRegistry: MetricsFactory, Sendable {
-    /// The `Content-Type` of what ``render()`` returns.
+    /// The `Content-Type` of the text that ``render()`` returns.
     public static let contentType = OpenMetricsText.contentType
 
     /// The default of `seriesLimit`: 5,000 series, about 2 MB of memory.
@@ -32,7 +31,7 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
         0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
     ]
 
-    /// Upper bounds of a recorder's buckets, in whatever it records: one to a hundred million.
+    /// Upper bounds of a recorder's buckets, in the recorded unit: one to a hundred million.
     public static let recorderBounds: [Double] = [
         1, 5, 10, 50, 100, 500, 1e3, 5e3, 1e4, 5e4, 1e5, 1e6, 1e7, 1e8,
     ]
@@ -40,7 +39,7 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
     enum Kind: String {
         case counter, gauge, histogram
 
-        /// What a family of the kind appends to its name, in samples or in other families' eyes.
+        /// The suffixes that a family of this kind reserves for sample names.
         var suffixes: [String] {
             switch self {
             case .counter: ["", "_total", "_created"]
@@ -52,7 +51,7 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
 
     private struct Series {
         let instrument: any OpenMetricsInstrument
-        // How often it was made: `destroy` of one owner must not take it from another.
+        // The number of times it was created: one owner's `destroy` must not remove it for another.
         var owners = 1
     }
 
@@ -64,10 +63,10 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
 
     private struct State {
         var families: [String: Family] = [:]
-        var sampleNames: [String: String] = [:]  // Sample name to the family that owns it.
+        var sampleNames: [String: String] = [:]  // Sample name to its family.
         var locations: [ObjectIdentifier: (family: String, labels: String)] = [:]
 
-        /// Takes the sample names of a family, or returns false if another family has one of them.
+        /// Reserves the sample names of a family; returns false if another family uses one of them.
         mutating func reserve(_ name: String, for kind: Kind) -> Bool {
             if let family = families[name] { return family.kind == kind }
             let names = kind.suffixes.map { name + $0 }
@@ -79,16 +78,16 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
 
     private static let droppedFamily = "sanguine_metrics_dropped_series"
 
-    // The only mutable state besides the instruments. Held for one look-up or one change; the
-    // instruments are read after it is released.
+    // The only mutable state except the instruments. Locked for one lookup or change; the
+    // instruments are read after it is unlocked.
     private let state: Mutex<State>
     private let dropped = OpenMetricsCounter()
     private let seriesLimit: Int
     private let process: ProcessMetrics
 
-    /// Creates a registry that knows the process's own metrics and nothing else.
+    /// Creates a registry with only the process's own metrics.
     ///
-    /// - Parameter seriesLimit: How many series to expose at most. Default: 5,000.
+    /// - Parameter seriesLimit: The maximum number of series to expose. Default: 5,000.
     public init(seriesLimit: Int = OpenMetricsRegistry.defaultSeriesLimit) {
         self.seriesLimit = seriesLimit
         process = ProcessMetrics()
@@ -99,7 +98,7 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
         self.state = Mutex(state)
     }
 
-    /// Returns every series, and the process's own metrics, as OpenMetrics 1.0 text.
+    /// Returns all series and the process's own metrics as OpenMetrics 1.0 text.
     public func render() -> String {
         let families = state.withLock { $0.families }
         var text = ""
@@ -171,26 +170,26 @@ public final class OpenMetricsRegistry: MetricsFactory, Sendable {
 }
 
 extension OpenMetricsRegistry {
-    /// Exposes a counter that somebody else keeps: it is read when a scraper asks.
+    /// Exposes a counter whose value is read at each scrape.
     ///
     /// - Parameters:
     ///   - label: Its name.
-    ///   - read: Returns the count, which never shrinks; called without a lock.
+    ///   - read: Returns the count, which must not decrease; called without a lock.
     func expose(_ label: String, _ read: @escaping @Sendable () -> UInt64) {
         _ = instrument(label, [], .counter) { OpenMetricsCount(read) }
     }
 
-    /// Exposes a gauge that somebody else keeps: it is read when a scraper asks.
+    /// Exposes a gauge whose value is read at each scrape.
     ///
     /// - Parameters:
     ///   - label: Its name.
-    ///   - read: Returns the value, or `nil` if it is not known, which is `NaN` to a scraper;
-    ///     called without a lock.
+    ///   - read: Returns the value, or `nil`, exposed as `NaN`, if it is unknown; called without a
+    ///     lock.
     func expose(gauge label: String, _ read: @escaping @Sendable () -> Double?) {
         _ = instrument(label, [], .gauge) { OpenMetricsReading(read) }
     }
 
-    /// Makes a counter of whole numbers.
+    /// Creates a counter of integers.
     public func makeCounter(
         label: String,
         dimensions: [(String, String)]
@@ -198,7 +197,7 @@ extension OpenMetricsRegistry {
         instrument(label, dimensions, .counter) { OpenMetricsCounter() }
     }
 
-    /// Makes a counter of floating-point numbers.
+    /// Creates a counter of floating-point numbers.
     public func makeFloatingPointCounter(
         label: String,
         dimensions: [(String, String)]
@@ -206,12 +205,12 @@ extension OpenMetricsRegistry {
         instrument(label, dimensions, .counter) { OpenMetricsFloatingPointCounter() }
     }
 
-    /// Makes a gauge.
+    /// Creates a gauge.
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         instrument(label, dimensions, .gauge) { OpenMetricsGauge() }
     }
 
-    /// Makes a histogram, or a gauge that keeps the last value if `aggregate` is false.
+    /// Creates a histogram, or a gauge of the last value if `aggregate` is false.
     public func makeRecorder(
         label: String,
         dimensions: [(String, String)],
@@ -223,27 +222,27 @@ extension OpenMetricsRegistry {
         }
     }
 
-    /// Makes a histogram of seconds.
+    /// Creates a histogram of seconds.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         instrument(label, dimensions, .histogram, unit: "seconds") {
             OpenMetricsHistogram(bounds: Self.timerBounds)
         }
     }
 
-    /// Forgets the counter once all who made it have destroyed it.
+    /// Removes the counter once all its owners have destroyed it.
     public func destroyCounter(_ handler: any CounterHandler) { destroy(handler) }
 
-    /// Forgets the counter once all who made it have destroyed it.
+    /// Removes the counter once all its owners have destroyed it.
     public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {
         destroy(handler)
     }
 
-    /// Forgets the gauge once all who made it have destroyed it.
+    /// Removes the gauge once all its owners have destroyed it.
     public func destroyMeter(_ handler: any MeterHandler) { destroy(handler) }
 
-    /// Forgets the recorder once all who made it have destroyed it.
+    /// Removes the recorder once all its owners have destroyed it.
     public func destroyRecorder(_ handler: any RecorderHandler) { destroy(handler) }
 
-    /// Forgets the timer once all who made it have destroyed it.
+    /// Removes the timer once all its owners have destroyed it.
     public func destroyTimer(_ handler: any TimerHandler) { destroy(handler) }
 }

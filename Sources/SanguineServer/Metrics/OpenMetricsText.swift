@@ -1,30 +1,30 @@
-/// The rules of the OpenMetrics 1.0 text format that every line of it obeys.
+/// The rules of the OpenMetrics 1.0 text format.
 ///
 /// Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 enum OpenMetricsText {
     /// The `Content-Type` of an exposition.
     static let contentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-    /// Characters of a label's value; longer ones are cut, so that a series has a bounded size.
+    /// The maximum length of a label's value; longer ones are truncated to limit a series' size.
     static let labelValueCharacters = 128
 
-    /// Returns a metric name of `[a-zA-Z_][a-zA-Z0-9_]*`: what is not allowed becomes `_`.
+    /// Returns a metric name of `[a-zA-Z_][a-zA-Z0-9_]*`: other characters become `_`.
     ///
-    /// Colons are allowed by the format but reserved for recording rules, so they go as well.
+    /// The format permits colons but reserves them for recording rules, so they become `_`, too.
     static func metricName(_ label: String) -> String {
         identifier(label)
     }
 
-    /// Returns a label name; `le` and `quantile`, which histograms and summaries own, get a `_`.
+    /// Returns a label name; `le` and `quantile`, which are reserved, get a trailing `_`.
     static func labelName(_ label: String) -> String {
         let name = identifier(label)
         return name == "le" || name == "quantile" ? name + "_" : name
     }
 
-    /// Returns the labels between the braces, sorted by name: `method="GET",route="/v1/balance"`.
+    /// Returns the labels for the braces, sorted by name: `method="GET",route="/v1/balance"`.
     ///
-    /// Sorting makes one series of one set of labels, whatever the order they are given in. Of
-    /// labels with the same name the first one stays.
+    /// Sorting ensures that a set of labels always forms one series. If several labels have the
+    /// same name, the first one is used.
     static func labels(_ dimensions: [(String, String)]) -> String {
         if dimensions.isEmpty { return "" }
         var pairs: [(name: String, value: String)] = []
@@ -45,14 +45,14 @@ enum OpenMetricsText {
         return text
     }
 
-    /// Returns a number as the format writes it: `1.0`, `+Inf`, `-Inf`, `NaN`.
+    /// Formats a number: `1.0`, `+Inf`, `-Inf`, `NaN`.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
         return value.description
     }
 
-    /// Appends one sample's line.
+    /// Appends the line of a sample.
     static func appendSample(
         _ name: String,
         labels: String,
@@ -85,7 +85,7 @@ enum OpenMetricsText {
     }
 
     private static func identifier(_ label: String) -> String {
-        // Most labels are clean already, and this runs for every metric that is made.
+        // Most labels are valid already, and this runs for each new metric.
         if isIdentifier(label) { return label }
         var name = String(label.unicodeScalars.map { isAllowed($0) ? Character($0) : "_" })
         if name.isEmpty || name.unicodeScalars.first.map(isDigit) == true { name = "_" + name }

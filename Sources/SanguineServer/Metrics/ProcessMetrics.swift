@@ -1,33 +1,33 @@
 import Foundation
 
-/// What the kernel says about this process, read from `/proc` when a scraper asks.
+/// Metrics of this process from the kernel, read from `/proc` at each scrape.
 ///
-/// Elsewhere than on Linux there is no `/proc`, and nothing is exposed. Names and units are those
-/// that every Prometheus client uses.
+/// On systems other than Linux there is no `/proc`, and nothing is exposed. Names and units are
+/// those of all Prometheus clients.
 struct ProcessMetrics: Sendable {
-    /// The families' names, which no other metric may take.
+    /// The names of the families, which no other metric may use.
     static let families = [
         "process_cpu_seconds", "process_open_fds", "process_resident_memory_bytes",
         "process_start_time_seconds",
     ]
 
-    /// The constants of the machine that turn the kernel's numbers into units.
+    /// The machine's constants to convert the kernel's numbers into units.
     struct Scale: Sendable {
-        /// Clock ticks of a second, for times in `/proc/self/stat`.
+        /// Clock ticks per second, for times in `/proc/self/stat`.
         var ticksPerSecond: Double
-        /// Bytes of a page of memory.
+        /// Bytes per memory page.
         var bytesPerPage: Double
-        /// Seconds since 1970 at which the machine started.
+        /// The machine's start time in seconds since 1970.
         var bootTime: Double
     }
 
-    /// One reading.
+    /// The values of one scrape.
     struct Reading: Equatable, Sendable {
-        /// Seconds of CPU that the process has used, in user and system mode together.
+        /// Processor time that the process has used in user and system mode, in seconds.
         var cpuSeconds: Double
-        /// Bytes of memory that are resident.
+        /// Bytes of resident memory.
         var residentBytes: Double
-        /// Seconds since 1970 at which the process started.
+        /// The process's start time in seconds since 1970.
         var startTime: Double
     }
 
@@ -49,7 +49,7 @@ struct ProcessMetrics: Sendable {
         #endif
     }
 
-    /// Appends the families, or nothing where there is no `/proc`.
+    /// Appends the families, or nothing if there is no `/proc`.
     func append(to text: inout String) {
         guard let scale, let stat = Self.text(of: "/proc/self/stat"),
             let reading = Self.reading(ofStat: stat, scale: scale)
@@ -69,14 +69,14 @@ struct ProcessMetrics: Sendable {
         append("process_start_time_seconds", .gauge, "seconds", reading.startTime)
     }
 
-    /// Reads a line of `/proc/<pid>/stat` (proc(5)), or returns `nil` if it is none.
+    /// Parses a line of `/proc/<pid>/stat` (proc(5)), or returns `nil` if it is invalid.
     ///
-    /// The second field is the program's name in parentheses and may itself contain spaces and
-    /// parentheses, so fields are counted from the last closing one.
+    /// The second field is the program's name in parentheses, which may contain spaces and
+    /// parentheses. Fields are therefore counted from the last closing parenthesis.
     static func reading(ofStat stat: String, scale: Scale) -> Reading? {
         guard let end = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[stat.index(after: end)...].split(separator: " ")
-        // Field 3 of the manual is the first one here.
+        // Field 3 of the manual page is the first one here.
         func field(_ number: Int) -> Double? {
             fields.indices.contains(number - 3) ? Double(fields[number - 3]) : nil
         }
@@ -91,7 +91,7 @@ struct ProcessMetrics: Sendable {
     }
 
     private static func text(of path: String) -> String? {
-        // Files of `/proc` say that they have no size, which a read by size would believe.
+        // Files in `/proc` report a size of 0, so they must be read to their end.
         guard let file = FileHandle(forReadingAtPath: path),
             let data = try? file.readToEnd()
         else { return nil }
