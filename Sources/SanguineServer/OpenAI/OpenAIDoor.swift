@@ -1,22 +1,22 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The door for programs that were written for OpenAI's API: chat completions, embeddings, models.
+/// The endpoints for programs that use OpenAI's API: chat completions, embeddings, models.
 ///
-/// A program signs in as any client does, gives the access token as its key, and is metered as one
-/// function of the settings. Refusals have OpenAI's shape, with the codes of this server.
+/// A program signs in like any client, sends the access token as its API key, and is charged by the
+/// rules of a function of the settings. Refusals have OpenAI's format with this server's codes.
 struct OpenAIDoor: Sendable {
-    /// The function whose rules count; `nil` if the door is closed.
+    /// The function whose rules apply; `nil` if the endpoints are disabled.
     let setting: FunctionSetting?
-    /// The models that there are: the upstreams' own, each with those that have it.
+    /// The available models of the upstreams, each with the upstreams that serve it.
     let models: [(name: String, upstreams: [String])]
     let calls: CallRunner
     let admission: Admission
     let clock: any WallClock
-    /// Makes how a function asks: as it says itself, or these upstreams for their own model.
+    /// Returns how a function asks models: its own, or the given upstreams with their own model.
     let make: @Sendable (FunctionSetting, [String]?) -> ModelCall
 
-    /// What is served.
+    /// The endpoints.
     var endpoints: [Endpoint] {
         [
             Endpoint("POST", "chat/completions", door(chat)).brief,
@@ -25,7 +25,7 @@ struct OpenAIDoor: Sendable {
         ]
     }
 
-    /// The same handler, with its refusals in OpenAI's shape.
+    /// Wraps a handler so that its refusals have OpenAI's format.
     private func door(_ handler: @escaping Endpoint.Handler) -> Endpoint.Handler {
         { request throws(Problem) in
             do throws(Problem) {
@@ -69,7 +69,7 @@ struct OpenAIDoor: Sendable {
 
     private typealias Admitted = Admission.Admitted<PassedBody>
 
-    /// Lets a request in; one without a key gets one that nobody else has.
+    /// Admits a request; one without an idempotency key gets a unique key.
     private func admitted(_ request: any WireRequest) async throws(Problem) -> Admitted {
         try await admission.submitPassedOn(
             request,
@@ -107,7 +107,7 @@ extension Problem {
 }
 
 extension WireAnswer {
-    /// A refusal in the shape that OpenAI's clients read (OpenAI API reference, error codes).
+    /// A refusal in the format of OpenAI's clients (OpenAI API reference, error codes).
     fileprivate static func openAIRefusal(_ problem: Problem) -> WireAnswer {
         var answer = WireAnswer.problem(problem)
         answer.status = problem.openAIStatus
@@ -118,7 +118,7 @@ extension WireAnswer {
         return answer
     }
 
-    /// What a call is answered with, as OpenAI's clients read it.
+    /// The response to a call in the format of OpenAI's clients.
     fileprivate static func openAI(
         _ reply: CallReply,
         to admitted: Admission.Admitted<PassedBody>
@@ -146,7 +146,7 @@ extension WireAnswer {
     }
 
     private static func openAI(_ answer: Answer) -> WireAnswer {
-        // It was written as it is to be read: what is around it is left out.
+        // The output is already encoded in this format, so only the enclosing object is removed.
         guard answer.stored.status == 200,
             let output = JSONParser.range(of: "output", in: answer.stored.body)
         else {
@@ -163,7 +163,7 @@ extension WireAnswer {
 }
 
 extension WireStream {
-    /// A call as OpenAI streams it: the upstream's chunks, and `[DONE]`.
+    /// A call in OpenAI's streaming format: the upstream's chunks, then `[DONE]`.
     fileprivate init(openAI events: CallEvents) {
         self.init(
             next: { await events.next().map(Self.openAIBytes) },
@@ -184,7 +184,7 @@ extension WireStream {
         }
     }
 
-    /// A chunk as an event: one of several lines has a field for each.
+    /// A chunk as an event, with one field per line of the chunk.
     private static func event(_ chunk: String) -> [UInt8] {
         let lines = chunk.utf8.split(
             separator: UInt8(ascii: "\n"),
@@ -200,7 +200,7 @@ extension WireStream {
 }
 
 extension Problem {
-    /// A problem as it was stored.
+    /// Creates a problem from its stored form.
     fileprivate init(stored json: JSONValue?, status: Int) {
         let code = json?["code"]?.string ?? ProblemCode(status: status).rawValue
         self.init(ProblemCode(rawValue: code), json?["detail"]?.string ?? "")
@@ -217,8 +217,7 @@ extension Problem {
 
     fileprivate var openAIStatus: Int { code == "model_not_found" ? 404 : status }
 
-    /// The body of a refusal, in OpenAI's shape; in the upstream's words, if the refusal is its
-    /// own.
+    /// The body of a refusal in OpenAI's format, with the upstream's message if there is one.
     fileprivate var openAI: JSONValue {
         let type =
             switch openAIStatus {

@@ -2,28 +2,27 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// A request as a program sends it that was written for OpenAI's API, metered by the rules of a
-/// function.
+/// A request from a program that uses OpenAI's API, charged by the rules of a function.
 ///
-/// Its bytes go to the upstream as they are, tools among them; what comes is given on as it comes.
-/// Nothing is kept.
+/// Its bytes, including tools, are sent to the upstream unchanged, and the events are forwarded as
+/// they arrive. Nothing is cached.
 struct PassedFunction: MeteredFunction {
-    /// A request, as far as it bears on what it costs.
+    /// The parts of a request that determine its cost.
     struct Passed: Sendable {
         var request: UpstreamRequest
         var promptBytes: Int
         var maxOutputTokens: Int
-        /// What of an event the reader is given.
+        /// Returns the part of an event that is sent to the reader.
         var part: @Sendable (UpstreamEvent) -> String = { _ in "" }
     }
 
-    /// The name in the ledger: that of the function whose rules it has.
+    /// The name in the ledger, which is that of the function whose rules apply.
     let name: String
     let rules: FunctionRules
     private let model: ModelCall
     private let read: @Sendable () throws(Problem) -> Passed
 
-    /// It is in no list.
+    /// Empty, because the function is not listed.
     var inputs: [String: String] { [:] }
 
     private init(
@@ -42,7 +41,7 @@ struct PassedFunction: MeteredFunction {
         self.rules = rules
     }
 
-    /// Chat completions.
+    /// Creates a function for chat completions.
     static func chat(
         _ body: PassedBody,
         _ setting: FunctionSetting,
@@ -63,7 +62,7 @@ struct PassedFunction: MeteredFunction {
         }
     }
 
-    /// Embeddings, which come in one piece.
+    /// Creates a function for embeddings, which are not streamed.
     static func embeddings(
         _ body: PassedBody,
         _ setting: FunctionSetting,
@@ -98,21 +97,21 @@ struct PassedFunction: MeteredFunction {
 }
 
 extension UpstreamAnswer {
-    /// What the upstream's body says, or the text of what was streamed.
+    /// The body of the upstream's answer, or the text of a streamed one.
     fileprivate var passedOn: JSONValue { json ?? .string(text) }
 }
 
 extension PassedBody {
-    /// Checks the names of the members that the meter reads.
+    /// Checks the names of the members that determine the cost.
     ///
-    /// Programs differ in which of two members of the same name they take, and some do not tell
-    /// small letters from large ones. What the meter reads must be what the upstream reads.
+    /// Programs differ in which of two members with the same name they use, and some ignore case.
+    /// The server must read the same member as the upstream.
     ///
-    /// - Throws: `invalid_content`, naming the member.
+    /// - Throws: `invalid_content`, with the name of the member.
     fileprivate func checkNames(_ metered: some Collection<String>) throws(Problem) {
         var seen: Set<String> = []
         for member in JSONParser.members(in: bytes) ?? [] {
-            // In small letters whichever way a program gets there: `K` and `ſ` have two.
+            // Programs convert either way, and `ſ` becomes `s` only by way of `S`.
             let name = member.name.uppercased().lowercased()
             guard metered.contains(name) else { continue }
             guard member.name.hasBytes(of: name), seen.insert(name).inserted else {
@@ -124,29 +123,30 @@ extension PassedBody {
         }
     }
 
-    /// Bytes that bound the tokens of a value of it: as it is written, if its bytes say more.
+    /// Returns the bytes that limit the tokens of a value in it: all if they say more than the
+    /// value.
     fileprivate func size(of value: JSONValue) -> Int {
         let size = value.canonical.count
         return isApproximate ? max(size, bytes.count) : size
     }
 }
 
-/// The body of a chat completion, as far as it bears on what it costs (OpenAI API reference).
+/// The members of a chat completion's body that determine its cost (OpenAI API reference).
 struct ChatRequest: Sendable {
-    /// The longest answer, in tokens.
+    /// The maximum length of the answer in tokens.
     let maxOutputTokens: Int
-    /// Bytes that bound the prompt's tokens: all of the body but the names of limits.
+    /// The bytes that limit the tokens of the prompt: those of the body, and 8 for each message.
     let promptBytes: Int
-    /// Whether the last event of a stream says what was used.
+    /// Whether the last event of a stream reports the usage.
     let includesUsage: Bool
 
     /// Reads a body.
     ///
     /// - Parameters:
     ///   - body: The body.
-    ///   - most: The longest answer that may be asked for, and that is asked for if the body does
-    ///     not say.
-    /// - Throws: `invalid_content`, naming the member.
+    ///   - most: The maximum length of the answer in tokens, which also applies if the body
+    ///     contains no limit.
+    /// - Throws: `invalid_content`, with the name of the member.
     init(_ body: PassedBody, maxOutputTokens most: Int) throws(Problem) {
         guard case .object(let members) = body.value,
             case .array(let messages) = members["messages"],
@@ -164,26 +164,26 @@ struct ChatRequest: Sendable {
         }
         includesUsage = members["stream_options"]?["include_usage"] == true
         try Self.checkParts(of: body)
-        // Tools and formats are read by the model, too.
+        // The model also reads tools and formats.
         promptBytes = body.size(of: body.value) + messages.count * 8
         maxOutputTokens = limit ?? most
     }
 
     private static let limits = ["max_completion_tokens", "max_tokens"]
 
-    /// The members that bear on what is asked for and what it costs.
+    /// The members that affect the request and its cost.
     private static let metered: Set<String> =
         Set(["model", "messages", "stream", "stream_options"] + limits + unbounded.map(\.key))
 
-    /// What upstreams bill beyond the tokens of the prompt and of one answer, with the values for
-    /// which they do not: OpenAI's API reference, and that of vLLM.
+    /// Members that upstreams may charge in addition to the tokens of the prompt and one answer,
+    /// with the values that are free (API references of OpenAI and vLLM).
     private static let unbounded: KeyValuePairs<String, [JSONValue]> = [
         "n": [1], "best_of": [1], "use_beam_search": [false], "modalities": [.array(["text"])],
         "audio": [], "prediction": [], "web_search_options": [],
         "service_tier": ["auto", "default", "flex"],
     ]
 
-    /// - Throws: `invalid_content` for what the hold does not bound, naming the member.
+    /// - Throws: `invalid_content` for a member whose cost the hold does not cover.
     private static func check(_ members: [String: JSONValue]) throws(Problem) {
         for (name, allowed) in unbounded {
             guard let value = members[name], value != .null, !allowed.contains(value) else {
@@ -196,9 +196,9 @@ struct ChatRequest: Sendable {
         }
     }
 
-    /// Looks at each part of each message, also where a member is there twice.
+    /// Checks each part of each message, including duplicate members.
     ///
-    /// - Throws: `invalid_content` for pictures and sounds, whose tokens no byte bounds.
+    /// - Throws: `invalid_content` for images and audio, whose tokens their bytes do not limit.
     private static func checkParts(of body: PassedBody) throws(Problem) {
         let bytes = body.bytes
         func values(_ name: String, _ place: Range<Int>) -> [Range<Int>] {
@@ -220,7 +220,7 @@ struct ChatRequest: Sendable {
         }
     }
 
-    /// What of an event the reader is given: the upstream's own words for it.
+    /// Returns the part of an event that is sent to the reader: the upstream's bytes.
     func part(of event: UpstreamEvent) -> String {
         if !includesUsage, event.isUsageAlone { return "" }
         return String(decoding: event.chunk, as: UTF8.self)
@@ -228,7 +228,7 @@ struct ChatRequest: Sendable {
 }
 
 extension UpstreamEvent {
-    /// Whether it says what was used, and nothing else.
+    /// Whether it only reports the usage.
     fileprivate var isUsageAlone: Bool {
         guard usage != nil, text.isEmpty,
             let json = try? JSONParser.parse(chunk, limits: .tolerant).value
