@@ -7,20 +7,20 @@ import SanguineAuthority
 public import SanguineModel
 public import ServiceLifecycle
 
-/// A local server that answers like a language model, deterministically, for demonstrations and
+/// A local server that responds like a language model, deterministically, for demonstrations and
 /// tests.
 ///
-/// It speaks OpenAI's chat completions, streamed or not, on `POST /v1/chat/completions`, with
-/// images, files and tools, and embeddings on `POST /v1/embeddings`; it lists its one model on
-/// `GET /v1/models`. The same conversation always gets the same answer. It asks for no key, and
-/// listens on loopback only.
+/// It implements OpenAI's chat completions, streamed or not, at `POST /v1/chat/completions`, with
+/// images, files and tools, and embeddings at `POST /v1/embeddings`; it lists its only model at
+/// `GET /v1/models`. The same conversation always gets the same answer. It needs no API key and
+/// only listens on loopback.
 ///
 /// ```swift
 /// let standIn = StandInServer(port: 0) { port in print("listening on http://127.0.0.1:\(port)") }
 /// try await standIn.run()
 /// ```
 public struct StandInServer: Service {
-    /// Bytes of a request's body at most: 64 MiB, so that images and short videos fit.
+    /// The maximum size of a request's body: 64 MiB, so that images and short videos fit.
     public static let bodyBytes = 1 << 26
 
     private let port: Int
@@ -34,13 +34,13 @@ public struct StandInServer: Service {
     /// Creates a server; ``run()`` starts it.
     ///
     /// - Parameters:
-    ///   - port: The port on 127.0.0.1; 0 picks a free one.
-    ///   - latency: The time from a request to its answer, or to the first word of a streamed one.
+    ///   - port: The port on 127.0.0.1; 0 chooses a free one.
+    ///   - latency: The time until the response, or until the first word of a streamed one.
     ///     Default: none.
-    ///   - wordInterval: The time between two pieces of a streamed answer. Default: none.
-    ///   - clock: The clock that measures both.
-    ///   - wallClock: What `created` of an answer is read from.
-    ///   - logger: For the server's own messages; nothing of a conversation is logged.
+    ///   - wordInterval: The time between two chunks of a streamed answer. Default: none.
+    ///   - clock: The clock for both times.
+    ///   - wallClock: The time for the member `created` of a response.
+    ///   - logger: The log of the server's own messages, which contain nothing of a conversation.
     ///   - onListening: Called with the port once requests are accepted.
     public init(
         port: Int,
@@ -60,7 +60,7 @@ public struct StandInServer: Service {
         self.onListening = onListening
     }
 
-    /// Serves until the surrounding service group shuts down, or the task is cancelled.
+    /// Serves until the surrounding service group shuts down or the task is cancelled.
     public func run() async throws {
         let application = Application(
             router: router(),

@@ -1,8 +1,8 @@
-/// What the stand-in for a language model says: the same words for the same conversation, always.
+/// An answer of the stand-in: always the same text for the same conversation.
 ///
-/// Tokens are counted by a rule that a test can follow with pencil and paper: a text has one token
-/// for every four bytes of UTF-8, begun ones counted; each message of the prompt costs four more,
-/// each picture 85 and each file 255, whatever their size.
+/// Tokens are counted by a rule that is easy to calculate in tests: a text has one token per four
+/// bytes of UTF-8, rounded up. Each message of the prompt adds four tokens, each image 85 and each
+/// file 255, regardless of size.
 struct StandInAnswer: Hashable, Sendable {
     /// One turn of the conversation.
     struct Message: Hashable, Sendable {
@@ -11,39 +11,39 @@ struct StandInAnswer: Hashable, Sendable {
         var attachments: [Attachment] = []
     }
 
-    /// Something that is shown and not said.
+    /// An image or file in a message.
     struct Attachment: Hashable, Sendable {
         enum Kind: String, Hashable, Sendable {
             case image, file
         }
 
         var kind: Kind
-        /// Bytes of the content, or of the address where that is all that came.
+        /// Bytes of the content, or of the URL if only a URL was sent.
         var bytes: Int
 
-        /// Tokens of the prompt.
+        /// The number of tokens in the prompt.
         var tokens: Int { kind == .image ? 85 : 255 }
     }
 
-    /// Words of the question that the answer repeats at most.
+    /// The maximum number of words of the question that the answer repeats.
     static let subjectWords = 8
 
-    /// The text, cut after whole words to fit the limit.
+    /// The text, truncated after whole words to fit the limit.
     let text: String
-    /// Tokens of the conversation.
+    /// The number of tokens of the conversation.
     let promptTokens: Int
-    /// Tokens of the text.
+    /// The number of tokens of the text.
     let completionTokens: Int
-    /// Whether the limit cut the text.
+    /// Whether the text was truncated.
     let isCut: Bool
-    /// A number that is the same for the same conversation; the answer's id is made of it.
+    /// A hash of the conversation, from which the answer's id is derived.
     let fingerprint: UInt64
 
-    /// Answers the conversation.
+    /// Creates the answer to a conversation.
     ///
     /// - Parameters:
     ///   - messages: The conversation, oldest first.
-    ///   - maxTokens: The longest answer, in tokens of the rule above; `nil` for any length.
+    ///   - maxTokens: The maximum length of the answer in tokens; `nil` for no limit.
     init(to messages: [Message], maxTokens: Int? = nil) {
         fingerprint = Self.fingerprint(of: messages)
         let question = messages.last { $0.role == "user" } ?? messages.last
@@ -67,7 +67,7 @@ struct StandInAnswer: Hashable, Sendable {
         }
     }
 
-    /// What is said of attachments: how many, and their bytes.
+    /// Returns a sentence about attachments: their number and total size.
     private static func remark(on attachments: [Attachment]) -> String? {
         guard !attachments.isEmpty else { return nil }
         let bytes = attachments.reduce(0) { $0 + $1.bytes }
@@ -108,7 +108,7 @@ struct StandInAnswer: Hashable, Sendable {
             .joined(separator: " ")
     }
 
-    /// The question's first words.
+    /// Returns the first words of the question.
     static func subject(of question: String) -> String {
         let words = question.split { $0.isWhitespace }
         let text = words.prefix(subjectWords).joined(separator: " ").prefix(120)
@@ -116,7 +116,7 @@ struct StandInAnswer: Hashable, Sendable {
         return String(cut) + (words.count > subjectWords ? " …" : "")
     }
 
-    /// The longest run of whole words within the tokens; at least the first characters that fit.
+    /// Returns the longest run of whole words within the limit, or characters if no word fits.
     private static func prefix(of text: String, tokens: Int) -> String {
         guard self.tokens(of: text) > tokens else { return text }
         var result = ""
@@ -143,12 +143,12 @@ struct StandInAnswer: Hashable, Sendable {
         return fingerprint(of: texts)
     }
 
-    /// FNV-1a (draft-eastlake-fnv), and a last mixing, because `Hasher` differs in every process.
+    /// FNV-1a (draft-eastlake-fnv) with a final mix, because `Hasher` differs in each process.
     static func fingerprint(of texts: [String]) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for text in texts {
             for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: the text ends.
+            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3  // No byte of UTF-8: ends the text.
         }
         hash = (hash ^ (hash >> 33)) &* 0xFF51_AFD7_ED55_8CCD
         return hash ^ (hash >> 33)

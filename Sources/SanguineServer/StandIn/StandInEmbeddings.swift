@@ -1,12 +1,12 @@
 import Foundation
 import SanguineModel
 
-/// Embeddings of the stand-in: each word has a direction of its own, and a text the sum of its
-/// words' directions, so that texts with words in common are near each other.
+/// Embeddings of the stand-in: a text's vector is the sum of its words' vectors, so that texts with
+/// common words are close to each other.
 struct StandInEmbeddings: Sendable {
-    /// Numbers of a vector, unless asked for otherwise.
+    /// The default number of dimensions.
     static let defaultDimensions = 8
-    /// Texts of one request at most.
+    /// The maximum number of texts in a request.
     static let textLimit = 2_048
 
     private let model: String
@@ -29,7 +29,7 @@ struct StandInEmbeddings: Sendable {
         isBase64 = json["encoding_format"] == "base64"
     }
 
-    /// The body of the answer.
+    /// The body of the response.
     var answer: JSONValue {
         let items = texts.enumerated().map { index, text -> JSONValue in
             let vector = Self.vector(of: text, dimensions: dimensions)
@@ -48,7 +48,7 @@ struct StandInEmbeddings: Sendable {
         ]
     }
 
-    /// A vector of length 1, the same for the same text.
+    /// Returns a vector of length 1, which is always the same for the same text.
     static func vector(of text: String, dimensions: Int) -> [Float] {
         var words = text.lowercased().split { !$0.isLetter && !$0.isNumber }.map(String.init)
         if words.isEmpty { words = [text] }
@@ -75,7 +75,7 @@ struct StandInEmbeddings: Sendable {
         )
     }
 
-    /// The numbers as floats of 32 bits, least significant byte first.
+    /// Encodes the numbers as 32-bit floats in little-endian order.
     private static func base64(_ vector: [Float]) -> String {
         var data = Data()
         for number in vector {

@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// An answer of the stand-in in OpenAI's shapes, whole or in chunks.
+/// An answer of the stand-in in OpenAI's format, complete or in chunks.
 struct StandInReply: Sendable {
     let answer: StandInAnswer
     let toolCall: StandInToolCall?
@@ -22,7 +22,7 @@ struct StandInReply: Sendable {
         ]
     }
 
-    /// The body of an answer that is not streamed.
+    /// The body of a response that is not streamed.
     var completion: JSONValue {
         var message: [String: JSONValue] = ["role": "assistant", "content": .string(answer.text)]
         if let toolCall {
@@ -41,8 +41,8 @@ struct StandInReply: Sendable {
         ]
     }
 
-    /// The `data` of the events of a streamed answer, without the last one, `[DONE]`: one for each
-    /// word, or for each half of a tool's arguments.
+    /// Returns the `data` of the events of a streamed answer, except the last one, `[DONE]`: one
+    /// per word, or per half of a tool's arguments.
     func chunks(includesUsage: Bool) -> [JSONValue] {
         var chunks = [chunk([delta(["role": "assistant", "content": ""])])]
         if let toolCall {
@@ -95,7 +95,7 @@ struct StandInReply: Sendable {
 }
 
 extension StandInReply {
-    /// Answers a request.
+    /// Creates the answer to a request.
     init(to request: StandInRequest, at time: Timestamp) {
         self.init(
             answer: StandInAnswer(to: request.messages, maxTokens: request.maxTokens),

@@ -1,15 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// Why the stand-in refuses a request.
+/// An error for an invalid request to the stand-in.
 struct StandInRefusal: Error, Hashable {
     let message: String
     let parameter: String?
 }
 
-/// A chat completion that was asked for, read leniently as servers of this kind do.
+/// A request for a chat completion, parsed leniently like by other servers of this kind.
 struct StandInRequest: Sendable {
-    /// Messages of a request at most.
+    /// The maximum number of messages in a request.
     static let messageLimit = 1_000
 
     let model: String
@@ -17,7 +17,7 @@ struct StandInRequest: Sendable {
     let maxTokens: Int?
     let isStreamed: Bool
     let includesUsage: Bool
-    /// The call of a tool that is the answer; `nil` if words are.
+    /// The tool call that is the answer; `nil` if the answer is a text.
     let toolCall: StandInToolCall?
 
     init(body: Data) throws(StandInRefusal) {
@@ -41,7 +41,7 @@ struct StandInRequest: Sendable {
         }
     }
 
-    /// Reads a body that must be an object.
+    /// Parses a body, which must be an object.
     static func object(_ body: Data) throws(StandInRefusal) -> JSONValue {
         guard let json = try? JSONParser.parse(Array(body), limits: .stored).value,
             case .object = json
@@ -71,7 +71,7 @@ struct StandInRequest: Sendable {
         return messages
     }
 
-    /// A content is a string, an array of parts, or nothing in a message that calls tools.
+    /// Parses a message: its content is a string, an array of parts, or absent if it calls tools.
     private static func message(_ json: JSONValue) -> StandInAnswer.Message? {
         guard let role = json["role"]?.string else { return nil }
         var message = StandInAnswer.Message(role: role, text: "")
@@ -113,7 +113,7 @@ struct StandInRequest: Sendable {
         return content?.string.map { .init(kind: kind, bytes: bytes(of: $0)) }
     }
 
-    /// The bytes that a `data` URL in Base64 stands for, or those of any other address.
+    /// Returns the number of bytes in a Base64 `data` URL, or the length of any other URL.
     private static func bytes(of address: String) -> Int {
         guard address.hasPrefix("data:"), let marker = address.firstRange(of: ";base64,") else {
             return address.utf8.count

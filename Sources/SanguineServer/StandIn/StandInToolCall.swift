@@ -1,21 +1,20 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A call of a tool, by a rule that a test can follow: the user's last message names the tool, or
-/// `tool_choice` asks for one.
+/// A tool call: the user's last message contains the tool's name, or `tool_choice` requires one.
 ///
-/// Each argument is made of the question: strings are its first words, numbers and booleans always
-/// the same for the same question, other types are left out.
+/// Arguments are derived from the question: strings are its first words; numbers and booleans are
+/// always the same for the same question; other types are omitted.
 struct StandInToolCall: Hashable, Sendable {
     let id: String
     let name: String
-    /// JSON, as text.
+    /// JSON as text.
     let arguments: String
 
-    /// Tokens of name and arguments.
+    /// The number of tokens of name and arguments.
     var tokens: Int { StandInAnswer.tokens(of: name) + StandInAnswer.tokens(of: arguments) }
 
-    /// Chooses a tool, or none.
+    /// Chooses a tool; `nil` if none is called.
     init?(for messages: [StandInAnswer.Message], tools: JSONValue?, choice: JSONValue?) {
         guard case .array(let tools) = tools, choice != "none", let last = messages.last,
             last.role == "user"
