@@ -8,35 +8,35 @@ import System
 import SystemPackage
 #endif
 
-/// FFmpeg, which reads a stranger's video in a process of its own.
+/// Extracts frames of untrusted videos with FFmpeg in a separate process.
 ///
-/// The process has the bytes as its standard input, a file that nobody else can open, and
-/// nothing else: no environment, no protocol but files, and only the container format that the
-/// content's type names, so that a playlist is not followed to other addresses. It has one
-/// thread, and ends with the task that waits for it. If this process is killed, nobody ends it
-/// but the limit of its processor time, or the reader that its pictures no longer have.
+/// The process gets the video as its standard input, an unnamed file, and nothing else: no
+/// environment and no protocols except files. Only the container format of the content type is
+/// permitted, so that playlists cannot refer to other URLs. It uses one thread and ends with the
+/// task that waits for it. If the server process is killed, FFmpeg ends at the limit of its
+/// processor time, or when it writes to the closed pipe.
 struct FFmpeg: Sendable {
-    /// Bytes of a picture at most.
+    /// The maximum size of an image in bytes.
     private static let pictureBytes = 1 << 20
-    /// Pixels of a picture's longer side at most.
+    /// The maximum length of an image's longer side in pixels.
     private static let side = 1_024
-    /// Bytes of what it says of a fault.
+    /// The maximum size of an error message in bytes.
     private static let reportBytes = 4_096
-    /// Pixels of a film's picture at most: 4,096 × 2,176, which is 4K in whole blocks.
+    /// The maximum number of pixels in a video frame: 4,096 × 2,176, which is 4K in whole blocks.
     private static let filmPixels = 4_096 * 2_176
-    /// Seconds of processor time that a film may take.
+    /// The maximum processor time for a video in seconds.
     private static let processorSeconds = 20
-    /// FFmpeg's own bounds: bytes that it allocates at once, and pixels of a picture.
+    /// FFmpeg's own limits: bytes of an allocation, and pixels of a frame.
     private static let bounds = ["-max_alloc", "268435456", "-max_pixels", "\(filmPixels)"]
 
     private let ffmpeg: FilePath
     private let ffprobe: FilePath
 
-    /// Finds the program, and `ffprobe` beside it; `nil` if one of the two is not there.
+    /// Finds the program, and `ffprobe` in the same folder; `nil` if either does not exist.
     ///
     /// - Parameters:
-    ///   - program: A path, or a name that is looked for.
-    ///   - path: Where names are looked for: folders, separated by colons.
+    ///   - program: A path, or a name to search for.
+    ///   - path: The folders to search, separated by colons.
     init?(
         _ program: String,
         path: String = ProcessInfo.processInfo.environment["PATH"] ?? ""
@@ -51,13 +51,13 @@ struct FFmpeg: Sendable {
         ffprobe = Self.probe(found)
     }
 
-    /// Takes pictures of a video.
+    /// Extracts frames of a video.
     ///
     /// - Parameters:
     ///   - video: Its bytes.
     ///   - type: Its content type.
-    ///   - count: How many pictures.
-    /// - Returns: The pictures, oldest first: JPEG.
+    ///   - count: The number of frames.
+    /// - Returns: The frames as JPEG images, oldest first.
     /// - Throws: ``FrameSampler/Failure``.
     func pictures(
         _ video: [UInt8],
@@ -78,7 +78,7 @@ struct FFmpeg: Sendable {
         let text = String(decoding: length, as: UTF8.self)
         let seconds = Double(text.trimmingCharacters(in: .whitespacesAndNewlines))
         let pictures = try await pictures(file, input, count, seconds)
-        // The header may say more than there is.
+        // The header may claim a longer duration than the video has.
         guard pictures.isEmpty, seconds != nil else { return pictures }
         return try await self.pictures(file, input, count, nil)
     }
@@ -89,9 +89,9 @@ struct FFmpeg: Sendable {
         _ count: Int,
         _ seconds: Double?
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
-        // Of a damaged video each fault would be told, although pictures can be taken.
+        // Only fatal errors: FFmpeg can extract frames of a damaged video despite many others.
         var arguments = ["-v", "fatal", "-nostdin", "-threads", "1"]
-        // Of processor time. It also ends an FFmpeg that outlives this process.
+        // Processor time. The limit also ends an FFmpeg that outlives this process.
         arguments += ["-timelimit", "\(Self.processorSeconds)"]
         arguments += Self.bounds + input
         arguments += ["-map", "0:v:0", "-vf", Self.filter(count, seconds)]
@@ -103,8 +103,8 @@ struct FFmpeg: Sendable {
         return JPEGSequence.pictures(in: bytes)
     }
 
-    /// One picture from the middle of each stretch; one a second of a video whose length is
-    /// not known.
+    /// Returns a filter for one frame from the middle of each range; one per second if the video's
+    /// duration is unknown.
     private static func filter(_ count: Int, _ seconds: Double?) -> String {
         var place = "selected_n"
         if let seconds, seconds.isFinite, seconds > 0 {
@@ -130,7 +130,7 @@ struct FFmpeg: Sendable {
                 error: .string(limit: Self.reportBytes)
             )
             guard result.terminationStatus.isSuccess else {
-                // It was ended with the task.
+                // The process was ended with the task.
                 try Task.checkCancellation()
                 let complaint = String(result.standardError.prefix(200))
                 throw FrameSampler.Failure.unreadable(
@@ -161,13 +161,13 @@ struct FFmpeg: Sendable {
         FileManager.default.isExecutableFile(atPath: path.string)
     }
 
-    /// FFmpeg's names of the containers.
+    /// FFmpeg's names of the container formats.
     private static let formats = [
         "video/mp4": "mov", "video/quicktime": "mov", "video/webm": "matroska",
     ]
 }
 
-/// A file without a name: it is gone with its last reader, also if the process is killed.
+/// A file without a name, which is deleted with its last reader, even if the process is killed.
 private final class UnnamedFile: Sendable {
     private let descriptor: FileDescriptor
 
@@ -186,7 +186,7 @@ private final class UnnamedFile: Sendable {
 
     deinit { try? descriptor.close() }
 
-    /// Another descriptor of it, at its start.
+    /// Returns another descriptor of the file, at its start.
     func reader() throws -> FileDescriptor {
         try descriptor.seek(offset: 0, from: .start)
         return try descriptor.duplicate()

@@ -1,11 +1,11 @@
-/// FFmpeg is not there, and an upstream is to be shown pictures of videos.
+/// FFmpeg is missing, and an upstream needs frames of videos.
 public struct FFmpegMissing: Error, Hashable, Sendable {
-    /// What was looked for, by the setting `video.ffmpeg`.
+    /// The program that was searched for, from the setting `video.ffmpeg`.
     public let program: String
 }
 
 extension FFmpegMissing: CustomStringConvertible {
-    /// What to do.
+    /// What happened, and how to fix it.
     public var description: String {
         """
         '\(program)' and 'ffprobe' beside it are not there, and an upstream has 'video: frames'. \

@@ -2,32 +2,32 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// Makes pictures of a video, for models that take pictures alone.
+/// Extracts frames of videos, for models that accept only images.
 ///
-/// The video is divided into equal stretches, and the picture in the middle of each is taken.
+/// The video is divided into equal ranges, and the frame in the middle of each is used.
 struct FrameSampler: Sendable {
-    /// Why there are no pictures.
+    /// The reason why no frames could be extracted.
     enum Failure: Error, Hashable {
-        /// The file is no video that can be read; the text is for the log.
+        /// The file is not a readable video; the text is for the log.
         case unreadable(String)
-        /// It took longer than it may.
+        /// The time limit was exceeded.
         case timeout
-        /// The program that reads videos does not run.
+        /// The program that reads videos cannot be run.
         case noProgram(String)
-        /// The caller gave up.
+        /// The task was cancelled.
         case cancelled
     }
 
-    /// Who asks if nobody is named.
+    /// The account for requests without one.
     private static let nobody = Identifier(at: Timestamp(millisecondsSince1970: 0))
 
-    /// The pictures of a video, oldest first: JPEG, at most so many.
+    /// Returns at most `count` frames of a video as JPEG images, oldest first.
     typealias Sample =
         @Sendable (
             _ video: [UInt8], _ type: String, _ count: Int
         ) async throws(Failure) -> [[UInt8]]
 
-    /// How many pictures are made of a video.
+    /// The number of frames per video.
     let count: Int
     private let sample: Sample
     private let turns: CallQueue
@@ -35,10 +35,10 @@ struct FrameSampler: Sendable {
     /// Creates a sampler.
     ///
     /// - Parameters:
-    ///   - count: How many pictures are made of a video.
-    ///   - atOnce: How many videos are read at a time, of which one account has at most half.
-    ///     Default: one for each core, and at least two.
-    ///   - sample: What makes the pictures.
+    ///   - count: The number of frames per video.
+    ///   - atOnce: The maximum number of videos in progress, of which one account gets at most
+    ///     half. Default: one per core, but at least two.
+    ///   - sample: Extracts the frames.
     init(
         count: Int,
         atOnce: Int = max(2, ProcessInfo.processInfo.activeProcessorCount),
@@ -49,20 +49,20 @@ struct FrameSampler: Sendable {
         turns = CallQueue(limit: atOnce, accountShare: max(1, atOnce / 2))
     }
 
-    /// How many videos wait for their turn, for tests.
+    /// The number of waiting videos, for tests.
     var waiting: Int { turns.counts.waiting }
 
-    /// The request with pictures in the place of its videos.
+    /// Returns the request with its videos replaced by frames.
     ///
-    /// A request that the caller has written is left as it is. Accounts take turns, so that one
-    /// with many videos delays another's first by one.
+    /// A request whose body the caller wrote is not changed. Accounts take turns, so that many
+    /// videos of one account delay another account by at most one video.
     ///
     /// - Parameters:
-    ///   - request: What is asked.
-    ///   - account: Who asks. Default: nobody in particular.
-    ///   - timeout: The longest time that it may take, with the wait for a turn.
-    ///   - clock: The clock that measures it.
-    /// - Returns: What is asked instead.
+    ///   - request: The request.
+    ///   - account: The account of the caller. Default: none.
+    ///   - timeout: The time limit, which includes the wait for a turn.
+    ///   - clock: The clock for the time limit.
+    /// - Returns: The changed request.
     /// - Throws: ``Failure``.
     func request(
         _ request: UpstreamRequest,
@@ -88,7 +88,7 @@ struct FrameSampler: Sendable {
         return .prompt(prompt)
     }
 
-    /// Whether files of that type are videos.
+    /// Returns whether files of a type are videos.
     static func isVideo(_ type: String) -> Bool { type.hasPrefix("video/") }
 
     private func pictures(

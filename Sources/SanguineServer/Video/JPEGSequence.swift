@@ -1,15 +1,15 @@
-/// Pictures that follow each other without anything between them, as motion JPEG has them.
+/// Consecutive JPEG images without separators, as in motion JPEG.
 enum JPEGSequence {
-    /// Divides the bytes into pictures; a last one that is not whole is left out.
+    /// Splits the bytes into images; an incomplete last one is omitted.
     ///
-    /// Inside of a picture's data a byte of 255 is followed by zero (ITU-T T.81, section B.1.1.5),
-    /// so that the marker of its end is found nowhere else.
+    /// Within an image's data, the byte 255 is followed by zero (ITU-T T.81, section B.1.1.5), so
+    /// that its end marker occurs nowhere else.
     static func pictures(in bytes: [UInt8]) -> [[UInt8]] {
         var pictures: [[UInt8]] = []
         var start: Int?
         var index = 0
         while index + 1 < bytes.count {
-            // Any number of bytes of 255 may stand before a marker.
+            // Any number of bytes 255 may precede a marker.
             guard bytes[index] == 0xFF, bytes[index + 1] != 0xFF else {
                 index += 1
                 continue
