@@ -12,9 +12,9 @@ import Synchronization
 /// Invariants:
 /// 1. In any window, a key gets at most the limit plus the requests that the window refills, even
 ///    if its bucket is discarded.
-/// 2. There are at most `keyLimit` buckets and one spare per shard. Full buckets are discarded first,
-///    which loses no information. While all buckets are in use, unknown keys share their shard's
-///    spare bucket: a flood of new keys does not slow down known ones.
+/// 2. There are at most `keyLimit` buckets and one spare per shard. Full buckets are discarded
+///    first, which loses no information. While all buckets are in use, unknown keys share their
+///    shard's spare bucket: a flood of new keys does not slow down known ones.
 /// 3. A new bucket starts with the remaining requests of the spare bucket, because the key may have
 ///    used that before. Invariant 1 depends on this.
 public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
