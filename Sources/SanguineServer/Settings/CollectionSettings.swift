@@ -3,12 +3,12 @@ public import SanguineModel
 extension RecordCollection {
     /// The members of a collection in the file: `collections.<name>.<member>`.
     public enum Field: String, CaseIterable, Sendable {
-        /// Who may read: `owner` or `everyone`. Default: `owner`.
+        /// The accounts that may read: `owner` or `everyone`. Default: `owner`.
         case access
-        /// The members by which records are found. Default: none.
+        /// The members that records can be queried by. Default: none.
         case indexes
 
-        /// What the member may be, in words.
+        /// A description of the permitted values.
         public var allowed: String {
             switch self {
             case .access: "owner, everyone"
@@ -17,12 +17,12 @@ extension RecordCollection {
         }
     }
 
-    /// What a collection may be called, in words.
+    /// A description of the permitted names.
     static var allowedNames: String { "a small letter, then at most 63 of a–z A–Z 0–9 _ -" }
 
-    /// Reads a collection as the file gives it.
+    /// Reads a collection from the file.
     ///
-    /// - Throws: `SettingsError` for members that are not allowed.
+    /// - Throws: `SettingsError` for members with invalid values.
     public init(
         name: String,
         members: [Field: String],
@@ -38,7 +38,7 @@ extension RecordCollection {
         self.init(name, access: access, indexes: indexes?.filter { !$0.isEmpty } ?? [])
     }
 
-    /// The members as the file would give them, in the order of ``Field``.
+    /// The members in the form of the file, in the order of ``Field``.
     public var texts: [(field: Field, text: String)] {
         [(.access, access.rawValue), (.indexes, indexes.joined(separator: ", "))]
     }

@@ -1,16 +1,16 @@
 import SanguineModel
 
-/// Durations as settings write them: a whole number and a unit, such as `500ms`, `30s`, `15m`,
-/// `48h`, `60d`.
+/// Converts durations to and from the form of settings: a whole number and a unit, such as `500ms`,
+/// `30s`, `15m`, `48h`, `60d`.
 enum DurationText {
     /// Milliseconds of each unit, the longest first.
     ///
-    /// A day has 24 hours here.
+    /// A day has 24 hours.
     private static let units: [(name: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
     ]
 
-    /// Reads a duration, or returns `nil` if the text is none, or is longer than a hundred years.
+    /// Parses a duration; `nil` if the text is invalid or the duration exceeds a hundred years.
     static func duration(_ text: String) -> Duration? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         guard let number = Int64(digits), digits.count <= 12,
@@ -20,7 +20,7 @@ enum DurationText {
         return .milliseconds(number * unit.milliseconds)
     }
 
-    /// Writes a duration in the longest unit that leaves no rest.
+    /// Formats a duration in the longest unit that divides it evenly.
     static func text(_ duration: Duration) -> String {
         let milliseconds = duration.wholeMilliseconds
         let fit = units.first {

@@ -4,78 +4,78 @@ import SanguineModel
 extension FunctionSetting {
     /// The members of a function in the file: `functions.<name>.<member>`.
     public enum Field: String, CaseIterable, Sendable {
-        /// `echo` or `upstream`; must be given.
+        /// `echo` or `upstream`; required.
         case kind
-        /// The price of every call, in the balance's unit; or the rest of the prices.
+        /// The price of each call in the balance's unit; or specify the prices below instead.
         case price
         /// The price of a million input tokens of the upstream.
         case perMillionInput
         /// The price of a million output tokens of the upstream.
         case perMillionOutput
-        /// The price of a million input tokens from the upstream's cache. Default: as other input.
+        /// The price of a million cached input tokens. Default: the price of other input.
         case perMillionCachedInput
-        /// The price of a million output tokens of reasoning. Default: as other output.
+        /// The price of a million reasoning tokens. Default: the price of other output.
         case perMillionReasoning
-        /// The least that a call by usage costs. Default: 1.
+        /// The minimum price of a call that is charged by usage. Default: 1.
         case atLeast
-        /// What a kept answer costs. Default: nothing.
+        /// The price of a cached answer. Default: free.
         case cachedPrice
-        /// The daily quota of which a call takes some. Default: none.
+        /// The daily quota that a call uses. Default: none.
         case quota
-        /// How much of the quota a call takes. Default: 1.
+        /// The number of quota units that a call uses. Default: 1.
         case quotaUnits
-        /// What a call costs instead when too little of the quota is left. Default: it is refused.
+        /// The price if the remaining quota is insufficient. Default: the call is refused.
         case quotaOtherwise
-        /// When units and a flat price are charged. Default: units with the answer, tokens once the
-        /// call has left.
+        /// The moment at which quota units and a fixed price are charged. Default: units with the
+        /// answer, the price once the call has been sent.
         case charged
-        /// How long answers are kept. Default: not at all.
+        /// The lifetime of cached answers. Default: not cached.
         case cache
         /// The members of the account's settings on which answers depend.
         case cacheFacts
-        /// Who is given kept answers. Default: the account.
+        /// The accounts that may get a cached answer. Default: the caller's account.
         case audience
-        /// With the audience `public`: the members of the input that others' answers may show.
+        /// For the audience `public`: the members of the input that shared answers may reveal.
         case shares
-        /// Who pays when identical calls share a run. Default: the first.
+        /// The account that pays when identical calls share a run. Default: the first.
         case payer
-        /// Whether the answer comes in parts. Default: yes.
+        /// Whether the answer can be streamed. Default: true.
         case streams
-        /// What becomes of a streamed call that nobody reads. Default: it goes on.
+        /// The handling of a streamed call after its reader disconnects. Default: it continues.
         case onDisconnect
-        /// Makes answers of an earlier version count no more. Default: 1.
+        /// The version of cached answers; a new one invalidates earlier answers. Default: 1.
         case version
-        /// The longest answer, in the upstream's tokens. Default: 512.
+        /// The maximum length of an answer in the upstream's tokens. Default: 512.
         case maxOutputTokens
-        /// What the model is told before the question. Default: nothing.
+        /// The system prompt. Default: none.
         case systemPrompt
-        /// What the model is asked. Default: the question.
+        /// The prompt. Default: the question.
         case prompt
-        /// The model that is asked for. Default: that of the upstream.
+        /// The requested model. Default: that of the upstream.
         case model
-        /// The upstreams that are asked, in this order. Default: all.
+        /// The upstreams to ask, in this order. Default: all.
         case upstreams
-        /// How many files a call may bring. Default: none.
+        /// The maximum number of files in a call. Default: none.
         case attachmentCount = "attachments.count"
-        /// How many it must bring. Default: 0.
+        /// The minimum number of files in a call. Default: 0.
         case attachmentMinimum = "attachments.minimum"
-        /// Bytes of all of them. Default: 25 MiB.
+        /// The maximum size of all files in bytes. Default: 25 MiB.
         case attachmentBytes = "attachments.bytes"
-        /// Their types. Default: JPEG, PNG and WebP.
+        /// The permitted content types. Default: JPEG, PNG and WebP.
         case attachmentTypes = "attachments.types"
-        /// The upstream's tokens that one counts as at most. Default: 2,048.
+        /// The maximum number of the upstream's tokens for a file. Default: 2,048.
         case attachmentTokens = "attachments.tokens"
-        /// Bytes of the input. Default: 128 KiB.
+        /// The maximum size of the input in bytes. Default: 128 KiB.
         case inputBytes = "limits.inputBytes"
-        /// Runs at a time. Default: as many as the server has.
+        /// The maximum number of concurrent runs. Default: the server's limit.
         case running = "limits.running"
-        /// Runs of one account at a time. Default: as many as it may have.
+        /// The maximum number of concurrent runs of an account. Default: the account's limit.
         case runningPerAccount = "limits.runningPerAccount"
-        /// How often an account may make the same call in a minute. Default: as often as it likes.
+        /// The number of times an account may repeat the same call in a minute. Default: no limit.
         case repeatsPerMinute = "limits.repeatsPerMinute"
-        /// Runs that go on although nobody reads them. Default: 100.
+        /// The maximum number of runs that continue without a reader. Default: 100.
         case drains = "limits.drains"
-        /// How long a run may take. Default: as long as the upstream may.
+        /// The time limit of a run. Default: the upstream's.
         case timeout = "limits.timeout"
 
         static let amounts = 0...WireLimits.amount
@@ -91,7 +91,7 @@ extension FunctionSetting {
         static let promptCharacters = 32_768
         static let names = 1...200
 
-        /// Whether the file gives a list.
+        /// Whether the value in the file is a list.
         public var isList: Bool {
             switch self {
             case .cacheFacts, .shares, .upstreams, .attachmentTypes: true
@@ -99,7 +99,7 @@ extension FunctionSetting {
             }
         }
 
-        /// What the member may be, in words.
+        /// A description of the permitted values.
         public var allowed: String {
             switch self {
             case .kind: FunctionSetting.Kind.allCases.map(\.rawValue).joined(separator: ", ")
@@ -159,10 +159,10 @@ extension FunctionSetting {
         }
     }
 
-    /// What a member of the input may be, in words.
+    /// A description of the permitted types of an input member.
     public static let allowedInput = "string, integer, number, boolean, or a list of texts"
 
-    /// The refusal of a value that a member of the file has.
+    /// Returns the problem of an invalid member in the file.
     static func refusal(
         of function: String,
         _ field: String,
@@ -178,15 +178,15 @@ extension FunctionSetting {
         )
     }
 
-    /// Reads a function as the file gives it.
+    /// Reads a function from the file.
     ///
     /// - Parameters:
     ///   - name: The function's name.
-    ///   - members: Its members; a list as its texts with commas between them.
-    ///   - inputs: The members of `inputs`, by name, optional ones with `?` behind it: a type, or
-    ///     choices with commas between them. Default: a `question`.
-    ///   - source: Where it was found.
-    /// - Throws: ``SettingsError`` for members that are missing, no numbers, or do not go together.
+    ///   - members: Its members; a list has its items separated by commas.
+    ///   - inputs: The members of `inputs` by name, with `?` after the name of an optional one: a
+    ///     type, or choices separated by commas. Default: a `question`.
+    ///   - source: The source for error messages.
+    /// - Throws: ``SettingsError`` for members that are missing, invalid or contradictory.
     public init(
         name: String,
         members: [Field: String],
@@ -202,7 +202,7 @@ extension FunctionSetting {
     }
 }
 
-/// Reads the members of one function, and notes all that is wrong.
+/// Reads the members of a function and collects all problems.
 private struct FunctionReader {
     typealias Field = FunctionSetting.Field
 
@@ -350,7 +350,7 @@ private struct FunctionReader {
         return limits
     }
 
-    /// Refuses members that have no effect beside the others.
+    /// Refuses members that have no effect in combination with the others.
     private mutating func checkCompany(_ rules: FunctionRules) {
         if rules.cache.lifetime == .none {
             for field in [Field.cachedPrice, .payer, .version] where members[field] != nil {

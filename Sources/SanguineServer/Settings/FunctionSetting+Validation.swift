@@ -1,7 +1,7 @@
 import SanguineModel
 
 extension FunctionSetting {
-    /// What is wrong with it by itself.
+    /// The problems of the function on its own.
     var problems: [SettingsError.Problem] {
         var problems: [SettingsError.Problem] = []
         func refuse(_ field: Field, _ value: String) {
@@ -23,8 +23,7 @@ extension FunctionSetting {
         return problems
     }
 
-    /// A place for which there is no member, or a member that has no place: what is sent would be
-    /// dropped.
+    /// Placeholders without a member and members without a placeholder, which would be dropped.
     private var problemsOfInputs: [SettingsError.Problem] {
         var problems: [SettingsError.Problem] = []
         let places = PromptTemplate(prompt).names
@@ -71,13 +70,13 @@ extension FunctionSetting {
 }
 
 extension FunctionRules {
-    /// A member of the rules that cannot be, and its value.
+    /// A member of the rules with an invalid value.
     struct Fault: Hashable {
         var field: FunctionSetting.Field
         var value: String
     }
 
-    /// What is wrong with the rules, whoever declares them.
+    /// The problems of the rules, declared in the settings or in code.
     var faults: [Fault] {
         faultsOfPrice + faultsOfCache + faultsOfLimits
     }
@@ -118,7 +117,7 @@ extension FunctionRules {
             faults.append(Fault(field: .cacheFacts, value: ""))
         }
         guard cache.audience != .account else { return faults }
-        // What depends on a session or on facts of an account is nobody else's.
+        // Answers that depend on a session or on settings of an account must not be shared.
         switch cache.lifetime {
         case .none, .session, .facts: faults.append(Fault(field: .audience, value: "public"))
         case .duration, .midnight, .forever: break
@@ -161,7 +160,7 @@ extension FunctionRules {
 }
 
 extension FunctionSetting {
-    /// The members as the file would give them, in the order of ``Field``; then those of `inputs`.
+    /// The members in the form of the file, in the order of ``Field``, then those of `inputs`.
     public var texts: [(name: String, text: String)] {
         let members = Field.allCases.compactMap { field in
             text(of: field).map { (field.rawValue, $0) }

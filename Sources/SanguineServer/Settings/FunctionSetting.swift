@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// A function that can be called, without code.
+/// A function that is declared in the settings, without code.
 ///
 /// ```swift
 /// FunctionSetting(
@@ -12,9 +12,9 @@ public import SanguineModel
 /// )
 /// ```
 public struct FunctionSetting: Hashable, Sendable {
-    /// What runs the function.
+    /// The implementation of a function.
     public enum Kind: String, CaseIterable, Hashable, Sendable {
-        /// The server itself: the text comes back.
+        /// The server itself, which returns the text.
         case echo
         /// A configured language model.
         case upstream
@@ -22,36 +22,37 @@ public struct FunctionSetting: Hashable, Sendable {
 
     /// The name in the path.
     public var name: String
-    /// What runs it.
+    /// The implementation.
     public var kind: Kind
-    /// What a call costs, how long answers are kept, and the limits.
+    /// The price, the lifetime of cached answers, and the limits.
     public var rules: FunctionRules
     /// The members of the input, for a function of kind `upstream`.
     ///
     /// Default: a text `question`.
     public var inputs: [InputMember]
-    /// What the model is asked, with places for members of the input: `{{question}}`.
+    /// The prompt, with placeholders for members of the input: `{{question}}`.
     ///
     /// Default: the question.
     public var prompt: String
-    /// What the model is told before; it may have places, too.
+    /// The system prompt, which may also contain placeholders.
     ///
-    /// Default: nothing.
+    /// Default: none.
     public var systemPrompt: String?
-    /// The longest answer in the model's tokens; it bounds what a call by usage can cost.
+    /// The maximum length of an answer in the model's tokens, which limits the cost of a call that
+    /// is charged by usage.
     ///
     /// Default: 512.
     public var maxOutputTokens: Int
-    /// The upstreams that are asked, in this order, by their names.
+    /// The names of the upstreams to ask, in this order.
     ///
-    /// Default: all that there are, in theirs.
+    /// Default: all, in the order of the settings.
     public var upstreams: [String]
-    /// The model that is asked for.
+    /// The requested model.
     ///
     /// Default: that of the upstream.
     public var model: String?
 
-    /// What a call costs.
+    /// The price of a call.
     public var price: Price { rules.price }
 
     /// Creates a function.
@@ -77,7 +78,7 @@ public struct FunctionSetting: Hashable, Sendable {
         self.model = model
     }
 
-    /// Creates a function that takes a question, keeps nothing, and streams its answer.
+    /// Creates a function with a question as its input, without a cache, that streams its answer.
     public init(
         name: String,
         kind: Kind,
@@ -94,11 +95,11 @@ public struct FunctionSetting: Hashable, Sendable {
         )
     }
 
-    /// `echo`: the text comes back, for one token.
+    /// `echo`: returns the text, for one token.
     public static let echo = FunctionSetting(name: "echo", kind: .echo, price: .fixed(1))
 
-    /// `ask`: a question to the model, priced by usage: a short question with an answer of 300 of
-    /// the model's tokens costs 3.
+    /// `ask`: asks the model a question, charged by usage; a short question with an answer of 300
+    /// model tokens costs 3.
     public static let ask = FunctionSetting(
         name: "ask",
         kind: .upstream,
@@ -116,13 +117,13 @@ public struct FunctionSetting: Hashable, Sendable {
     )
 }
 
-/// A language model that functions can be answered by, beside ``ServerSettings/Upstream``.
+/// A language model for functions, in addition to ``ServerSettings/Upstream``.
 public struct UpstreamSetting: Hashable, Sendable {
-    /// The name by which functions and `upstream.fallbacks` choose it.
+    /// The name that functions and `upstream.fallbacks` refer to.
     public var name: String
-    /// The base URL of a server that speaks OpenAI's API.
+    /// The base URL of a server that implements OpenAI's API.
     public var url: String
-    /// The key sent as bearer token.
+    /// The API key, sent as a bearer token.
     ///
     /// Default: none.
     public var key: Secret?
@@ -130,15 +131,15 @@ public struct UpstreamSetting: Hashable, Sendable {
     ///
     /// Default: `stand-in`.
     public var model: String
-    /// How the model is shown a video.
+    /// The form in which the model gets videos.
     ///
-    /// Default: as the file that it is.
+    /// Default: as files.
     public var video: UpstreamConfiguration.Video
     /// The name of the member that limits the length of answers.
     ///
     /// Default: `auto`.
     public var outputLimit: UpstreamConfiguration.OutputLimit
-    /// Whether it takes `stream_options`.
+    /// Whether it accepts `stream_options`.
     ///
     /// Default: `auto`.
     public var streamOptions: UpstreamConfiguration.StreamOptions

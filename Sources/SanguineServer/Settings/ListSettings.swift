@@ -1,7 +1,7 @@
 import SanguineModel
 
 extension QuotaSetting {
-    /// How a quota is written: `quotas.<name>`, the times a day.
+    /// The form of a quota in the file: `quotas.<name>` with the number per day.
     enum Field {
         static let perDay = 0...1_000_000_000
         static let allowed = "a whole number from 0 to 1000000000"
@@ -19,12 +19,12 @@ extension QuotaSetting {
         }
     }
 
-    /// Reads a quota as the file gives it, or returns `nil` if the text is no number.
+    /// Reads a quota from the file; `nil` if the text is not a number.
     public init?(name: String, text: String) {
         guard let perDay = Int(text) else { return nil }
         self.init(name: name, perDay: perDay)
     }
 
-    /// What ``init(name:text:)`` allows, in words.
+    /// A description of the values that ``init(name:text:)`` accepts.
     public static var allowed: String { Field.allowed }
 }

@@ -1,9 +1,9 @@
-/// Finds what somebody may have meant.
+/// Finds the most similar name, for suggestions in error messages.
 public enum NearestName {
-    /// Returns the name that differs in the fewest letters, or `nil` if none is near: at most a
-    /// third of the letters may be wrong.
+    /// Returns the name with the smallest edit distance, or `nil` if more than a third of the
+    /// characters differ in every name.
     ///
-    /// Case, `_` and `-` do not count.
+    /// Case, `_` and `-` are ignored.
     public static func of(_ name: String, among names: some Sequence<String>) -> String? {
         let wanted = folded(name)
         let most = max(1, wanted.count / 3)
@@ -22,7 +22,7 @@ public enum NearestName {
         Array(name.lowercased().filter { $0 != "_" && $0 != "-" })
     }
 
-    /// The edit distance of two words in which swapped neighbours are one mistake (Damerau).
+    /// Returns the edit distance of two words; a swap of neighbours counts once (Damerau).
     static func distance(_ left: [Character], _ right: [Character]) -> Int {
         var rows = [Array(0...right.count)]
         for (i, letter) in left.enumerated() {

@@ -1,6 +1,6 @@
-/// A text that must not end up in a log, an error or a debugger's dump, such as a key.
+/// A text, such as a key, that must not appear in logs, errors or debugger output.
 public struct Secret: Hashable, Sendable {
-    /// What is shown in its place.
+    /// The text that is displayed instead.
     public static let mask = "•••"
 
     private let text: String
@@ -8,9 +8,9 @@ public struct Secret: Hashable, Sendable {
     /// Creates a secret.
     public init(_ text: String) { self.text = text }
 
-    /// The text itself.
+    /// Returns the text itself.
     ///
-    /// Use it where it is sent, and keep it nowhere else.
+    /// Call it only where the text is sent, and do not store the result.
     public func reveal() -> String { text }
 }
 
@@ -19,6 +19,6 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     public var description: String { Self.mask }
     /// `•••`.
     public var debugDescription: String { Self.mask }
-    /// Nothing.
+    /// An empty mirror.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -1,16 +1,16 @@
 extension ServerSettings {
-    /// The upstreams in the order in which functions that name none ask them.
+    /// The names of the upstreams for functions that name none, in order.
     var upstreamOrder: [String] {
         (upstream.url == nil ? [] : [Upstream.name]) + upstream.fallbacks
     }
 
-    /// The names of all upstreams, with the model of each.
+    /// The names of all upstreams, each with its model.
     var upstreamModels: [(upstream: String, model: String)] {
         (upstream.url == nil ? [] : [(Upstream.name, upstream.model)])
             + upstreams.map { ($0.name, $0.model) }
     }
 
-    /// What makes pictures of videos; `nil` if no upstream asks for them.
+    /// Returns the sampler for frames of videos; `nil` if no upstream needs frames.
     ///
     /// - Throws: ``FFmpegMissing``.
     func frameSampler() throws(FFmpegMissing) -> FrameSampler? {
@@ -25,9 +25,9 @@ extension ServerSettings {
         throw FFmpegMissing(program: video.ffmpeg)
     }
 
-    /// All upstreams that there are, that of `upstream.url` first.
+    /// Returns all upstreams, that of `upstream.url` first.
     ///
-    /// Those beside it have its times and limits.
+    /// The others use its timeouts and limits.
     ///
     /// - Throws: ``UpstreamConfigurationError`` for values that ``validate()`` refuses.
     func upstreamConfigurations() throws(UpstreamConfigurationError) -> [(

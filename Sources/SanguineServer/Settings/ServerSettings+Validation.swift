@@ -1,15 +1,15 @@
 import SanguineModel
 
 extension ServerSettings {
-    /// Quotas, collections and functions at most, of each.
+    /// The maximum number of quotas, of collections and of functions.
     public static let listLimit = 1_000
 
-    /// Checks everything.
+    /// Validates all settings.
     ///
-    /// - Throws: ``SettingsError`` with all that is wrong.
+    /// - Throws: ``SettingsError`` with all problems.
     public func validate() throws(SettingsError) { try validate(with: []) }
 
-    /// Checks everything, and the functions that are registered beside.
+    /// Validates all settings, and the functions registered in code.
     func validate(with functions: [ServerFunction]) throws(SettingsError) {
         var problems = self.problems
         let names = self.functions.map(\.name) + functions.map(\.name)
@@ -64,7 +64,7 @@ extension ServerSettings {
         problems += functions.flatMap(\.problems)
         problems += functions.flatMap { problemsOfNames(in: $0) }
         problems += problemsOfUpstreams
-        // A file may have no function of the default's name: the door is closed then.
+        // The default function may be missing in a file, which disables the OpenAI endpoints.
         let door = functions.first { $0.name == openAI.function }
         let others = ["", OpenAI().function]
         if door.map({ $0.kind != .upstream }) ?? !others.contains(openAI.function) {
@@ -76,7 +76,7 @@ extension ServerSettings {
         return problems
     }
 
-    /// What a function names that is not there.
+    /// Returns the problems of names that do not exist.
     private func problemsOfNames(in function: FunctionSetting) -> [SettingsError.Problem] {
         var problems: [SettingsError.Problem] = []
         func refuse(_ field: FunctionSetting.Field, _ value: String) {
@@ -142,7 +142,7 @@ extension ServerSettings {
         return problems
     }
 
-    /// Whether a quota or function may be called so: what a path takes without escapes.
+    /// Returns whether a quota or function may have the name: one that a path need not escape.
     static func isListName(_ name: String) -> Bool {
         (1...64).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in

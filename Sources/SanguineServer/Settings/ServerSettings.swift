@@ -1,10 +1,10 @@
 import Foundation
 public import SanguineModel
 
-/// Everything about a server that can be configured, with its default.
+/// All settings of a server, with their defaults.
 ///
-/// Each value that is set by name stands in ``Setting/all`` too, which is what the command reads
-/// flags, environment and file by, and what the documentation is printed from.
+/// Each setting with a key is also declared in ``Setting/all``, from which the command reads flags,
+/// environment and file, and from which the documentation is generated.
 ///
 /// ```swift
 /// var settings = ServerSettings()
@@ -13,13 +13,13 @@ public import SanguineModel
 /// try settings.validate()
 /// ```
 public struct ServerSettings: Hashable, Sendable {
-    /// Where the server listens, and to whom.
+    /// The addresses and ports of the server, and its permitted clients.
     public struct HTTP: Hashable, Sendable {
         /// The address of the public port.
         ///
         /// Default: loopback only.
         public var host = "127.0.0.1"
-        /// The public port; 0 picks a free one.
+        /// The public port; 0 chooses a free one.
         ///
         /// Default: 8080.
         public var port = 8_080
@@ -35,20 +35,20 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: none.
         public var corsOrigins: [String] = []
-        /// Names and addresses, beside loopback and ``adminHost``, under which the port for metrics
-        /// and administration may be called.
+        /// Names and addresses, in addition to loopback and ``adminHost``, that requests to the
+        /// admin port may use.
         ///
         /// Default: none.
         public var adminHosts: [String] = []
-        /// Addresses, and ranges such as `10.0.0.0/8`, of proxies whose `Forwarded` (RFC 7239) or
-        /// `X-Forwarded-For` names the client, for the limits of addresses.
+        /// Addresses and ranges such as `10.0.0.0/8` of proxies whose `Forwarded` (RFC 7239) or
+        /// `X-Forwarded-For` contains the client, for the limits of addresses.
         ///
-        /// Default: none, the peer is the client.
+        /// Default: none; the peer is the client.
         public var trustedProxies: [String] = []
-        /// The PEM file with the certificate chain of the public port, read again on SIGHUP.
+        /// The PEM file with the certificate chain of the public port, which is reloaded on SIGHUP.
         ///
-        /// With ``tlsKey`` the port speaks TLS, and HTTP/2 with clients that ask for it. Default:
-        /// `nil`, in the clear.
+        /// With ``tlsKey``, the port uses TLS, and HTTP/2 if the client supports it. Default:
+        /// `nil`, without TLS.
         public var tlsCertificate: String?
         /// The PEM file with the certificate's private key, which only its owner may read.
         ///
@@ -56,87 +56,86 @@ public struct ServerSettings: Hashable, Sendable {
         public var tlsKey: String?
 
         /// The port for metrics and administration: ``adminPort``, or else the public port + 1, or
-        /// 0 if that is 0.
+        /// 0 if the public port is 0.
         public var effectiveAdminPort: Int {
             adminPort ?? (port == 0 ? 0 : port + 1)
         }
 
-        /// What the public port proves itself with, or `nil` without TLS.
+        /// Returns the certificate and key of the public port, or `nil` without TLS.
         func tlsIdentity() throws(TLSFileError) -> TLSIdentity? {
             guard let tlsCertificate, let tlsKey else { return nil }
             return try TLSIdentity(certificate: tlsCertificate, key: tlsKey)
         }
     }
 
-    /// How much of anything is taken at a time.
+    /// The limits of requests, connections, memory and time.
     public struct Limits: Hashable, Sendable {
-        /// Bytes of a request's body.
+        /// The maximum size of a request's body in bytes.
         ///
         /// Default: 1 MiB.
         public var bodyBytes = WireLimits.bodyBytes
-        /// Requests of an account in a minute.
+        /// The maximum number of requests of an account in a minute.
         ///
         /// Default: 60,000.
         public var requestsPerMinute = 60_000
-        /// Requests of an address in a minute, where no account is known.
+        /// The maximum number of requests of an address in a minute, without a known account.
         ///
         /// Default: 60,000.
         public var addressRequestsPerMinute = 60_000
-        /// Processor time in ten seconds that is spent for an address on requests without a valid
-        /// token; more are refused with 429.
+        /// Processor time in ten seconds for an address's requests without a valid token; more
+        /// requests are refused with 429.
         ///
         /// Default: 3 s.
         public var addressProcessorTime: Duration = .seconds(3)
-        /// Connections at a time, the live ones among them; more wait to be accepted.
+        /// Connections at a time, including live ones; more wait to be accepted.
         ///
-        /// One address gets half of them; more of it are closed. Where the process may open too few
-        /// files, there are fewer. Default: 20,000.
+        /// One address gets half of them; further ones from it are closed. If the process may open
+        /// too few files, the number is lower. Default: 20,000.
         public var connections = 20_000
-        /// The longest time that a request's body may take to arrive.
+        /// The time limit for a request's body to arrive.
         ///
         /// Default: 30 s.
         public var requestTimeout: Duration = .seconds(30)
-        /// After how long a connection without a request is closed.
+        /// The time after which a connection without a request is closed.
         ///
         /// Default: 60 s.
         public var idleTimeout: Duration = .seconds(60)
-        /// How long a peer may take nothing of an answer, or of a live connection's events, before
-        /// its connection is closed.
+        /// The time after which a connection is closed if its peer reads nothing of a response or a
+        /// live connection's events.
         ///
         /// Default: 30 s.
         public var writeTimeout: Duration = .seconds(30)
-        /// Bytes of all answers that wait to be read; past it those who ask are refused with 503.
+        /// Bytes of all responses that wait to be read; beyond this, requests are refused with 503.
         ///
         /// Default: 64 MiB.
         public var answerBytes = 64 << 20
-        /// Bytes of all bodies whose requests have no answer yet; past it those who send are
-        /// refused with 503.
+        /// Bytes of all bodies whose requests have no response yet; more are refused with 503.
         ///
         /// Default: 64 MiB.
         public var receivedBytes = 64 << 20
-        /// Bytes of a file that is uploaded; a larger one is refused with 413.
+        /// The maximum size of an uploaded file in bytes; a larger one is refused with 413.
         ///
         /// Default: 25 MiB.
         public var blobBytes = WireLimits.blobBytes
-        /// Bytes that the records and files of an account may take; what would take more is refused
-        /// with `storage_full`.
+        /// The maximum size of an account's records and files in bytes; changes that would exceed
+        /// it are refused with `storage_full`.
         ///
         /// Default: 64 MiB.
         public var accountBytes = 64 << 20
-        /// Runs of functions at a time; more calls wait for their turn.
+        /// Concurrent runs of functions; more calls wait for their turn.
         ///
         /// One account gets a quarter of them. Default: 1,000.
         public var functionCalls = 1_000
-        /// Calls of functions that wait for their turn, or share a run; more are refused with 503.
+        /// Function calls that wait for their turn or share a run; more are refused with 503.
         ///
-        /// Of these and those that run, one account gets a quarter and one address half. Default:
-        /// 4,000.
+        /// One account gets a quarter, and one address half, of these and the running calls.
+        /// Default: 4,000.
         public var queuedCalls = 4_000
-        /// How long a call waits for its turn before it is taken back and refused with 503.
+        /// The time that a call waits for its turn before it is withdrawn and refused with 503.
         ///
         /// Default: 60 s.
         public var queueTime: Duration = .seconds(60)
-        /// Bytes of memory for answers of functions that are kept; the storage keeps more.
+        /// Bytes of memory for cached answers of functions; the storage caches more.
         ///
         /// Default: 32 MiB.
         public var resultMemoryBytes = 32 << 20
@@ -148,51 +147,51 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 32.
         public var liveConnectionsPerAccount = 32
-        /// After how long without an event a live connection gets a comment.
+        /// The time without an event after which a live connection gets a comment.
         ///
         /// Default: 20 s.
         public var livePing: Duration = .seconds(20)
-        /// Free bytes on the data's disk below which the log warns; 0 never.
+        /// The free bytes on the data's disk below which a warning is logged; 0 to never warn.
         ///
         /// Default: 1 GiB.
         public var freeBytes = 1 << 30
-        /// How long requests in flight may still take once the server is told to stop.
+        /// The time that current requests have to finish when the server shuts down.
         ///
         /// Default: 30 s.
         public var shutdownGrace: Duration = .seconds(30)
     }
 
-    /// What a new account gets.
+    /// The defaults of a new account.
     public struct Accounts: Hashable, Sendable {
-        /// The name of what a balance counts.
+        /// The unit of balances.
         ///
         /// Default: `tokens`.
         public var unit = "tokens"
-        /// What a new account is granted.
+        /// The initial balance of an account.
         ///
         /// Default: 100.
         public var grant = 100
-        /// The IANA time zone of accounts that name none.
+        /// The IANA time zone of accounts that specify none.
         ///
         /// Default: UTC.
         public var defaultTimeZone = "UTC"
-        /// The BCP 47 language of accounts that name none.
+        /// The BCP 47 language of accounts that specify none.
         ///
         /// Default: `en`.
         public var defaultLanguage = "en"
     }
 
-    /// The tokens that prove who is calling.
+    /// The tokens that authenticate requests.
     public struct Tokens: Hashable, Sendable {
-        /// How long an access token is valid.
+        /// The lifetime of an access token.
         ///
         /// Default: 15 min.
         public var accessLifetime: Duration = .seconds(15 * 60)
-        /// How long a refresh token is valid.
+        /// The lifetime of a refresh token.
         ///
         /// Default: 60 days.
         public var refreshLifetime: Duration = .seconds(60 * 86_400)
-        /// How long a rotated refresh token is still answered with its successor.
+        /// The time for which a rotated refresh token still returns its successor.
         ///
         /// Default: 60 s.
         public var rotationGrace: Duration = .seconds(60)
@@ -208,11 +207,11 @@ public struct ServerSettings: Hashable, Sendable {
 
     /// The language model that functions call.
     public struct Upstream: Hashable, Sendable {
-        /// The base URL of a server that speaks OpenAI's API.
+        /// The base URL of a server that implements OpenAI's API.
         ///
-        /// Default: `nil`, functions that need it answer 503 `upstream_missing`.
+        /// Default: `nil`; functions that need it respond with 503 `upstream_missing`.
         public var url: String?
-        /// The key sent as bearer token.
+        /// The API key, sent as a bearer token.
         ///
         /// Default: none.
         public var key: Secret?
@@ -220,46 +219,45 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: `stand-in`.
         public var model = "stand-in"
-        /// The longest time that connecting may take.
+        /// The time limit for connecting.
         ///
         /// Default: 5 s.
         public var connectTimeout: Duration = .seconds(5)
-        /// The longest time that an answer in one piece may take, and the longest pause of a
-        /// streamed one.
+        /// The time limit of an answer that is not streamed, and of a pause in a streamed one.
         ///
         /// Default: 60 s.
         public var timeout: Duration = .seconds(60)
-        /// The longest time that a streamed answer may take in all.
+        /// The time limit of a complete streamed answer.
         ///
         /// Default: 30 min.
         public var streamTimeout: Duration = .seconds(1_800)
-        /// The longest answer in bytes.
+        /// The maximum size of an answer in bytes.
         ///
         /// Default: 1 MiB.
         public var answerBytes = UpstreamConfiguration.defaultAnswerBytes
-        /// How the model is shown a video, by ``UpstreamConfiguration/Video``: `file` or `frames`.
+        /// The form of videos for the model, from ``UpstreamConfiguration/Video``: `file` or
+        /// `frames`.
         ///
         /// Default: `file`.
         public var video = UpstreamConfiguration.Video.file.rawValue
-        /// The name of the member that limits the length of answers, by
+        /// The name of the member that limits the length of answers, from
         /// ``UpstreamConfiguration/OutputLimit``.
         ///
         /// Default: `auto`.
         public var outputLimit = UpstreamConfiguration.OutputLimit.auto.rawValue
-        /// Whether it takes `stream_options`, by ``UpstreamConfiguration/StreamOptions``.
+        /// Whether it accepts `stream_options`, from ``UpstreamConfiguration/StreamOptions``.
         ///
         /// Default: `auto`.
         public var streamOptions = UpstreamConfiguration.StreamOptions.auto.rawValue
-        /// The names of ``ServerSettings/upstreams`` that are asked, in this order, while this one
-        /// fails; functions that name their own do not ask them.
+        /// The names of ``ServerSettings/upstreams`` to ask, in this order, while this one fails.
         ///
-        /// Default: none.
+        /// Functions with their own upstreams do not ask them. Default: none.
         public var fallbacks: [String] = []
 
-        /// The name of this one among all.
+        /// The name of this upstream.
         public static let name = "default"
 
-        /// The configuration of the client, or `nil` if no URL is set.
+        /// Returns the configuration of the client, or `nil` if no URL is set.
         ///
         /// - Throws: ``UpstreamConfigurationError`` for values that ``ServerSettings/validate()``
         ///   refuses.
@@ -279,91 +277,89 @@ public struct ServerSettings: Hashable, Sendable {
         }
     }
 
-    /// The door for programs that were written for OpenAI's API.
+    /// The endpoints for programs that use OpenAI's API.
     public struct OpenAI: Hashable, Sendable {
-        /// The function of kind `upstream` by whose price and limits they are metered; empty closes
-        /// the door.
+        /// The `upstream` function whose price and limits apply; empty to disable the endpoints.
         ///
         /// Default: `ask`.
         public var function = "ask"
     }
 
-    /// How pictures are made of videos, for upstreams that take pictures alone.
+    /// The extraction of frames from videos, for upstreams that accept only images.
     public struct Video: Hashable, Sendable {
-        /// FFmpeg: a path, or a name that is looked for in the folders of `PATH`; `ffprobe` stands
-        /// beside it.
+        /// FFmpeg: a path, or a name to search for in `PATH`; `ffprobe` must be in the same folder.
         ///
         /// Default: `ffmpeg`.
         public var ffmpeg = "ffmpeg"
-        /// How many pictures are made of a video.
+        /// The number of frames per video.
         ///
         /// Default: 8.
         public var frames = 8
     }
 
-    /// What is logged.
+    /// The contents of the log.
     public struct Log: Hashable, Sendable {
-        /// The least level that is written.
+        /// The lowest level that is logged.
         ///
         /// Default: `info`.
         public var level = "info"
-        /// Whether every request gets a line.
+        /// Whether every request is logged.
         ///
-        /// Default: yes.
+        /// Default: true.
         public var access = true
     }
 
-    /// Where the server listens, and to whom.
+    /// The addresses and ports of the server, and its permitted clients.
     public var http = HTTP()
-    /// How much of anything is taken at a time.
+    /// The limits of requests, connections, memory and time.
     public var limits = Limits()
-    /// What a new account gets.
+    /// The defaults of a new account.
     public var accounts = Accounts()
-    /// The tokens that prove who is calling.
+    /// The tokens that authenticate requests.
     public var tokens = Tokens()
-    /// How long the answers of operations are replayed.
+    /// The time for which responses to operations are replayed.
     ///
     /// Default: 48 h.
     public var idempotencyKeep: Duration = .seconds(48 * 3_600)
-    /// How long a hold lasts that names no time.
+    /// The duration of a hold that specifies none.
     ///
     /// Default: 10 min.
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The language model that functions call.
     public var upstream = Upstream()
-    /// How pictures are made of videos.
+    /// The extraction of frames from videos.
     public var video = Video()
-    /// The door for programs that were written for OpenAI's API.
+    /// The endpoints for programs that use OpenAI's API.
     public var openAI = OpenAI()
-    /// What is logged.
+    /// The contents of the log.
     public var log = Log()
-    /// What an account may do a day.
+    /// The daily quotas of an account.
     ///
     /// Default: three readings.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
-    /// The collections of records, of which there are none but these.
+    /// The collections of records; others do not exist.
     ///
-    /// Who may read a collection is settled by its first record. Default: those of
+    /// The first record of a collection fixes its access. Default: those of
     /// `RecordSchema.standard`.
     public var collections = RecordSchema.standard.allCollections
-    /// What can be called.
+    /// The functions that can be called.
     ///
     /// Default: ``FunctionSetting/echo``, ``FunctionSetting/ask`` and ``FunctionSetting/daily``.
     public var functions = [FunctionSetting.echo, .ask, .daily]
-    /// The language models that there are beside that of ``upstream``.
+    /// Language models in addition to ``upstream``.
     ///
     /// Default: none.
     public var upstreams: [UpstreamSetting] = []
 
-    /// Creates the settings that a server starts with when given none.
+    /// Creates the default settings.
     public init() {}
 }
 
-/// How often a day an account may do something.
+/// The number of times that an account may do something in a day.
 public struct QuotaSetting: Hashable, Sendable {
     /// The name in the path.
     public var name: String
-    /// How often from one midnight of the account's zone to the next.
+    /// The number from one midnight in the account's time zone to the next.
     public var perDay: Int
 
     /// Creates a quota.

@@ -1,10 +1,10 @@
-/// One value that can be configured: its names, what it may be, and where it goes.
+/// A setting: its names, its permitted values, and its place in ``ServerSettings``.
 ///
-/// The same key names it everywhere: `http.adminPort` in the file is a nested member, in the
-/// environment `SANGUINE_HTTP_ADMIN_PORT`, and on the command line, where it has a flag,
-/// `--admin-port`.
+/// The same key is used everywhere: `http.adminPort` is a nested member in the file,
+/// `SANGUINE_HTTP_ADMIN_PORT` in the environment and, if it has a flag, `--admin-port` on the
+/// command line.
 public struct Setting: Sendable {
-    /// Where a value lives in the settings, and what it may be.
+    /// The key path of a value in the settings, and its permitted values.
     enum Field: Sendable {
         typealias Path<Value> = any WritableKeyPath<ServerSettings, Value> & Sendable
 
@@ -21,16 +21,16 @@ public struct Setting: Sendable {
 
     /// The name in the file: `http.adminPort`.
     public let key: String
-    /// The flag of `sanguine serve`, or `nil` if there is none.
+    /// The flag of `sanguine serve`, or `nil` without one.
     public let flag: String?
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     public let summary: String
 
     let field: Field
     let isValid: @Sendable (String) -> Bool
     let allowedBesides: String?
 
-    /// Creates a setting; `isValid` says what else a text must be, and `allowed` says it in words.
+    /// Creates a setting; `isValid` adds a condition for a text, which `allowed` describes.
     init(
         _ key: String,
         _ field: Field,
@@ -69,10 +69,10 @@ public struct Setting: Sendable {
         return true
     }
 
-    /// The default, as it would be written; empty if there is none.
+    /// The default in the form of the file; empty if there is none.
     public var defaultText: String { text(in: ServerSettings()) }
 
-    /// What the value may be, in words.
+    /// A description of the permitted values.
     public var allowed: String {
         if let allowedBesides { return allowedBesides }
         return switch field {
@@ -89,7 +89,7 @@ public struct Setting: Sendable {
         }
     }
 
-    /// The value that the settings have, as it would be written; empty if none, masked if secret.
+    /// Returns the value in the form of the file; empty without a value, masked if secret.
     public func text(in settings: ServerSettings) -> String {
         switch field {
         case .text(let path, _), .choice(let path, _): settings[keyPath: path]
@@ -103,11 +103,11 @@ public struct Setting: Sendable {
         }
     }
 
-    /// Sets the value from text, as a flag, the environment and the file give it.
+    /// Sets the value from the text of a flag, the environment or the file.
     ///
-    /// An empty text takes an optional value away. Items of a list are separated by commas.
+    /// An empty text removes an optional value. Items of a list are separated by commas.
     ///
-    /// - Returns: Whether the text is allowed. The settings are unchanged if it is not.
+    /// - Returns: Whether the text is valid. If not, the settings are unchanged.
     public func set(_ text: String, in settings: inout ServerSettings) -> Bool {
         var changed = settings
         guard assign(text, to: &changed), problem(in: changed) == nil else { return false }
@@ -142,7 +142,7 @@ public struct Setting: Sendable {
         return true
     }
 
-    /// What is wrong with the value that the settings have, or `nil`.
+    /// Returns the problem of the value in the settings, or `nil`.
     func problem(in settings: ServerSettings, source: String = "settings") -> SettingsError.Problem?
     {
         let isAllowed: Bool =
@@ -163,7 +163,7 @@ public struct Setting: Sendable {
         return refusal(of: text(in: settings), source: source)
     }
 
-    /// The problem of a value that is not allowed; a secret's is masked.
+    /// Returns the problem of an invalid value; a secret is masked.
     public func refusal(of value: String, source: String) -> SettingsError.Problem {
         .invalid(
             setting: key,
@@ -173,7 +173,7 @@ public struct Setting: Sendable {
         )
     }
 
-    /// The items of a list that is written as one text, with commas between them.
+    /// Splits a list that is written as one text, separated by commas.
     static func items(of text: String) -> [String] {
         text.split(separator: ",").map { item in
             let start = item.drop { $0.isWhitespace }
@@ -182,7 +182,7 @@ public struct Setting: Sendable {
         .filter { !$0.isEmpty }
     }
 
-    /// Reads `60000` and `60_000`, and nothing else that `Int` would take, such as `+1`.
+    /// Parses `60000` and `60_000`, but nothing else that `Int` would accept, such as `+1`.
     private static func integer(_ text: String) -> Int? {
         guard text.first != "+", text.first != "_", text.last != "_" else { return nil }
         return Int(text.filter { $0 != "_" })

@@ -3,7 +3,7 @@ import Logging
 import SanguineModel
 
 extension Setting {
-    /// Every setting that has a name, in the order of the documentation.
+    /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
         http + limits + accounts + tokens + operations + upstream + video + openAI + log
 

@@ -1,18 +1,18 @@
-/// What is wrong with a configuration: all of it, so that it is put right in one go.
+/// All problems of a configuration, so that they can be fixed at once.
 public struct SettingsError: Error, Hashable {
-    /// One thing that is wrong.
+    /// A problem of a configuration.
     public enum Problem: Hashable, Sendable {
-        /// A value that is not allowed. A secret's value is masked.
+        /// A value that is not permitted. A secret is masked.
         case invalid(setting: String, value: String, allowed: String, source: String)
-        /// A name that no setting has, with the nearest that one has.
+        /// An unknown name, with the most similar known one.
         case unknown(name: String, nearest: String?, source: String)
         /// A file that cannot be read as configuration.
         case unreadable(file: String, reason: String)
-        /// A declaration in code that cannot be used, such as two types of one name.
+        /// A declaration in code that cannot be used, such as two types with the same name.
         case unusable(reason: String)
     }
 
-    /// What is wrong; never empty.
+    /// The problems; never empty.
     public let problems: [Problem]
 
     /// Creates an error.
@@ -20,7 +20,7 @@ public struct SettingsError: Error, Hashable {
 }
 
 extension SettingsError.Problem: CustomStringConvertible {
-    /// What is wrong, and what would be right.
+    /// What is wrong, and how to fix it.
     public var description: String {
         switch self {
         case .invalid(let setting, let value, let allowed, let source):
@@ -37,6 +37,6 @@ extension SettingsError.Problem: CustomStringConvertible {
 }
 
 extension SettingsError: CustomStringConvertible {
-    /// The problems, one a line.
+    /// The problems, one per line.
     public var description: String { problems.map(\.description).joined(separator: "\n") }
 }

@@ -1,6 +1,6 @@
-/// The documentation's page of settings, printed from the table that the server reads.
+/// The documentation page of the settings, generated from ``Setting/all``.
 public enum SettingsReference {
-    /// The page, as Markdown.
+    /// Returns the page as Markdown.
     public static func markdown() -> String {
         var text = """
             # Settings
@@ -29,7 +29,7 @@ public enum SettingsReference {
         return text
     }
 
-    /// What the file names itself.
+    /// The section about lists, which only the file can contain.
     private static let lists = """
 
         ## Quotas, collections, upstreams and functions

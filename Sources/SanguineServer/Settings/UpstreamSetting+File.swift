@@ -1,20 +1,20 @@
 extension UpstreamSetting {
     /// The members of an upstream in the file: `upstreams.<name>.<member>`.
     public enum Field: String, CaseIterable, Sendable {
-        /// The base URL of a server that speaks OpenAI's API; must be given.
+        /// The base URL of a server that implements OpenAI's API; required.
         case url
-        /// The key that it asks for. Default: none.
+        /// The API key. Default: none.
         case key
-        /// The name of the model that is asked. Default: `stand-in`.
+        /// The name of the model. Default: `stand-in`.
         case model
-        /// How it is shown a video: as a `file`, or as pictures of it, `frames`. Default: `file`.
+        /// The form in which it gets videos: as a `file`, or as `frames`. Default: `file`.
         case video
         /// The member that limits the length of answers. Default: `auto`.
         case outputLimit
-        /// Whether it takes `stream_options`. Default: `auto`.
+        /// Whether it accepts `stream_options`. Default: `auto`.
         case streamOptions
 
-        /// What the member may be, in words.
+        /// A description of the permitted values.
         public var allowed: String {
             switch self {
             case .url: "an http or https URL with a host, without user name and password"
@@ -31,21 +31,21 @@ extension UpstreamSetting {
         }
     }
 
-    /// The variable that has an upstream's key, where the file has none:
+    /// Returns the environment variable with an upstream's key, if the file contains none:
     /// `SANGUINE_UPSTREAMS_<NAME>_KEY`.
     public static func keyVariable(of name: String) -> String {
         let letters = name.uppercased().map { $0.isLetter || $0.isNumber ? $0 : "_" }
         return "SANGUINE_UPSTREAMS_\(String(letters))_KEY"
     }
 
-    /// Reads an upstream as the file gives it.
+    /// Reads an upstream from the file.
     ///
     /// - Parameters:
     ///   - name: Its name.
     ///   - members: Its members.
-    ///   - key: The key that the environment has for it.
-    ///   - source: Where it was found.
-    /// - Throws: `SettingsError` if it has no URL, or a member that is none of its choices.
+    ///   - key: Its key from the environment.
+    ///   - source: The source for error messages.
+    /// - Throws: `SettingsError` if it has no URL or a member has an invalid value.
     public init(
         name: String,
         members: [Field: String],
@@ -88,7 +88,7 @@ extension UpstreamSetting {
         )
     }
 
-    /// The members as the file would give them; the key is masked.
+    /// The members in the form of the file; the key is masked.
     public var texts: [(field: Field, text: String)] {
         [
             (.url, url), (.key, key == nil ? "" : Secret.mask), (.model, model),
@@ -97,7 +97,7 @@ extension UpstreamSetting {
         ]
     }
 
-    /// The members that cannot be, with their values.
+    /// The members with invalid values.
     var faults: [(field: Field, value: String)] {
         var faults: [(Field, String)] = []
         if UpstreamConfiguration.endpoint(of: url) == nil { faults.append((.url, url)) }
