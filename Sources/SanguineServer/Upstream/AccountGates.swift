@@ -1,17 +1,17 @@
 import SanguineModel
 
-/// The accounts that are kept from an upstream because their own calls fail there, as a value.
+/// The accounts that are blocked from an upstream because their own calls fail there.
 ///
-/// An account whose calls have failed so often in a row is kept out for a while, twice as long
-/// after each failure that follows; then one call of it goes through at a time until one succeeds.
-/// This protects an upstream that only one account calls, and an account's own failures keep no
-/// other account out.
+/// An account is blocked for a while after a number of consecutive failures, and twice as long
+/// after each further one. Then one call at a time is admitted until one succeeds. This protects an
+/// upstream that only one account calls, and the failures of an account never block another
+/// account.
 ///
 /// Invariants:
-/// 1. It remembers ``limit`` accounts at most: the one that failed longest ago is forgotten first.
-/// 2. No account is kept out for longer than the rules of the breaker allow.
+/// 1. It stores at most ``limit`` accounts. The one whose last failure is oldest is removed first.
+/// 2. No account is blocked for longer than the rules of the breaker permit.
 struct AccountGates: Hashable, Sendable {
-    /// Accounts that are remembered.
+    /// The maximum number of accounts.
     static let limit = 1_024
 
     private struct Gate: Hashable {
@@ -24,39 +24,39 @@ struct AccountGates: Hashable, Sendable {
 
     private var gates: [Identifier: Gate] = [:]
 
-    /// How many accounts are remembered.
+    /// The number of stored accounts.
     var count: Int { gates.count }
 
-    /// How long it is until a call of the account may be let through; `nil` if one would be now.
+    /// Returns the time until a call of the account can be admitted; `nil` if it can be now.
     func wait(_ account: Identifier, at now: Duration) -> Duration? {
         guard let gate = gates[account], let end = gate.closedUntil else { return nil }
         if gate.isProbing { return .seconds(1) }
         return end > now ? end - now : nil
     }
 
-    /// Lets a call of the account through, which was not to wait.
+    /// Admits a call of the account, for which ``wait(_:at:)`` returned `nil`.
     ///
-    /// - Returns: Whether the call probes if the account may come back.
+    /// - Returns: Whether the call probes if the account can be unblocked.
     mutating func admit(_ account: Identifier) -> Bool {
         guard gates[account]?.closedUntil != nil else { return false }
         gates[account]?.isProbing = true
         return true
     }
 
-    /// A call of the account has succeeded.
+    /// Records that a call of the account succeeded.
     mutating func succeeded(_ account: Identifier, isProbe: Bool) {
         if isProbe || gates[account]?.closedUntil == nil { gates[account] = nil }
     }
 
-    /// A call of the account says nothing.
+    /// Records that a call of the account ended without a verdict.
     mutating func ended(_ account: Identifier, isProbe: Bool) {
         if isProbe { gates[account]?.isProbing = false }
     }
 
-    /// A call of the account has failed.
+    /// Records that a call of the account failed.
     ///
-    /// - Returns: Whether the failure counts: not that of a call that left before the account was
-    ///   kept out.
+    /// - Returns: Whether the failure counts. It does not if the call was sent before the account
+    ///   was blocked.
     mutating func failed(
         _ account: Identifier,
         isProbe: Bool,

@@ -1,27 +1,27 @@
 import NIOCore
 
-/// The beginning of an answer's body, which tells JSON from events.
+/// The beginning of an answer's body, which distinguishes JSON from events.
 ///
-/// The media type does not: servers and proxies send events as `text/plain`,
-/// `application/octet-stream` or `application/json`, answer a stream with one object, and stream to
-/// a caller who asked for one.
+/// The media type is not reliable: servers and proxies send events as `text/plain`,
+/// `application/octet-stream` or `application/json`, send one object although a stream was
+/// requested, and stream although one object was requested.
 struct AnswerOpening: Sendable {
-    /// What a body is.
+    /// The format of a body.
     enum Kind: Hashable, Sendable {
         /// One JSON object.
         case json
         /// Server-sent events.
         case events
-        /// Something else, such as the page of a proxy.
+        /// Something else, such as a proxy's error page.
         case other
     }
 
-    /// Bytes of white space that may come first.
+    /// The maximum number of bytes of leading white space.
     private static let mostBytes = 1_024
 
-    /// What was read to know.
+    /// The bytes that were read to determine the format.
     private(set) var bytes = ByteBuffer()
-    /// What it is; events, if nothing came.
+    /// The format; events if the body is empty.
     private(set) var kind = Kind.events
 
     /// Whether the body is empty.
@@ -41,7 +41,7 @@ struct AnswerOpening: Sendable {
 }
 
 extension AnswerOpening.Kind {
-    /// Returns `nil` as long as nothing has come but white space and a byte order mark.
+    /// Determines the format; `nil` while there is only white space and a byte order mark.
     init?(_ bytes: some Collection<UInt8>) {
         var rest = bytes[...]
         for byte in [0xEF, 0xBB, 0xBF] as [UInt8] where rest.first == byte { rest.removeFirst() }
@@ -50,7 +50,7 @@ extension AnswerOpening.Kind {
         }
         switch first {
         case UInt8(ascii: "{"): self = .json
-        // A comment, or the name of a field: data, event, id, retry.
+        // A comment, or a field name: data, event, id, retry.
         case UInt8(ascii: ":"), UInt8(ascii: "d"), UInt8(ascii: "e"), UInt8(ascii: "i"),
             UInt8(ascii: "r"):
             self = .events

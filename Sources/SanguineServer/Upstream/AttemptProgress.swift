@@ -1,8 +1,9 @@
 import Synchronization
 
-/// How far one attempt at an upstream has come.
+/// The progress of one attempt at an upstream.
 ///
-/// Mutable state: `state`, by its mutex, because the connection writes it and the pool reads it.
+/// Mutable state: `state`, guarded by its mutex because the connection writes it and the pool reads
+/// it.
 final class AttemptProgress: Sendable {
     private struct State {
         var isSent = false
@@ -19,49 +20,50 @@ final class AttemptProgress: Sendable {
     private let now: @Sendable () -> Duration
     private let state = Mutex(State())
 
-    /// Creates the progress of an attempt that begins now.
+    /// Creates the progress of an attempt that starts now.
     ///
-    /// - Parameter now: The time on a clock that never goes back.
+    /// - Parameter now: The time of a monotonic clock.
     init(now: @escaping @Sendable () -> Duration) {
         self.now = now
         start = now()
     }
 
-    /// Whether the request's body has been drawn: the upstream may have begun to work.
+    /// Whether the request's body was read for sending, so that the upstream may have begun to
+    /// work.
     var isSent: Bool { state.withLock { $0.isSent } }
 
-    /// Whether a piece of the answer was given to the caller.
+    /// Whether a piece of the answer was passed to the caller.
     var hasGiven: Bool { state.withLock { $0.hasGiven } }
 
-    /// Whether no connection could be made in time.
+    /// Whether no connection could be established in time.
     var couldNotConnect: Bool { state.withLock { $0.couldNotConnect } }
 
-    /// Whether its time was over before it had ended.
+    /// Whether its time expired before it ended.
     var isTimeUp: Bool { state.withLock { $0.isTimeUp } }
 
-    /// The time from the beginning to the first byte of the answer; `nil` if none came.
+    /// The time from the start to the first byte of the answer; `nil` if none has arrived.
     var timeToFirstByte: Duration? { state.withLock { $0.firstHeard }.map { $0 - start } }
 
-    /// For how long the upstream has said nothing.
+    /// The time since the upstream last sent data.
     var silence: Duration { now() - (state.withLock { $0.lastHeard } ?? start) }
 
-    /// What the attempt has shown the upstream to take or not to take; `nil` for nothing new.
+    /// Parameters that the attempt has shown to be accepted or refused; `nil` if nothing is new.
     var learned: String? { state.withLock { $0.learned } }
 
     func learned(_ words: String) { state.withLock { $0.learned = words } }
     func sent() { state.withLock { $0.isSent = true } }
     func gave() { state.withLock { $0.hasGiven = true } }
     func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }
-    /// The reader has a piece, and takes its time: that is no silence of the upstream.
+    /// Records that the reader processes a piece, which does not count as silence of the upstream.
     func beganReading() { state.withLock { $0.isReading = true } }
 
-    /// The reader has taken its piece.
+    /// Records that the reader has processed its piece.
     func hasRead() {
         let moment = now()
         state.withLock { ($0.isReading, $0.lastHeard) = (false, moment) }
     }
 
-    /// How long the upstream may go on to say nothing; zero or less if that was too long.
+    /// Returns the time for which the upstream may remain silent; zero or less after a timeout.
     func patience(_ longest: Duration) -> Duration {
         state.withLock { $0.isReading } ? longest : longest - silence
     }

@@ -3,8 +3,8 @@ import Synchronization
 
 /// The circuit breaker of one upstream: a ``BreakerState`` with a clock.
 ///
-/// Mutable state: `state`, by its mutex, because a caller needs the answer now. It is held for one
-/// decision; who is told of a change is told outside of it.
+/// Mutable state: `state`, guarded by its mutex because callers need a result synchronously. It is
+/// locked for one decision; `changed` is called outside the lock.
 final class Breaker: Sendable {
     private let state: Mutex<BreakerState>
     private let now: @Sendable () -> Duration
@@ -23,20 +23,20 @@ final class Breaker: Sendable {
         self.changed = changed
     }
 
-    /// The phase as of the last call.
+    /// The phase after the last call.
     var phase: BreakerPhase { state.withLock { $0.phase } }
 
-    /// How long it is until a call of the account may leave; `nil` if one can now.
+    /// Returns the time until a call of the account can be sent; `nil` if it can be now.
     func wait(for account: Identifier? = nil) -> Duration? {
         state.withLock { [now] in $0.wait(at: now(), for: account) }
     }
 
-    /// Lets a call of the account leave, which must say how it ended; or returns `nil`.
+    /// Admits a call of the account, whose end must be reported, or returns `nil`.
     func admit(for account: Identifier?) -> BreakerState.Pass? {
         change { [now] in $0.admit(at: now(), for: account) }
     }
 
-    /// Hears how a call has ended.
+    /// Records how a call ended.
     func end(_ pass: BreakerState.Pass, _ verdict: BreakerState.Verdict) {
         let jitter = random()
         change { [now] in $0.end(pass, verdict, at: now(), jitter: jitter) }

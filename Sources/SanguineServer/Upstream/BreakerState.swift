@@ -1,66 +1,67 @@
 import SanguineModel
 
-/// Whether calls of an upstream can leave, and why not.
+/// Whether calls to an upstream can be sent.
 public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
-    /// Calls leave.
+    /// Calls are sent.
     case closed
-    /// The upstream has failed too often, and is left alone for a while.
+    /// The upstream has failed too often and gets no calls for a while.
     case open
     /// One call probes whether the upstream has recovered.
     case halfOpen
 }
 
-/// A circuit breaker (Nygard, *Release It!*, chapter "Stability Patterns"), as a value: event in,
-/// decision out, time passed in.
+/// A circuit breaker (Nygard, *Release It!*, chapter "Stability Patterns") as a value type, with
+/// events and the time as input and decisions as output.
 ///
-/// Closed, it opens after five failures in a row, which is what Envoy's outlier detection takes
+/// When closed, it opens after five consecutive failures, as Envoy's outlier detection does
 /// (`consecutive_5xx`), or when half of at least twenty calls in thirty seconds have failed, which
-/// is resilience4j's threshold on a window as long as Polly's: the first rule is quick where little
-/// is called, the second sees an upstream that fails every other time. It stays open for five
-/// seconds, and twice as long after each probe that fails, up to five minutes (Envoy's
-/// `max_ejection_time`), give or take a fifth, so that many servers do not probe at once. Then
-/// exactly one call goes through; its success closes the breaker.
+/// is resilience4j's threshold with a window as long as Polly's. The first rule reacts quickly if
+/// there are few calls; the second detects an upstream that fails every other time. It stays open
+/// for five seconds, and twice as long after each failed probe, up to five minutes (Envoy's
+/// `max_ejection_time`). The time varies by 20 percent, so that many servers do not probe at once.
+/// Then exactly one call is admitted, whose success closes the breaker.
 ///
-/// The failures of one account may be its own fault, so they cannot open the breaker: of the
-/// five in a row three count at most, and of the window five (``AccountGates`` keeps the account
-/// itself out). Failures that no account can cause, such as a refused connection, all count.
+/// The failures of one account may be its own fault, so they cannot open the breaker: at most three
+/// of the five consecutive failures count, and at most five in the window (``AccountGates`` blocks
+/// the account itself). Failures that no account can cause, such as a refused connection, all
+/// count.
 ///
-/// Beside that, an upstream that says when to come back (`Retry-After`) gets no call until then, at
-/// most five minutes.
+/// In addition, an upstream that sends `Retry-After` gets no calls until then, for at most five
+/// minutes.
 ///
-/// Time is a duration since any moment, on a clock that never goes back.
+/// Times are durations since an arbitrary start, on a monotonic clock.
 ///
 /// Invariants:
-/// 1. While half-open, at most one call is out that was let through since the breaker opened.
-/// 2. The breaker is never open, and no pause lasts, for longer than its rules allow.
-/// 3. A call that was let through before the breaker last opened or closed changes nothing but the
-///    pause: an old success does not close it, an old failure does not open it again.
+/// 1. While half-open, at most one call that was admitted since the breaker opened is in progress.
+/// 2. The breaker is never open, and no pause lasts, for longer than its rules permit.
+/// 3. A call that was admitted before the breaker last opened or closed only affects the pause: an
+///    old success does not close it, and an old failure does not open it again.
 /// 4. Failures of a single account never open it.
 struct BreakerState: Hashable, Sendable {
-    /// When the breaker opens, and for how long.
+    /// The conditions for opening the breaker, and its times.
     struct Rules: Hashable, Sendable {
-        /// Failures in a row that open it.
+        /// The number of consecutive failures that opens it.
         var consecutiveFailures = 5
-        /// Of the failures in a row, those of one account that count.
+        /// The maximum number of consecutive failures of one account that count.
         var consecutiveOfAccount = 3
-        /// Of the failures in the window, those of one account that count.
+        /// The maximum number of an account's failures in the window that count.
         var windowOfAccount = 5
-        /// The share of failures in the window that opens it.
+        /// The failure rate in the window that opens it.
         var failureRate = 0.5
-        /// Calls in the window below which the share says nothing.
+        /// The minimum number of calls in the window for the failure rate to apply.
         var minimumCalls = 20
-        /// How long a call counts for the share.
+        /// The time for which a call counts towards the failure rate.
         var window = Duration.seconds(30)
-        /// How long it is open at first.
+        /// The time for which it is open at first.
         var firstOpenTime = Duration.seconds(5)
-        /// How long it is open at most.
+        /// The maximum time for which it is open.
         var longestOpenTime = Duration.seconds(300)
-        /// The share by which the time varies, up and down.
+        /// The share by which the open time varies in both directions.
         var jitter = 0.2
-        /// The longest pause that an upstream can ask for.
+        /// The longest pause that an upstream can request.
         var longestPause = Duration.seconds(300)
 
-        /// The time for which calls are kept out at the first opening and at each that follows.
+        /// Returns the time for which calls are blocked at the given opening, counted from 1.
         fileprivate func time(ofOpening number: Int, _ jitter: Double) -> Duration {
             let doubled = firstOpenTime * (1 << min(number - 1, 30))
             let factor = 1 - self.jitter + 2 * self.jitter * jitter
@@ -68,26 +69,26 @@ struct BreakerState: Hashable, Sendable {
         }
     }
 
-    /// Leave for one call, which says how it ended by ``end(_:_:at:jitter:)``.
+    /// The admission of one call, whose end is reported to ``end(_:_:at:jitter:)``.
     struct Pass: Hashable, Sendable {
         fileprivate let era: UInt64
-        /// The account that calls; `nil` for none in particular.
+        /// The account of the call; `nil` without one.
         fileprivate let account: Identifier?
-        /// Whether it probes if its account may come back.
+        /// Whether the call probes if its account can be unblocked.
         fileprivate let isAccountProbe: Bool
         /// Whether the call probes a half-open breaker.
         let isProbe: Bool
     }
 
-    /// What a call says about the upstream.
+    /// The conclusion about the upstream from a call.
     enum Verdict: Hashable, Sendable {
-        /// It works.
+        /// The upstream works.
         case success
-        /// It does not, as this account saw, and perhaps asked to be left alone for so long.
+        /// The call of one account failed; the upstream may have requested a pause.
         case failure(pause: Duration?)
-        /// It cannot be reached, which no account can cause.
+        /// The upstream cannot be reached, which no account can cause.
         case unreachable
-        /// Nothing.
+        /// No conclusion.
         case nothing
     }
 
@@ -103,7 +104,7 @@ struct BreakerState: Hashable, Sendable {
     private var failuresInARow = FailureCount()
     private var accounts = AccountGates()
     private var window: CallWindow
-    /// How often it has opened since it was last closed.
+    /// The number of openings since it was last closed.
     private var openings = 0
     private var pausedUntil = Duration.zero
 
@@ -112,7 +113,7 @@ struct BreakerState: Hashable, Sendable {
         window = CallWindow(length: rules.window)
     }
 
-    /// The phase as of the last event.
+    /// The phase after the last event.
     var phase: BreakerPhase {
         switch state {
         case .closed: .closed
@@ -121,10 +122,10 @@ struct BreakerState: Hashable, Sendable {
         }
     }
 
-    /// How many accounts are remembered for their failures.
+    /// The number of accounts that are stored because of their failures.
     var rememberedAccounts: Int { accounts.count }
 
-    /// Lets a call of the account through, or returns `nil`.
+    /// Admits a call of the account, or returns `nil`.
     mutating func admit(at now: Duration, for account: Identifier? = nil) -> Pass? {
         guard wait(at: now, for: account) == nil else { return nil }
         let isProbe = state != .closed
@@ -137,9 +138,9 @@ struct BreakerState: Hashable, Sendable {
         )
     }
 
-    /// How long it is until a call of the account may be let through; `nil` if one would be now.
+    /// Returns the time until a call of the account can be admitted; `nil` if it can be now.
     ///
-    /// While a probe is out, that is not known, and a second is what is said.
+    /// While a probe is in progress, the time is unknown and one second is returned.
     func wait(at now: Duration, for account: Identifier? = nil) -> Duration? {
         let own = account.flatMap { accounts.wait($0, at: now) }
         guard let shared = sharedWait(at: now) else { return own }
@@ -156,13 +157,13 @@ struct BreakerState: Hashable, Sendable {
         return end > now ? end - now : nil
     }
 
-    /// Hears how a call has ended.
+    /// Records how a call ended.
     ///
     /// - Parameters:
-    ///   - pass: The leave that the call had.
-    ///   - verdict: What it says about the upstream.
+    ///   - pass: The admission of the call.
+    ///   - verdict: The conclusion about the upstream.
     ///   - now: The time.
-    ///   - jitter: A number from 0 to 1, for the time that the breaker may be open now.
+    ///   - jitter: A number from 0 to 1 that varies the time for which the breaker opens.
     mutating func end(_ pass: Pass, _ verdict: Verdict, at now: Duration, jitter: Double) {
         if case .failure(let pause?) = verdict {
             pausedUntil = max(pausedUntil, now + min(pause, rules.longestPause))
@@ -177,7 +178,7 @@ struct BreakerState: Hashable, Sendable {
             if isNew { failed(pass.account, at: now, jitter: jitter) }
         case (.closed, .unreachable): failed(nil, at: now, jitter: jitter)
         case (.halfOpen, .success): close()
-        // The probe of an account that fails by itself says nothing of the upstream.
+        // A probe of an account that itself fails says nothing about the upstream.
         case (.halfOpen, .failure) where pass.isAccountProbe: state = .halfOpen(isProbing: false)
         case (.halfOpen, .failure), (.halfOpen, .unreachable): open(at: now, jitter: jitter)
         case (.halfOpen, .nothing): state = .halfOpen(isProbing: false)
@@ -185,9 +186,9 @@ struct BreakerState: Hashable, Sendable {
         }
     }
 
-    /// Keeps the account of a call out if its calls fail.
+    /// Updates whether the account of a call is blocked.
     ///
-    /// - Returns: Whether a failure of it counts.
+    /// - Returns: Whether a failure of the call counts.
     private mutating func endOfAccount(
         _ pass: Pass,
         _ verdict: Verdict,
@@ -243,10 +244,9 @@ struct BreakerState: Hashable, Sendable {
     }
 }
 
-/// Failures, with the accounts that saw them; bounded, because a count that is full opens a breaker
-/// or ages.
+/// Failures by account; bounded, because they are removed when a breaker opens or when they expire.
 private struct FailureCount: Hashable, Sendable {
-    /// The accounts that are counted one by one; failures of further ones count in full.
+    /// The maximum number of accounts counted separately; failures of others count in full.
     private static let accountLimit = 64
 
     private var nobodys = 0
@@ -265,14 +265,14 @@ private struct FailureCount: Hashable, Sendable {
         accounts.merge(other.accounts, uniquingKeysWith: +)
     }
 
-    /// All of them.
+    /// The total number.
     var all: Int { accounts.values.reduce(nobodys, +) }
 
-    /// Those that count if one account gives no more than that.
+    /// Returns the number, with at most `limit` failures of each account.
     func count(atMost limit: Int) -> Int { accounts.values.reduce(nobodys) { $0 + min($1, limit) } }
 }
 
-/// Calls and failures of the last while, counted in ten slots.
+/// Recent calls and failures, counted in ten time slots.
 private struct CallWindow: Hashable, Sendable {
     private static let slotCount: Int64 = 10
 
@@ -295,7 +295,7 @@ private struct CallWindow: Hashable, Sendable {
         slots[slots.count - 1].failures.add(account)
     }
 
-    /// Calls and failures, without the failures of an account beyond the limit.
+    /// Returns calls and failures, without an account's failures beyond the limit.
     mutating func counts(at now: Duration, atMost limit: Int) -> (calls: Int, failures: Int) {
         forget(at: now)
         let failures = slots.reduce(into: FailureCount()) { $0.add($1.failures) }

@@ -1,15 +1,15 @@
 import SanguineAuthority
 import SanguineModel
 
-/// Puts the chunks of a stream together as the answer in one piece that was asked for.
+/// Combines the chunks of a stream into an answer for a caller that did not request a stream.
 ///
-/// Each chunk is taken in as it comes: what is kept is about as large as the answer, not as the
-/// stream, whose framing can be many times that.
+/// Each chunk is processed as it arrives. Memory use is therefore about the size of the answer, not
+/// of the stream, whose framing can be many times larger.
 struct CompletionAssembly: Sendable {
     private var members: [String: JSONValue] = [:]
     private var choices: [Int64: Choice] = [:]
 
-    /// Adds a chunk, which the stream has read as JSON.
+    /// Adds a chunk that the stream parsed as JSON.
     mutating func add(_ event: UpstreamEvent) {
         let json = try? JSONParser.parse(event.chunk, limits: .tolerant).value
         guard case .object(let own) = json else { return }
@@ -22,13 +22,13 @@ struct CompletionAssembly: Sendable {
         }
     }
 
-    /// The answer in one piece.
+    /// Returns the complete answer.
     ///
     /// - Parameters:
-    ///   - answer: What the stream came to.
-    ///   - request: What was asked.
-    /// - Returns: The answer; with a body if the caller reads it.
-    /// - Throws: `unreadable` if a function that asks for words got none.
+    ///   - answer: The answer of the stream.
+    ///   - request: The request.
+    /// - Returns: The answer, with a body if the caller reads it.
+    /// - Throws: `unreadable` if the chunks do not form an answer to the request.
     func answer(
         _ answer: UpstreamAnswer,
         to request: UpstreamRequest
@@ -38,7 +38,7 @@ struct CompletionAssembly: Sendable {
         return whole
     }
 
-    /// A body such as an upstream sends that does not stream.
+    /// The body in the form of an upstream that does not stream.
     private var body: [UInt8] {
         var members = members
         members["object"] = "chat.completion"
@@ -50,7 +50,7 @@ struct CompletionAssembly: Sendable {
 }
 
 extension CompletionAssembly {
-    /// One choice, as far as it has come.
+    /// A choice, with the chunks received so far.
     private struct Choice {
         private var members: [String: JSONValue] = [:]
         private var message: [String: JSONValue] = ["role": "assistant", "content": .null]
@@ -71,8 +71,10 @@ extension CompletionAssembly {
             }
         }
 
-        /// A part of a call of a tool belongs to the call with its `index`; without one, to the
-        /// last call, unless it has an id of its own.
+        /// Adds a part of a tool call.
+        ///
+        /// The part belongs to the call with its `index`. Without one, it belongs to the last call,
+        /// unless it has a new id.
         private mutating func addCall(_ part: JSONValue) {
             guard case .object(var own) = part else { return }
             let given = own.removeValue(forKey: "index")?.integer.map { Int($0) }
@@ -89,12 +91,12 @@ extension CompletionAssembly {
             calls[index]["function"] = .object(function)
         }
 
-        /// Texts and lists continue what came before.
+        /// Appends texts and lists to the previous value.
         private static func sum(_ first: JSONValue?, _ second: JSONValue) -> JSONValue {
             switch (first, second) {
             case (.string(let first), .string(let second)): .string(first + second)
             case (.array(let first), .array(let second)): .array(first + second)
-            // Mistral's models think in parts and then go on in plain text.
+            // Mistral's models send their reasoning in parts and then continue in plain text.
             case (.array(let first), .string(let second)): .array(first + [part(second)])
             case (.string(let first), .array(let second)): .array([part(first)] + second)
             default: second

@@ -2,29 +2,29 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// A streamed chat completion, from the bytes of its body to pieces and the whole.
+/// Parses the body of a streamed chat completion into pieces and the complete answer.
 ///
 /// ```swift
 /// stream.append(bytes)
 /// while let event = try stream.next() { await onEvent(event) }
 /// ```
 ///
-/// The answer is whole once a `finish_reason` has come, and `[DONE]` or the end of the body after
-/// it. `[DONE]` alone is not enough: proxies append it to streams that broke.
+/// The answer is complete once a `finish_reason` was received, followed by `[DONE]` or the end of
+/// the body. `[DONE]` by itself is not sufficient: proxies append it to broken streams.
 ///
 /// Invariants:
-/// 1. `text` is what the pieces that were given add up to, and no longer than the limit.
-/// 2. Nothing is given after the answer is whole by `[DONE]`.
+/// 1. `text` is the concatenation of the returned pieces, and never exceeds the limit.
+/// 2. No piece is returned after `[DONE]`.
 struct CompletionStream: Sendable {
-    /// How many bytes of the wire may come for each byte of text that is allowed.
+    /// The maximum number of received bytes per permitted byte of text.
     ///
-    /// A token of a few bytes comes in a chunk of a few hundred.
+    /// A token of a few bytes is sent in a chunk of a few hundred bytes.
     static let bytesPerTextByte = 64
 
     private let textBytes: Int
     private let filter: RefusalFilter
     private var parser: EventStreamParser
-    /// The data of events that have come and were not taken; what stops them comes after them.
+    /// The data of received events to process, which precede any error in the stream.
     private var waiting: [(type: String, data: Data)] = []
     private var taken = 0
     private var isTooLong = false
@@ -35,22 +35,22 @@ struct CompletionStream: Sendable {
     private var finishReason: String?
     private var hasChoice = false
 
-    /// Whether `[DONE]` has come.
+    /// Whether `[DONE]` was received.
     private(set) var isDone = false
 
-    /// Creates a stream of which nothing has come.
+    /// Creates an empty stream.
     ///
     /// - Parameters:
-    ///   - textBytes: Bytes of the text, and of each chunk, at most; the whole may take
-    ///     ``bytesPerTextByte`` times as much on the wire.
-    ///   - filter: What must not be told of an error. Default: nothing.
+    ///   - textBytes: The maximum size of the text and of each chunk in bytes; the whole body may
+    ///     have ``bytesPerTextByte`` times as many.
+    ///   - filter: Removes confidential text from errors. Default: removes nothing.
     init(textBytes: Int, filter: RefusalFilter = RefusalFilter()) {
         self.textBytes = textBytes
         self.filter = filter
         parser = EventStreamParser(limit: textBytes)
     }
 
-    /// The answer as far as it has come.
+    /// The answer received so far.
     var answer: UpstreamAnswer {
         var answer = UpstreamAnswer(text: text, usage: usage, finishReason: finishReason)
         answer.output = output
@@ -69,20 +69,19 @@ struct CompletionStream: Sendable {
         }
     }
 
-    /// Takes the next piece that has come whole, or returns `nil` until more has come, and from
-    /// `[DONE]` on.
+    /// Returns the next complete piece, or `nil` if none is complete yet, or after `[DONE]`.
     ///
-    /// - Throws: ``UpstreamError``: `refused` for an error among the chunks, `unreadable` for what
-    ///   is no JSON object or for a stream that is done without any choice, `unfinished` for one
-    ///   that is done without a finish reason, `tooLarge`.
+    /// - Throws: ``UpstreamError``: `refused` for an error in the stream, `unreadable` for data
+    ///   that is not a JSON object or a completed stream without a choice, `unfinished` for a
+    ///   completed stream without a finish reason, `tooLarge`.
     mutating func next() throws(UpstreamError) -> UpstreamEvent? {
         guard !isDone, let (type, data) = try nextData() else { return nil }
         return try take(data, type)
     }
 
-    /// Takes the piece that stood at the end of the body without an empty line after it.
+    /// Returns the piece at the end of the body that is not followed by an empty line.
     ///
-    /// - Throws: ``UpstreamError/failed(mayHaveBeenSent:)`` if the answer is not whole.
+    /// - Throws: ``UpstreamError/failed(mayHaveBeenSent:)`` if the answer is incomplete.
     mutating func end() throws(UpstreamError) -> UpstreamEvent? {
         guard !isDone else { return nil }
         var last: UpstreamEvent?
@@ -92,7 +91,7 @@ struct CompletionStream: Sendable {
             }
             if let (type, data) = try nextData() { last = try take(data, type) }
         } catch .unreadable {
-            // A chunk that is cut off: the connection broke, and nobody said so.
+            // A truncated chunk: the connection broke without an error.
             throw .failed(mayHaveBeenSent: true)
         }
         guard isDone || finishReason != nil else { throw .failed(mayHaveBeenSent: true) }
@@ -109,7 +108,7 @@ struct CompletionStream: Sendable {
             isDone = true
             return nil
         }
-        // The bytes are bounded already.
+        // The size is already limited.
         let parsed = try? JSONParser.parse(data, limits: .tolerant).value
         if let error = ReportedError(parsed, type: type) { throw error.refusal(filter) }
         guard let json = parsed, case .object = json else { throw .unreadable }
@@ -131,7 +130,7 @@ struct CompletionStream: Sendable {
         return event
     }
 
-    /// Lets the parser hand on events, of which those without data are none.
+    /// Collects events from the parser, except those without data.
     private mutating func collect(
         _ body: (inout EventStreamParser, (EventStreamParser.Output) -> Void)
             throws(EventStreamParser.TooLong) -> Void

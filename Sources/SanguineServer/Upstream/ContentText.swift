@@ -1,10 +1,12 @@
 import SanguineModel
 
 extension UpstreamAnswer {
-    /// The text of a message's or a delta's content: a string, or the text of a list of parts, of
-    /// which those of other types are none (Mistral's `thinking`).
+    /// Returns the text of a message's or delta's content: a string, or the text in a list of
+    /// parts.
     ///
-    /// - Returns: `nil` if there is no text at all.
+    /// Parts of other types are ignored (Mistral's `thinking`).
+    ///
+    /// - Returns: `nil` if there is no text.
     static func text(of content: JSONValue?) -> String? {
         switch content {
         case .string(let text): return text

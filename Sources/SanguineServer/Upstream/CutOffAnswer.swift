@@ -1,15 +1,15 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The beginning of an answer in one piece that is longer than what is read.
+/// The beginning of an answer that is not streamed and exceeds the size limit.
 ///
-/// The model has made it, and the provider bills it, so what the beginning shows is charged. The
-/// end of such an answer is not read: it has no bound, and usage may stand in it or not.
+/// The model has generated it, and the provider charges for it, so the output in the beginning is
+/// charged. The rest is not read: its size is unlimited, and it may or may not contain the usage.
 struct CutOffAnswer {
-    /// What the beginning shows.
+    /// The output in the beginning.
     private(set) var output = OutputMeasure()
 
-    /// Reads the beginning of a JSON text; `nil` unless it begins an answer to the request.
+    /// Parses the beginning of a JSON text; `nil` unless it is an answer to the request.
     init?(_ bytes: [UInt8], to request: UpstreamRequest) {
         guard let json = Self.closed(bytes) else { return nil }
         if case .embeddings = request {
@@ -20,8 +20,10 @@ struct CutOffAnswer {
         }
     }
 
-    /// The value that there is when all that is open is closed: with the text that was cut, or, if
-    /// the cut is in a name or a number, without the last member.
+    /// Parses JSON that ends early by closing all open values.
+    ///
+    /// A truncated text is kept. If the JSON ends within a name or number, the last member is
+    /// omitted.
     private static func closed(_ bytes: [UInt8]) -> JSONValue? {
         var open: [UInt8] = []
         var comma: (index: Int, open: [UInt8])?
@@ -49,7 +51,8 @@ struct CutOffAnswer {
             before = byte
         }
         if isInText, !isName {
-            // A cut may be within a character or an escape: at most 12 bytes are part of one.
+            // The text may end within a character or an escape sequence, which have at most 12
+            // bytes.
             for dropped in 0...12 where dropped < bytes.count {
                 let text = Array(bytes.prefix(bytes.count - dropped)) + [UInt8(ascii: "\"")]
                 if let json = parsed(text + open.reversed()) { return json }

@@ -1,7 +1,7 @@
 import SanguineAuthority
 import SanguineModel
 
-// What counts as output of a language model, by the member of a `delta` or a `message`:
+// The output of a language model, by the members of a `delta` or a `message`:
 //
 // | members | counted as | written by |
 // |---|---|---|
@@ -14,15 +14,15 @@ import SanguineModel
 // | `reasoning`, `reasoning_details[].text`, `.summary` | reasoning | OpenRouter, Groq, Ollama |
 // | `reasoning_text`, `thinking`; parts of type `thinking` or `reasoning` | reasoning | others |
 //
-// Of the names of reasoning the longest counts, because some servers send the same words under two
-// of them. The id of a call of a tool is the server's own, and encrypted reasoning has no words.
+// Only the longest of the reasoning members counts, because some servers send the same text in two
+// of them. The id of a tool call is the server's own, and encrypted reasoning contains no text.
 
 extension OutputMeasure {
-    /// Adds what all choices of an answer, or of a chunk of one, say.
+    /// Adds the output of all choices of an answer or chunk.
     mutating func add(choicesOf json: JSONValue) {
         guard case .array(let choices) = json["choices"] else { return }
         for choice in choices {
-            // Some providers repeat the whole message with each delta.
+            // Some providers repeat the whole message in each delta.
             if let delta = choice["delta"], case .object = delta {
                 add(message: delta)
             } else if let message = choice["message"] {
@@ -64,7 +64,7 @@ extension OutputMeasure {
         for name in ["name", "arguments", "input"] {
             switch call[name] {
             case .string(let text): add(text)
-            // Some servers give the arguments as the object that they are.
+            // Some servers send the arguments as an object.
             case .object(let members): add(bytes: JSONValue.object(members).canonical.count)
             default: break
             }
@@ -78,7 +78,7 @@ extension OutputMeasure {
     ]
     private static let namesOfWords = ["text", "summary", "refusal", "thinking", "reasoning"]
 
-    /// The words of a text, of a list of parts, or of a part.
+    /// Returns the text of a string, a list of parts, or a part.
     private static func words(of value: JSONValue?) -> String {
         switch value {
         case .string(let text): text

@@ -1,7 +1,7 @@
 import SanguineModel
 
-/// An error that an upstream reports although it has answered with 200: in the body, or in an event
-/// of a stream.
+/// An error that an upstream reports in spite of status 200: in the body, or in an event of a
+/// stream.
 ///
 /// | shape | who sends it |
 /// |---|---|
@@ -12,18 +12,18 @@ import SanguineModel
 /// | `event: error`, and `{"type": "error"}` | Anthropic, LM Studio |
 /// | a choice with an `error`, or with the `finish_reason` `error` | OpenRouter |
 struct ReportedError: Hashable, Sendable {
-    /// The status that it names; 500 if it names none.
+    /// The status in the error; 500 if there is none.
     let status: Int
 
-    /// Where it says why.
+    /// The value that contains the reason.
     private let source: JSONValue
 
-    /// What it means for the call.
+    /// Returns the error as a refusal of the call.
     func refusal(_ filter: RefusalFilter) -> UpstreamError {
         .refused(UpstreamRefusal(status: status, source, filter))
     }
 
-    /// Reads an event, or returns `nil` if it reports no error.
+    /// Parses an event; `nil` if it reports no error.
     ///
     /// - Parameters:
     ///   - json: The event's data, or the body.
@@ -49,7 +49,7 @@ struct ReportedError: Hashable, Sendable {
         status = sources.lazy.compactMap { $0?.status }.first ?? 500
     }
 
-    /// Reads the body of an answer in one piece, or returns `nil` if it reports no error.
+    /// Parses a body that is not streamed; `nil` if it reports no error.
     init?(body: [UInt8]) {
         guard let json = try? JSONParser.parse(body, limits: .tolerant).value else { return nil }
         self.init(json)
@@ -57,7 +57,7 @@ struct ReportedError: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// Whether it says anything: some servers send an empty `error` with each answer.
+    /// Whether it is not empty: some servers send an empty `error` in each answer.
     fileprivate var says: Bool {
         switch self {
         case .null, .bool(false), "", [:], .array([]): false
@@ -65,7 +65,7 @@ extension JSONValue {
         }
     }
 
-    /// The status that an error names in `code` or `status`, as a number or in digits.
+    /// The status in `code`, `status` or `status_code`, as a number or a text.
     fileprivate var status: Int? {
         for name in ["code", "status", "status_code"] {
             let number = self[name]?.integer ?? self[name]?.string.flatMap { Int64($0) }
@@ -76,7 +76,7 @@ extension JSONValue {
 }
 
 extension UpstreamError {
-    /// Whether the refusal may be that of a parameter.
+    /// Whether the refusal may concern a parameter.
     var mayNameParameter: Bool {
         if case .refused(let refusal) = self { [400, 422].contains(refusal.status) } else { false }
     }

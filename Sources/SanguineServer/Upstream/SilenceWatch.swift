@@ -1,9 +1,10 @@
 import SanguineAuthority
 import Synchronization
 
-/// Calls back once an upstream has said nothing for too long.
+/// Calls a closure once an upstream has been silent for too long.
 ///
-/// Mutable state: `state`, by its mutex, because a deadline and the end of the attempt meet there.
+/// Mutable state: `state`, guarded by its mutex because deadlines and the end of the attempt use
+/// it.
 final class SilenceWatch: Sendable {
     private struct State {
         var ticket: Deadlines.Ticket?
@@ -28,7 +29,7 @@ final class SilenceWatch: Sendable {
         self.onSilence = onSilence
     }
 
-    /// Looks again when the silence could be too long.
+    /// Checks the silence now, and again when it could exceed the limit.
     func start() {
         let rest = progress.patience(longest)
         guard rest > .zero else { return onSilence() }
@@ -38,7 +39,7 @@ final class SilenceWatch: Sendable {
         }
     }
 
-    /// Calls back no more.
+    /// Stops the watch, so that it does not call the closure any more.
     func end() {
         let ticket = state.withLock { state in
             state.hasEnded = true

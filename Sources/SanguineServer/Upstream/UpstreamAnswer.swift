@@ -3,15 +3,15 @@ import SanguineModel
 
 /// A piece of a streamed answer.
 public struct UpstreamEvent: Hashable, Sendable {
-    /// The chunk as it came, byte for byte: a JSON object without the field name `data`.
+    /// The chunk as received, byte for byte: a JSON object without the field name `data`.
     public let chunk: [UInt8]
-    /// What the chunk adds to the text of the first choice; often empty.
+    /// The text that the chunk adds to the first choice; often empty.
     public let text: String
-    /// What the call has used so far; `nil` in chunks that do not say, or say nonsense.
+    /// The usage so far; `nil` if the chunk reports none, or an invalid one.
     public let usage: UpstreamUsage?
-    /// What the upstream has made up to here, all choices together.
+    /// The total output so far of all choices.
     package var output = OutputMeasure()
-    /// Whether this is the beginning of an answer that is too long to be read.
+    /// Whether it is the beginning of an answer that is too long.
     var isCutOff = false
 
     /// Creates a piece.
@@ -23,8 +23,7 @@ public struct UpstreamEvent: Hashable, Sendable {
 }
 
 extension UpstreamEvent {
-    /// The one piece of an answer that did not come in pieces, as the chunk that a stream would
-    /// have.
+    /// Creates the only piece of an answer that was not streamed, in the form of a stream's chunk.
     init?(whole answer: UpstreamAnswer) {
         guard let members = JSONParser.members(in: answer.body),
             let place = members.last(where: { $0.name == "choices" })?.value,
@@ -38,7 +37,8 @@ extension UpstreamEvent {
         output = answer.output
     }
 
-    /// A choice with its message as a delta: readers put calls of tools together by their places.
+    /// Returns a choice with its message as a delta, in which tool calls get the index that readers
+    /// need.
     private static func piece(_ choice: [UInt8]) -> [UInt8] {
         var edit = JSONEdit(choice)
         guard let message = edit.value("message").map(Array.init) else { return choice }
@@ -62,29 +62,30 @@ extension UpstreamEvent {
     }
 }
 
-/// What a language model answered.
+/// The answer of a language model.
 public struct UpstreamAnswer: Hashable, Sendable {
-    /// The text of the first choice, whole also after a stream; empty for a call of tools and for
+    /// The text of the first choice, also complete after a stream; empty for a tool call and for
     /// embeddings.
     public let text: String
-    /// What the call has used; `nil` if the upstream does not say, or says nonsense.
+    /// The usage of the call; `nil` if the upstream reports none, or an invalid one.
     public let usage: UpstreamUsage?
-    /// The JSON as it came, byte for byte; empty if the answer was streamed.
+    /// The JSON as received, byte for byte; empty if the answer was streamed.
     public let body: [UInt8]
-    /// Why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream does not say.
+    /// The reason why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream
+    /// reports none.
     public let finishReason: String?
-    /// What the body says, if it was read already; no more than that.
+    /// The parsed body, if it was parsed.
     private(set) var json: JSONValue?
-    /// What the upstream has made, all choices together, if the body was read.
+    /// The output of all choices, if the body was parsed.
     var output = OutputMeasure()
 
-    /// Whether both say the same.
+    /// Returns whether both have the same text, usage, body and finish reason.
     public static func == (lhs: UpstreamAnswer, rhs: UpstreamAnswer) -> Bool {
         lhs.text == rhs.text && lhs.usage == rhs.usage && lhs.body == rhs.body
             && lhs.finishReason == rhs.finishReason
     }
 
-    /// Hashes what both say.
+    /// Hashes the text and the body.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(text)
         hasher.combine(body)
@@ -103,23 +104,22 @@ public struct UpstreamAnswer: Hashable, Sendable {
         self.finishReason = finishReason
     }
 
-    /// Why a choice ends, in 64 characters at most; `nil` for the empty text, which some servers
-    /// send until they know.
+    /// Returns a choice's finish reason, truncated to 64 characters; `nil` for an empty text, which
+    /// some servers send until the choice ends.
     static func finishReason(of choice: JSONValue) -> String? {
         guard let reason = choice["finish_reason"]?.string, !reason.isEmpty else { return nil }
         return String(reason.unicodeScalars.prefix(64))
     }
 
-    /// Reads the body of an answer to the request, or returns `nil` if it is none.
+    /// Parses the body of an answer to the request; `nil` if it is not one.
     ///
-    /// A prompt is answered with text, or with none and the reason why the answer ends: reasoning
-    /// may have taken all tokens. A raw chat completion may be answered without either, as a call
-    /// of tools is.
+    /// The answer to a prompt contains text, or only a finish reason if reasoning used all tokens.
+    /// The answer to a raw chat completion may contain neither, as a tool call does.
     init?(body: [UInt8], to request: UpstreamRequest) {
-        // The bytes are bounded already, and what was paid for is not refused for its structure.
+        // The size is already limited, and a paid answer is not refused because of its structure.
         let limits = JSONParser.Limits.tolerant
         guard let document = try? JSONParser.parse(body, limits: limits) else { return nil }
-        // What is passed on has all that the meter has read, and nothing that it has not.
+        // A forwarded answer must contain only members that the meter has read.
         if request.isPassedOn, document.hasHidden { return nil }
         let json = document.value
         if case .embeddings = request {

@@ -1,37 +1,36 @@
 import SanguineAuthority
 import SanguineModel
 
-/// The cause of a call that an upstream did not answer, and its consequences: the one table by
-/// which calls fail.
+/// The cause of a failed upstream call. The table determines the consequences:
 ///
-/// | cause | answer | asks the next | counts |
+/// | cause | response | asks the next | counts |
 /// |---|---|---|---|
-/// | ``caller``: the request is at fault | 422 `upstream_refused` | no | no |
-/// | ``settings``: no such model, address or parameter | 502 | yes | no |
+/// | ``caller``: the request is invalid | 422 `upstream_refused` | no | no |
+/// | ``settings``: unknown model, URL or parameter | 502 | yes | no |
 /// | ``credentials``: key, permission, credit | 502 | yes | for the account |
 /// | ``upstream``: it failed, is busy, or is unreadable | 502 | yes | for the account |
 /// | ``silence``: it did not answer in time | 504 | yes | for the account |
 /// | ``connection``: it cannot be reached | 502 or 504 | yes | in full |
 /// | ``limit``: the answer is too long | 502 | no | no |
-/// | ``nobody``: the caller gave up, or no upstream was asked | by the error | no | no |
+/// | ``nobody``: the call was cancelled, or not sent | depends on the error | no | no |
 ///
-/// 502 is `upstream_failed`, 504 `upstream_timeout`. What the caller caused has the upstream's
-/// words, and the next upstream would say the same. Other functions may use an upstream that
-/// refuses the settings of one. "For the account" is a failure that this account saw: alone it
-/// keeps only this account from the upstream. Silence counts from ``Upstreams/fairSilence`` on. No
-/// account can cause a connection that cannot be made.
+/// 502 is `upstream_failed`, 504 `upstream_timeout`. An error of the caller is returned with the
+/// upstream's message, and another upstream would report the same. An upstream that refuses the
+/// settings of one function may still serve others. "For the account" is a failure seen by this
+/// account, which by itself only blocks this account from the upstream. Silence counts if it lasts
+/// for ``Upstreams/fairSilence``. No account can cause a failure to connect.
 ///
-/// Nothing is charged unless parts of an answer came first.
+/// Nothing is charged unless parts of an answer were received.
 enum UpstreamBlame: String, Hashable, Sendable, CaseIterable {
     case caller, settings, credentials, upstream, silence, connection, limit, nobody
 
-    /// What a failure counts against the upstream.
+    /// The way a failure counts against the upstream.
     enum Count: String, Hashable, Sendable {
-        /// Nothing.
+        /// Not at all.
         case nothing
-        /// A failure that one account saw: alone it keeps only this account from the upstream.
+        /// As a failure of one account, which by itself only blocks this account from the upstream.
         case ofAccount
-        /// A failure that no account can cause.
+        /// As a failure that no account can cause.
         case full
     }
 
@@ -43,7 +42,7 @@ enum UpstreamBlame: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// What it counts against the upstream.
+    /// The way the failure counts against the upstream.
     var count: Count {
         switch self {
         case .caller, .settings, .limit, .nobody: .nothing
@@ -54,11 +53,11 @@ enum UpstreamBlame: String, Hashable, Sendable, CaseIterable {
 }
 
 extension UpstreamBlame {
-    /// The cause of an error.
+    /// Determines the cause of an error.
     ///
     /// - Parameters:
     ///   - error: The error.
-    ///   - couldNotConnect: Whether no connection was made within the time.
+    ///   - couldNotConnect: Whether no connection was established in time.
     init(_ error: UpstreamError, couldNotConnect: Bool = false) {
         switch error {
         case .refused(let refusal): self.init(refusal)
@@ -70,8 +69,9 @@ extension UpstreamBlame {
         }
     }
 
-    /// The cause of a refusal: by its code, otherwise by its status, and by its type only where
-    /// the status says no more than that something failed.
+    /// Determines the cause of a refusal: by its code, otherwise by its status.
+    ///
+    /// The type is only used if the status is unspecific.
     init(_ refusal: UpstreamRefusal) {
         let code = refusal.reason.code.map(Self.word)
         if let code, Self.parameters.contains(code) {
@@ -87,14 +87,14 @@ extension UpstreamBlame {
         }
     }
 
-    /// Statuses below 500 that are no fault of the caller's request.
+    /// Statuses below 500 that the caller's request does not cause.
     static let statuses: [Int: UpstreamBlame] = [
         401: .credentials, 402: .credentials, 403: .credentials, 404: .settings, 405: .settings,
         407: .credentials, 408: .upstream, 421: .upstream, 425: .upstream, 429: .upstream,
     ]
 
-    /// Codes and types of OpenAI, Azure, Anthropic, Google and servers like theirs, in lower case
-    /// and without `_`, `-` and spaces.
+    /// Codes and types of OpenAI, Azure, Anthropic, Google and similar servers, in lowercase and
+    /// without `_`, `-` and spaces.
     static let words: [String: UpstreamBlame] = {
         var words: [String: UpstreamBlame] = [:]
         for word in [
@@ -120,7 +120,7 @@ extension UpstreamBlame {
         return words
     }()
 
-    /// Codes that speak of a member of the request: the fault of its author.
+    /// Codes about a member of the request, which its author caused.
     private static let parameters: Set = [
         "unsupportedparameter", "unknownparameter", "unsupportedvalue", "missingrequiredparameter",
     ]
@@ -130,13 +130,13 @@ extension UpstreamBlame {
     }
 }
 
-/// The end of an attempt at an upstream, judged by ``UpstreamBlame``.
+/// The result of an attempt at an upstream, based on ``UpstreamBlame``.
 struct UpstreamJudgement: Sendable {
-    /// What metrics call it.
+    /// The outcome in metrics.
     let outcome: UpstreamReports.Outcome
     /// Whether the next upstream is asked.
     let fallsBack: Bool
-    /// What it counts for the upstream's breaker.
+    /// The verdict for the upstream's breaker.
     let verdict: BreakerState.Verdict
 
     init(
@@ -163,7 +163,7 @@ struct UpstreamJudgement: Sendable {
 }
 
 extension UpstreamReports.Outcome {
-    /// What metrics call an error.
+    /// The outcome of an error in metrics.
     fileprivate init(_ error: UpstreamError) {
         switch error {
         case .refused: self = .refused
@@ -177,8 +177,8 @@ extension UpstreamReports.Outcome {
 }
 
 extension UpstreamError {
-    /// The pause that the upstream asks all callers for: with the statuses of a server that
-    /// is busy (RFC 6585; RFC 9110; 529 is Anthropic's).
+    /// The pause that the upstream requests from all callers, with the status of a busy server (RFC
+    /// 6585; RFC 9110; 529 is Anthropic's).
     fileprivate var pause: Duration? {
         guard case .refused(let refusal) = self, [429, 503, 529].contains(refusal.status) else {
             return nil
@@ -188,8 +188,9 @@ extension UpstreamError {
 }
 
 extension Problem {
-    /// The answer to the caller when an upstream gave none: the upstream's words only where
-    /// the client can change the request by them.
+    /// Creates the problem for the caller if no upstream answered.
+    ///
+    /// It contains the upstream's message only if the client can correct the request with it.
     init(upstream error: UpstreamError) {
         switch error {
         case .timeout: self = .upstreamTooSlow
