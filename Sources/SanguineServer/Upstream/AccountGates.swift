@@ -4,8 +4,7 @@ import SanguineModel
 ///
 /// An account is blocked for a while after a number of consecutive failures, and twice as long
 /// after each further one. Then one call at a time is admitted until one succeeds. This protects an
-/// upstream that only one account calls, and the failures of an account never block another
-/// account.
+/// upstream that only one account calls; an account's failures never block another account.
 ///
 /// Invariants:
 /// 1. It stores at most ``limit`` accounts. The one whose last failure is oldest is removed first.
@@ -55,8 +54,7 @@ struct AccountGates: Hashable, Sendable {
 
     /// Records that a call of the account failed.
     ///
-    /// - Returns: Whether the failure counts. It does not if the call was sent before the account
-    ///   was blocked.
+    /// - Returns: Whether the failure counts: not if the call was sent before the blocking.
     mutating func failed(
         _ account: Identifier,
         isProbe: Bool,

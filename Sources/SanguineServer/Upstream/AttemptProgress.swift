@@ -2,8 +2,7 @@ import Synchronization
 
 /// The progress of one attempt at an upstream.
 ///
-/// Mutable state: `state`, guarded by its mutex because the connection writes it and the pool reads
-/// it.
+/// Mutable state: `state`, guarded by its mutex: the connection writes it and the pool reads it.
 final class AttemptProgress: Sendable {
     private struct State {
         var isSent = false
@@ -28,8 +27,7 @@ final class AttemptProgress: Sendable {
         start = now()
     }
 
-    /// Whether the request's body was read for sending, so that the upstream may have begun to
-    /// work.
+    /// Whether the request's body was read for sending: the upstream may have begun to work.
     var isSent: Bool { state.withLock { $0.isSent } }
 
     /// Whether a piece of the answer was passed to the caller.

@@ -23,11 +23,10 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 ///
 /// The failures of one account may be its own fault, so they cannot open the breaker: at most three
 /// of the five consecutive failures count, and at most five in the window (``AccountGates`` blocks
-/// the account itself). Failures that no account can cause, such as a refused connection, all
-/// count.
+/// the account itself). Failures that no account can cause, such as a refused connection, count in
+/// full.
 ///
-/// In addition, an upstream that sends `Retry-After` gets no calls until then, for at most five
-/// minutes.
+/// In addition, an upstream that sends `Retry-After` gets no calls until then, at most for 5 min.
 ///
 /// Times are durations since an arbitrary start, on a monotonic clock.
 ///

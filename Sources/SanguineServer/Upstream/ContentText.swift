@@ -1,8 +1,7 @@
 import SanguineModel
 
 extension UpstreamAnswer {
-    /// Returns the text of a message's or delta's content: a string, or the text in a list of
-    /// parts.
+    /// Returns the text of a message or delta: its content is a string, or a list of parts.
     ///
     /// Parts of other types are ignored (Mistral's `thinking`).
     ///

@@ -22,8 +22,7 @@ struct CutOffAnswer {
 
     /// Parses JSON that ends early by closing all open values.
     ///
-    /// A truncated text is kept. If the JSON ends within a name or number, the last member is
-    /// omitted.
+    /// A truncated text is kept. If the JSON ends in a name or number, the last member is omitted.
     private static func closed(_ bytes: [UInt8]) -> JSONValue? {
         var open: [UInt8] = []
         var comma: (index: Int, open: [UInt8])?
@@ -51,8 +50,7 @@ struct CutOffAnswer {
             before = byte
         }
         if isInText, !isName {
-            // The text may end within a character or an escape sequence, which have at most 12
-            // bytes.
+            // The text may end in a character or an escape sequence, of at most 12 bytes.
             for dropped in 0...12 where dropped < bytes.count {
                 let text = Array(bytes.prefix(bytes.count - dropped)) + [UInt8(ascii: "\"")]
                 if let json = parsed(text + open.reversed()) { return json }

@@ -1,7 +1,6 @@
 import SanguineModel
 
-/// An error that an upstream reports in spite of status 200: in the body, or in an event of a
-/// stream.
+/// An error that an upstream reports with status 200: in the body, or in an event of a stream.
 ///
 /// | shape | who sends it |
 /// |---|---|

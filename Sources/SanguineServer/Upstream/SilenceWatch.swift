@@ -3,8 +3,7 @@ import Synchronization
 
 /// Calls a closure once an upstream has been silent for too long.
 ///
-/// Mutable state: `state`, guarded by its mutex because deadlines and the end of the attempt use
-/// it.
+/// Mutable state: `state`, guarded by its mutex: deadlines and the end of the attempt use it.
 final class SilenceWatch: Sendable {
     private struct State {
         var ticket: Deadlines.Ticket?

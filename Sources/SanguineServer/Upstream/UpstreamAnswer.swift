@@ -11,7 +11,7 @@ public struct UpstreamEvent: Hashable, Sendable {
     public let usage: UpstreamUsage?
     /// The total output so far of all choices.
     package var output = OutputMeasure()
-    /// Whether it is the beginning of an answer that is too long.
+    /// Whether the piece is the beginning of an answer that is too long.
     var isCutOff = false
 
     /// Creates a piece.
@@ -37,8 +37,7 @@ extension UpstreamEvent {
         output = answer.output
     }
 
-    /// Returns a choice with its message as a delta, in which tool calls get the index that readers
-    /// need.
+    /// Returns a choice with its message as a delta; tool calls get the index that readers need.
     private static func piece(_ choice: [UInt8]) -> [UInt8] {
         var edit = JSONEdit(choice)
         guard let message = edit.value("message").map(Array.init) else { return choice }
@@ -71,8 +70,7 @@ public struct UpstreamAnswer: Hashable, Sendable {
     public let usage: UpstreamUsage?
     /// The JSON as received, byte for byte; empty if the answer was streamed.
     public let body: [UInt8]
-    /// The reason why the answer ends: `stop`, `length`, `tool_calls`; `nil` if the upstream
-    /// reports none.
+    /// The reason why the answer ends, such as `stop`, `length` or `tool_calls`, if reported.
     public let finishReason: String?
     /// The parsed body, if it was parsed.
     private(set) var json: JSONValue?

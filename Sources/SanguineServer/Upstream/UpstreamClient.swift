@@ -6,7 +6,7 @@ import SanguineAuthority
 public import SanguineModel
 import Synchronization
 
-/// Calls a language model behind any server that speaks OpenAI's API.
+/// Calls a language model on any server that implements OpenAI's API.
 ///
 /// ```swift
 /// let configuration = try UpstreamConfiguration(url: "http://localhost:8081", model: "stand-in")
@@ -15,29 +15,28 @@ import Synchronization
 /// let answer = try await upstream.complete(prompt)
 /// ```
 ///
-/// A call is made once: whether to try again, or elsewhere, is for ``Upstreams`` to say. Only a
-/// request that was lost on a connection kept from an earlier one is sent again, once. If the
-/// caller's task is cancelled, or time is up, the connection is closed and never used again, so
-/// that its late answer reaches nobody.
+/// A call is made once: ``Upstreams`` decides whether to retry it or to call another upstream. Only
+/// a request that is lost on a reused connection is sent again, once. If the caller's task is
+/// cancelled, or the time limit is reached, the connection is closed and not reused, so that a late
+/// answer is never read.
 public struct UpstreamClient: Sendable {
-    /// How long the end of a body is waited for once the answer is known, so that the connection
-    /// can be used again.
+    /// The time to wait for the end of a body after a complete answer, to reuse the connection.
     static let lingerTime = Duration.milliseconds(100)
 
-    /// Bytes behind an answer, or of a refusal, that are read at most.
+    /// The maximum number of bytes to read after an answer, or of a refusal.
     static let lingerBytes = 1 << 16
 
-    /// How long the words of a refusal are waited for, whose status is known.
+    /// The time to wait for the body of a refusal once its status is known.
     static let refusalTime = Duration.seconds(1)
 
     typealias Outcome = Result<UpstreamAnswer, UpstreamError>
 
-    /// How a request has ended, with what is left of the answer's body.
+    /// The end of a request, with the unread rest of the answer's body.
     private struct End {
         var outcome: Outcome
-        /// What is left of the body.
+        /// The unread rest of the body.
         var rest: BodyRest?
-        /// What was read of a refusal.
+        /// The bytes that were read of a refusal.
         var refusal: [UInt8] = []
 
         init(_ outcome: Outcome, _ rest: BodyRest? = nil) {
@@ -45,7 +44,7 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    /// What is called.
+    /// The upstream and the limits of calls.
     public let configuration: UpstreamConfiguration
 
     private let connections: UpstreamConnections
@@ -57,12 +56,12 @@ public struct UpstreamClient: Sendable {
     /// Creates a client.
     ///
     /// - Parameters:
-    ///   - configuration: What to call, and within which limits.
-    ///   - connections: The connections to it, set up with
+    ///   - configuration: The upstream and the limits of calls.
+    ///   - connections: The connections to it, configured with
     ///     ``UpstreamConfiguration/httpClientConfiguration(connections:)``; their owner shuts them
     ///     down.
-    ///   - clock: The clock that measures the timeout. Tests pass a manual one.
-    ///   - wallClock: The clock by which the date of a `Retry-After` is read.
+    ///   - clock: The clock for the time limit. Tests pass a manual one.
+    ///   - wallClock: The clock for dates in `Retry-After`.
     public init(
         configuration: UpstreamConfiguration,
         connections: UpstreamConnections,
@@ -77,9 +76,9 @@ public struct UpstreamClient: Sendable {
         learned = LearnedParameters(UpstreamParameters(configuration))
     }
 
-    /// Asks the model, and returns its whole answer.
+    /// Sends the prompt to the model and returns the complete answer.
     ///
-    /// - Throws: ``UpstreamError``, which says whether the upstream may have done the work.
+    /// - Throws: ``UpstreamError``, which contains whether the upstream may have done the work.
     public func complete(_ prompt: UpstreamPrompt) async throws(UpstreamError) -> UpstreamAnswer {
         let outcome = await attempt(
             .prompt(prompt),
@@ -90,19 +89,19 @@ public struct UpstreamClient: Sendable {
         return try outcome.get()
     }
 
-    /// The progress of an attempt that begins now.
+    /// Creates the progress of an attempt that starts now.
     func progress() -> AttemptProgress { AttemptProgress(now: stopwatch.elapsed) }
 
     /// Makes one call.
     ///
     /// - Parameters:
-    ///   - request: What is asked.
-    ///   - timeout: The longest time to the end of the answer.
-    ///   - silence: The longest time for which the upstream may say nothing. Default: any.
-    ///   - streamed: Whether the answer comes in pieces. Embeddings never do.
-    ///   - progress: What is told how far the call has come.
-    ///   - onEvent: Takes each piece; nothing more is read before it returns.
-    /// - Returns: The whole answer, or why there is none.
+    ///   - request: The request.
+    ///   - timeout: The time limit for the complete answer.
+    ///   - silence: The longest time for which the upstream may be silent. Default: no limit.
+    ///   - streamed: Whether to stream the answer. Embeddings are never streamed.
+    ///   - progress: Records the progress of the call.
+    ///   - onEvent: Receives each piece; reading continues after it returns.
+    /// - Returns: The complete answer, or the error.
     func attempt(
         _ request: UpstreamRequest,
         within timeout: Duration,
@@ -112,9 +111,9 @@ public struct UpstreamClient: Sendable {
         onEvent: @escaping @Sendable (UpstreamEvent) async -> Void = { _ in }
     ) async -> Outcome {
         let isStreamed = streamed && request.canStream
-        // Before the request may leave.
+        // Before the request can be sent.
         let end = deadlines.moment(after: timeout)
-        // Unstructured, because the end of its time cancels it alone.
+        // Unstructured, because the time limit must cancel only this task.
         let work = Task(executorPreference: LoopExecutor.current) { () -> Outcome in
             let ended = await self.exchange(request, isStreamed, progress, onEvent)
             if case .failure(let error) = ended.outcome, progress.isTimeUp, !error.isRefusal {
@@ -144,10 +143,10 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    /// Sends a request, and once more for each parameter of it that the upstream refuses.
+    /// Sends a request, and repeats it for each parameter that the upstream refuses.
     ///
-    /// What is refused is learned once the upstream has taken the request without it: before, the
-    /// refusal may have another reason.
+    /// A refused parameter is stored only after the upstream has accepted the request without it,
+    /// because the refusal may have had another reason.
     private func exchange(
         _ request: UpstreamRequest,
         _ isStreamed: Bool,
@@ -172,7 +171,7 @@ public struct UpstreamClient: Sendable {
         return end
     }
 
-    /// How many parameters there are that an upstream may refuse.
+    /// The number of parameters that an upstream may refuse.
     private static let parameters = 2
 
     private func send(
@@ -194,9 +193,9 @@ public struct UpstreamClient: Sendable {
             : await read(http, body, for: request, progress, onEvent)
     }
 
-    /// Reads the rest of a body for a while, so that its connection can be used again.
+    /// Reads the rest of a body for a limited time, so that its connection can be reused.
     ///
-    /// - Returns: What has come.
+    /// - Returns: The bytes that were read.
     @discardableResult
     private func linger(
         _ rest: BodyRest,
@@ -228,7 +227,7 @@ public struct UpstreamClient: Sendable {
         return request
     }
 
-    /// Reads an answer in one piece.
+    /// Reads an answer that is not streamed.
     private func read(
         _ http: HTTPClientRequest,
         _ sent: [UInt8],
@@ -257,7 +256,7 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    /// Reads an answer piece by piece, and gives each away before it reads on.
+    /// Reads an answer piece by piece, and passes each piece on before reading the next.
     private func stream(
         _ http: HTTPClientRequest,
         _ sent: [UInt8],
@@ -294,7 +293,7 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    /// Reads events, and gives each away before it reads on.
+    /// Reads events, and passes each on before reading the next.
     private func events(
         _ opening: AnswerOpening,
         _ rest: BodyParts,
@@ -325,7 +324,7 @@ public struct UpstreamClient: Sendable {
         return End(.success(stream.answer))
     }
 
-    /// Reads an answer in one piece; a long one on a thread that no connections share.
+    /// Reads an answer that is not streamed; long ones are parsed off the connections' threads.
     private func whole(
         _ opening: AnswerOpening,
         _ rest: BodyParts,
@@ -352,7 +351,7 @@ public struct UpstreamClient: Sendable {
         }
     }
 
-    /// Gives away what the beginning of an answer shows that is too long.
+    /// Passes on the output in the beginning of an answer that is too long.
     private func tooLarge(
         _ body: ByteBuffer,
         for request: UpstreamRequest,
@@ -405,7 +404,7 @@ public struct UpstreamClient: Sendable {
         return unlessCancelled(found, progress)
     }
 
-    /// What a cancelled call stumbles over is its cancellation: a body seems to end then.
+    /// Replaces the error of a cancelled call, because its body seems to end early.
     private func unlessCancelled(
         _ error: UpstreamError,
         _ progress: AttemptProgress
@@ -416,20 +415,19 @@ public struct UpstreamClient: Sendable {
     private static let eventStream = "text/event-stream"
 }
 
-/// The parts of a body that are still to come.
+/// The remaining parts of a body.
 typealias BodyParts = HTTPClientResponse.Body.AsyncIterator
 
-/// What is left of a body whose reader knows enough.
-// The iterator is handed over from the task that has read to the one that reads on, which is the
-// only one then.
+/// The rest of a body whose reader needs no more of it.
+// The reading task hands over the iterator, and the task that reads the rest is its only user.
 private struct BodyRest: @unchecked Sendable {
     private let iterator: BodyParts
 
     init(_ iterator: BodyParts) { self.iterator = iterator }
 
-    /// Reads to the end, unless that is too far away; then the connection is closed.
+    /// Reads to the end, or up to the limit and then closes the connection.
     ///
-    /// - Returns: What was read.
+    /// - Returns: The bytes that were read.
     func read(upTo limit: Int) async -> [UInt8] {
         var iterator = iterator
         var bytes: [UInt8] = []

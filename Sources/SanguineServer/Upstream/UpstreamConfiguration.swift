@@ -4,52 +4,52 @@ import NIOCore
 import NIOHTTPCompression
 import SanguineModel
 
-/// Which language model is called, and how long it may take.
+/// The language model of an upstream, and the limits of calls.
 public struct UpstreamConfiguration: Sendable {
-    /// The longest answer that is read, by default: 1 MiB.
+    /// The default of the maximum size of an answer: 1 MiB.
     public static let defaultAnswerBytes = 1 << 20
 
-    /// Where completions are asked for: the configured URL with `/chat/completions`.
+    /// The URL for completions: the configured URL with `/chat/completions`.
     ///
-    /// A URL without a path gets `/v1` first, so that `http://localhost:8081` and
+    /// `/v1` is inserted if the URL has no path, so that `http://localhost:8081` and
     /// `https://api.example.com/v1` both work.
     public let endpoint: String
-    /// Where embeddings are asked for: the configured URL with `/embeddings`.
+    /// The URL for embeddings: the configured URL with `/embeddings`.
     public let embeddings: String
-    /// The key sent as `Authorization: Bearer`; `nil` for servers that need none.
+    /// The key for `Authorization: Bearer`; `nil` for servers that need none.
     public let apiKey: Secret?
     /// The model's name, sent with every request.
     public let model: String
-    /// The longest time that connecting may take.
+    /// The time limit for connecting.
     ///
     /// Default: 5 s.
     public let connectTimeout: Duration
-    /// The longest time from the call to the end of the answer.
+    /// The time limit from the call to the end of the answer.
     ///
     /// Default: 60 s.
     public let timeout: Duration
-    /// The longest answer, in bytes.
+    /// The maximum size of an answer in bytes.
     ///
     /// Default: 1 MiB.
     public let answerBytes: Int
-    /// How the model is shown a video.
+    /// The form in which the model gets videos.
     ///
-    /// Default: as the file that it is.
+    /// Default: as files.
     public let video: Video
     /// The name of the member that limits the length of answers.
     ///
     /// Default: ``OutputLimit/auto``.
     public let outputLimit: OutputLimit
-    /// Whether it takes `stream_options`.
+    /// Whether it accepts `stream_options`.
     ///
     /// Default: ``StreamOptions/auto``.
     public let streamOptions: StreamOptions
 
-    /// How a model is shown a video.
+    /// The form in which a model gets videos.
     public enum Video: String, CaseIterable, Hashable, Sendable {
-        /// As a file, for models that take videos.
+        /// As a file, for models that accept videos.
         case file
-        /// As pictures of it, for models that take pictures alone.
+        /// As frames, for models that accept only images.
         case frames
     }
 
@@ -85,11 +85,10 @@ public struct UpstreamConfiguration: Sendable {
         self.streamOptions = streamOptions
     }
 
-    /// The host, in lower case.
+    /// The host in lowercase.
     var host: String? { URLComponents(string: endpoint)?.host?.lowercased() }
 
-    /// Where a configured URL asks for completions, or another path, or `nil` if it is no URL to
-    /// use.
+    /// Returns the URL for completions, or for another path; `nil` if the URL is unsuitable.
     static func endpoint(_ name: String = "/chat/completions", of url: String) -> String? {
         guard var parts = URLComponents(string: url), let scheme = parts.scheme?.lowercased(),
             scheme == "http" || scheme == "https",
@@ -102,20 +101,20 @@ public struct UpstreamConfiguration: Sendable {
         return parts.string
     }
 
-    /// Returns how the `HTTPClient` for this upstream must be set up.
+    /// Returns the configuration of an `HTTPClient` for this upstream.
     ///
-    /// Connecting fails after ``connectTimeout`` and is not tried again: the caller hears at once,
-    /// and decides. Redirects are not followed, because they would carry prompts to another host.
+    /// Connecting fails after ``connectTimeout`` without a retry, so that the caller can decide at
+    /// once. Redirects are not followed, because they would send prompts to another host.
     ///
-    /// - Parameter connections: How many calls may run at once. Default: 1,000.
-    /// - Returns: A configuration to create the client with.
+    /// - Parameter connections: The maximum number of concurrent calls. Default: 1,000.
+    /// - Returns: A configuration for the client.
     public func httpClientConfiguration(
         connections: Int = 1_000
     ) -> HTTPClient.Configuration {
         var pool = HTTPClient.Configuration.ConnectionPool()
         pool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
         pool.retryConnectionEstablishment = false
-        // Some servers compress unasked. No text of a model has so much of the same in it.
+        // Some servers compress unasked. A model's text is never compressible to this extent.
         return HTTPClient.Configuration(
             redirectConfiguration: .disallow,
             timeout: .init(connect: .nanoseconds(connectTimeout.wholeNanoseconds)),
@@ -125,16 +124,16 @@ public struct UpstreamConfiguration: Sendable {
     }
 }
 
-/// Why an upstream cannot be configured so.
+/// An error in the configuration of an upstream.
 ///
-/// Neither case repeats what was given: it may be secret.
+/// It does not contain the given values, because they may be secret.
 public enum UpstreamConfigurationError: Error, Hashable, CustomStringConvertible {
-    /// The URL is none that can be called.
+    /// The URL is unsuitable.
     case invalidURL
-    /// The key holds something that no header may.
+    /// The key contains characters that a header must not contain.
     case invalidKey
 
-    /// What to do.
+    /// What happened, and how to fix it.
     public var description: String {
         switch self {
         case .invalidURL:

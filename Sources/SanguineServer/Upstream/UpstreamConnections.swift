@@ -4,7 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// Sends requests to upstreams over kept connections, and over new ones if a kept one is lost.
+/// Sends requests to upstreams over reused connections, or a new one if a reused one is lost.
 ///
 /// ```swift
 /// let connections = UpstreamConnections(configuration.httpClientConfiguration())
@@ -17,10 +17,10 @@ public struct UpstreamConnections: Sendable {
     private let fresh: HTTPClient
     private let opened = Opened()
 
-    /// Creates connections, none of which is open yet.
+    /// Creates the clients without opening connections.
     ///
-    /// - Parameter configuration: How to connect, as
-    ///   ``UpstreamConfiguration/httpClientConfiguration(connections:)`` says.
+    /// - Parameter configuration: The configuration from
+    ///   ``UpstreamConfiguration/httpClientConfiguration(connections:)``.
     public init(_ configuration: HTTPClient.Configuration) {
         var keeping = configuration
         keeping.http1_1ConnectionDebugInitializer = { channel in
@@ -40,9 +40,9 @@ public struct UpstreamConnections: Sendable {
         fresh = HTTPClient(eventLoopGroupProvider: .singleton, configuration: single)
     }
 
-    /// Closes all connections; requests in progress fail.
+    /// Closes all connections; current requests fail.
     ///
-    /// - Throws: The error of the first pool that could not be closed. Both are closed.
+    /// - Throws: The error of a client. The other one is shut down nevertheless.
     public func shutdown() async throws {
         let first: Result<Void, any Error>
         do { first = .success(try await kept.shutdown()) } catch { first = .failure(error) }
@@ -54,15 +54,15 @@ public struct UpstreamConnections: Sendable {
     /// begins.
     ///
     /// A server may close an idle connection just as the next request is sent, without reading that
-    /// request (RFC 9112, section 9.3.1). A request that is lost on a new connection is not sent
-    /// again, because the request itself may have made the server fail.
+    /// request (RFC 9112, section 9.3.1). The request is repeated once, and only if the connection
+    /// is lost before the response begins. A request that is lost on a new connection is not
+    /// repeated, because the request itself may have caused the failure.
     ///
     /// - Parameters:
-    ///   - request: The request, without its body.
-    ///   - body: The body.
+    ///   - request: The request, whose body reports to `progress` when it is sent.
     ///   - progress: The progress of the attempt.
     /// - Returns: The beginning of the response.
-    /// - Throws: The reason why there is none.
+    /// - Throws: The error if there is no response.
     func execute(
         _ request: HTTPClientRequest,
         _ body: [UInt8],
@@ -79,12 +79,15 @@ public struct UpstreamConnections: Sendable {
         do {
             // The caller has the deadline: one given here would end with the head of the response.
             return try await kept.execute(request, deadline: .distantFuture)
-        } catch  where Self.isLost(error) && sending.isOnKeptConnection && !Task.isCancelled {
+        } catch {
+            guard Self.isLost(error), sending.isOnKeptConnection, !Task.isCancelled else {
+                throw error
+            }
             return try await fresh.execute(request, deadline: .distantFuture)
         }
     }
 
-    /// Whether a connection ended before the server said anything.
+    /// Returns whether a connection was lost before it received anything.
     private static func isLost(_ error: any Error) -> Bool {
         switch error {
         case let error as HTTPClientError: error == .remoteConnectionClosed

@@ -1,39 +1,37 @@
-/// Why an upstream gave no answer.
+/// The reason why an upstream gave no answer.
 ///
-/// Holds nothing of the prompt, the key or the answer, but for the bounded words of a refusal.
-/// Where `mayHaveBeenSent` is false, no
-/// upstream has done any work.
+/// It contains nothing of the prompt, the key or the answer, except the limited message of a
+/// refusal. If `mayHaveBeenSent` is false, no upstream has done any work.
 public enum UpstreamError: Error, Hashable, Sendable {
-    /// It took longer than the time that the call had.
+    /// The call exceeded its time limit.
     case timeout(mayHaveBeenSent: Bool)
-    /// It answered with a status other than 200.
+    /// The upstream responded with a status other than 200.
     ///
-    /// An error in a body of status 200 or in the middle of a stream is one, too, with the status
-    /// that the error names, or 500.
+    /// An error in a body of status 200 or in a stream counts as one, with its status, or 500.
     case refused(UpstreamRefusal)
-    /// The connection could not be made, or broke.
+    /// The connection could not be established, or broke.
     case failed(mayHaveBeenSent: Bool)
-    /// It ended a stream with `[DONE]` and without a `finish_reason`: the answer may be cut.
+    /// A stream ended with `[DONE]` but without a `finish_reason`: the answer may be incomplete.
     case unfinished
-    /// It answered with 200, but with something that is no answer of its kind.
+    /// The upstream responded with 200 but without a valid answer.
     case unreadable
-    /// Its answer is longer than the limit, in bytes.
+    /// The answer exceeds the limit in bytes.
     case tooLarge(limit: Int)
-    /// The caller gave up.
+    /// The call was cancelled.
     case cancelled(mayHaveBeenSent: Bool)
-    /// No pictures can be made of a video, and no upstream was asked; the text is for the log.
+    /// No frames of a video can be extracted, and no upstream was asked; the text is for the log.
     case videoUnreadable(String)
-    /// The program that makes pictures of videos does not run, and no upstream was asked.
+    /// The program that extracts frames cannot be run, and no upstream was asked.
     case noFrames(String)
-    /// No upstream takes calls now, and none was asked.
+    /// No upstream accepts calls at present, and none was asked.
     case unavailable(retryAfterSeconds: Int)
 }
 
 extension UpstreamError {
-    /// Whether an upstream has answered that it does not do it.
+    /// Whether an upstream refused the request.
     var isRefusal: Bool { if case .refused = self { true } else { false } }
 
-    /// Whether an upstream may have begun to work on the call, and may send a bill for it.
+    /// Whether an upstream may have begun to work on the call, and may charge for it.
     public var mayHaveBeenSent: Bool {
         switch self {
         case .timeout(let sent), .failed(let sent), .cancelled(let sent): sent
@@ -44,7 +42,7 @@ extension UpstreamError {
 }
 
 extension UpstreamError: CustomStringConvertible {
-    /// What happened, and what the operator can do about it.
+    /// What happened, and how the operator can fix it.
     public var description: String {
         switch self {
         case .timeout:

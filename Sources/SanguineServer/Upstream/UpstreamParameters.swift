@@ -2,47 +2,45 @@ import SanguineModel
 import Synchronization
 
 extension UpstreamConfiguration {
-    /// The member of requests that limits the length of answers, in tokens.
+    /// The member of requests that limits the length of answers in tokens.
     public enum OutputLimit: String, CaseIterable, Hashable, Sendable {
-        /// As the caller names it, otherwise `max_tokens`; the other one once an upstream has
-        /// refused it.
+        /// The caller's member, otherwise `max_tokens`; the other one once that was refused.
         case auto
-        /// `max_tokens`, which most servers take.
+        /// `max_tokens`, which most servers accept.
         case maxTokens = "max_tokens"
-        /// `max_completion_tokens`, which OpenAI's reasoning models ask for.
+        /// `max_completion_tokens`, which OpenAI's reasoning models require.
         case maxCompletionTokens = "max_completion_tokens"
-        /// No limit is sent. What an answer costs the caller is still bounded; the operator pays
-        /// for the rest.
+        /// No limit is sent. The caller's cost is still limited; the operator pays for the rest.
         case none
     }
 
-    /// Whether an upstream takes `stream_options`, without which most report no usage of streams.
+    /// Whether an upstream accepts `stream_options`, without which most report no usage of streams.
     public enum StreamOptions: String, CaseIterable, Hashable, Sendable {
-        /// Until it has refused them.
+        /// Until the upstream has refused them.
         case auto
-        /// It does.
+        /// Always.
         case always = "true"
-        /// It does not.
+        /// Never.
         case never = "false"
     }
 }
 
-/// The members of requests on which upstreams differ, as one model of one upstream takes them.
+/// The members of requests that not all upstreams accept, for one model of one upstream.
 struct UpstreamParameters: Hashable, Sendable {
-    /// The name of the limit.
+    /// The name of the member that limits the answer.
     var outputLimit: UpstreamConfiguration.OutputLimit = .auto
-    /// Whether streams are asked to report usage.
+    /// Whether streams are requested to report usage.
     var hasStreamOptions = true
 
     init() {}
 
-    /// Those of the settings.
+    /// Creates the parameters of the settings.
     init(_ configuration: UpstreamConfiguration) {
         outputLimit = configuration.outputLimit
         hasStreamOptions = configuration.streamOptions != .never
     }
 
-    /// The parameters that differ from others, in words for the log.
+    /// Returns a description of the differences from other parameters, for the log.
     func changes(from other: UpstreamParameters) -> String {
         var changes: [String] = []
         if outputLimit != other.outputLimit {
@@ -54,10 +52,9 @@ struct UpstreamParameters: Hashable, Sendable {
         return changes.joined(separator: ", ")
     }
 
-    /// What to send instead, once an upstream has refused a request because of a parameter that the
-    /// settings leave open.
+    /// Returns the parameters to send after the refusal of one that the settings leave open.
     ///
-    /// OpenAI names the parameter in `error.param` and in the message, FastAPI's servers (vLLM,
+    /// OpenAI names the parameter in `error.param` and in the message, FastAPI servers (vLLM,
     /// Mistral) in the path of `detail`, others only in the message.
     ///
     /// - Returns: `nil` if the refusal has another reason.
@@ -89,35 +86,35 @@ struct UpstreamParameters: Hashable, Sendable {
     private static let maxCompletionTokens =
         UpstreamConfiguration.OutputLimit.maxCompletionTokens.rawValue
 
-    /// The words with which parameters are refused, and not their values.
+    /// Phrases that refuse a parameter and not its value.
     private static let refusals = [
         "unsupported", "not supported", "unrecognized", "unknown", "unexpected", "not permitted",
         "not allowed", "extra_forbidden",
     ]
 }
 
-/// What upstreams were found to take, by the names of models.
+/// The parameters that upstreams were found to accept, by model.
 ///
-/// It is forgotten at a restart. The names are those of the settings; more than
-/// ``mostModels`` are not kept.
+/// They are lost at a restart. The names are those of the settings; at most ``mostModels`` are
+/// stored.
 ///
-/// Mutable state: `known`, by its mutex, because calls end on any thread.
+/// Mutable state: `known`, guarded by its mutex because calls end on any thread.
 final class LearnedParameters: Sendable {
-    /// The models of one upstream of which something is kept at most.
+    /// The maximum number of stored models of one upstream.
     static let mostModels = 64
 
     private let first: UpstreamParameters
     private let known = Mutex<[String: UpstreamParameters]>([:])
 
-    /// Creates what is known at first.
+    /// Creates a list with the initial parameters of every model.
     init(_ first: UpstreamParameters) { self.first = first }
 
-    /// What a model takes.
+    /// The parameters of a model.
     subscript(model: String) -> UpstreamParameters { known.withLock { $0[model] } ?? first }
 
-    /// Notes what a model has taken.
+    /// Records the parameters that a model has accepted.
     ///
-    /// - Returns: Whether that is new, and kept.
+    /// - Returns: Whether they are new and were stored.
     func learn(_ parameters: UpstreamParameters, of model: String) -> Bool {
         known.withLock { known in
             guard known[model] != parameters else { return false }
@@ -131,7 +128,7 @@ final class LearnedParameters: Sendable {
 extension String {
     fileprivate func hasWord(_ word: String) -> Bool { place(ofWord: word) != nil }
 
-    /// Where a name stands that is no part of a longer one.
+    /// Returns the position of a name that is not part of a longer one.
     fileprivate func place(ofWord word: String) -> Int? {
         let (text, word) = (Array(utf8), Array(word.utf8))
         guard text.count >= word.count else { return nil }

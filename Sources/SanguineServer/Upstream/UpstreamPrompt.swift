@@ -2,13 +2,13 @@ import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// What is asked of a language model.
+/// A prompt for a language model.
 public struct UpstreamPrompt: Hashable, Sendable {
-    /// One turn of the conversation.
+    /// A turn of the conversation.
     public struct Message: Hashable, Sendable {
-        /// Who speaks.
+        /// The author of a turn.
         public enum Role: String, Hashable, Sendable {
-            /// Instructions of the app.
+            /// The app, with its instructions.
             case system
             /// The user.
             case user
@@ -16,19 +16,19 @@ public struct UpstreamPrompt: Hashable, Sendable {
             case assistant
         }
 
-        /// A piece of what is said or shown.
+        /// A part of a turn.
         public enum Part: Hashable, Sendable {
-            /// Words.
+            /// A text.
             case text(String)
-            /// A picture, with its media type: `image/png`.
+            /// An image with its media type: `image/png`.
             case image(type: String, bytes: [UInt8])
             /// A file, such as a video, with its name and media type: `video/mp4`.
             case file(name: String, type: String, bytes: [UInt8])
         }
 
-        /// Who speaks.
+        /// The author.
         public var role: Role
-        /// What is said and shown, in order.
+        /// The parts, in order.
         public var content: [Part]
 
         /// Creates a turn of several parts.
@@ -37,12 +37,12 @@ public struct UpstreamPrompt: Hashable, Sendable {
             self.content = content
         }
 
-        /// Creates a turn of words alone.
+        /// Creates a turn of a text.
         public init(_ role: Role, _ text: String) {
             self.init(role, [.text(text)])
         }
 
-        /// Bytes of the words, in UTF-8; pictures and files are not counted.
+        /// The size of the texts in UTF-8; images and files are not counted.
         public var textBytes: Int {
             content.reduce(0) { sum, part in
                 guard case .text(let text) = part else { return sum }
@@ -53,11 +53,9 @@ public struct UpstreamPrompt: Hashable, Sendable {
 
     /// The conversation, oldest first.
     public var messages: [Message]
-    /// The longest answer, in the model's tokens.
-    ///
-    /// It bounds what a call can cost.
+    /// The maximum length of an answer in the model's tokens, which limits the cost of a call.
     public var maxOutputTokens: Int
-    /// The model that is asked, at every upstream that the call may come to.
+    /// The requested model, for all upstreams that may be asked.
     ///
     /// Default: `nil`, each upstream's own.
     public var model: String?
@@ -70,35 +68,35 @@ public struct UpstreamPrompt: Hashable, Sendable {
     }
 }
 
-/// A request of a language model, of any upstream.
+/// A request to a language model of any upstream.
 public enum UpstreamRequest: Hashable, Sendable {
     /// A chat completion for a prompt.
     case prompt(UpstreamPrompt)
-    /// The body of a chat completion as OpenAI's API reference has it, in JSON.
+    /// A JSON body for a chat completion (OpenAI API reference).
     ///
-    /// Byte for byte as it is given, but for `model`, by that of each upstream or the one that is
-    /// given, `stream`, `stream_options.include_usage`, and the longest answer: where the body does
-    /// not name it, or in another way than the upstream takes it, `maxOutputTokens` is sent.
+    /// It is sent byte for byte except for some members. `model` is replaced by the given model or
+    /// each upstream's own; `stream` and `stream_options.include_usage` are set; and
+    /// `maxOutputTokens` is sent if the body contains no limit, or not in the form that the
+    /// upstream accepts.
     case chat([UInt8], maxOutputTokens: Int, model: String? = nil)
-    /// The body of an embedding request as OpenAI's API reference has it, never streamed.
+    /// A JSON body for embeddings (OpenAI API reference), never streamed.
     ///
-    /// `model` is replaced, by that of each upstream or the one that is given; everything else is
-    /// passed through.
+    /// `model` is replaced by the given model or each upstream's own; the rest is not changed.
     case embeddings([UInt8], model: String? = nil)
 }
 
 extension UpstreamRequest {
-    /// Whether the answer may come in pieces.
+    /// Whether the answer can be streamed.
     var canStream: Bool {
         if case .embeddings = self { false } else { true }
     }
 
-    /// Whether the caller has written it, and reads the upstream's JSON.
+    /// Whether the caller wrote the body and reads the upstream's JSON.
     var isPassedOn: Bool {
         if case .prompt = self { false } else { true }
     }
 
-    /// The model that is asked for instead of the upstream's own.
+    /// The requested model instead of the upstream's own.
     var model: String? {
         switch self {
         case .prompt(let prompt): prompt.model
@@ -106,13 +104,13 @@ extension UpstreamRequest {
         }
     }
 
-    /// Writes the body that is sent: the same bytes for the same request.
+    /// Returns the body to send, which is always the same for the same request.
     ///
     /// - Parameters:
-    ///   - model: The upstream's own.
-    ///   - streamed: Whether the answer comes in pieces.
-    ///   - parameters: What the upstream takes.
-    /// - Returns: The body, in JSON.
+    ///   - model: The upstream's own model.
+    ///   - streamed: Whether to stream the answer.
+    ///   - parameters: The parameters that the upstream accepts.
+    /// - Returns: The body in JSON.
     func body(
         model: String,
         streamed: Bool,
@@ -142,7 +140,7 @@ extension UpstreamRequest {
 }
 
 extension JSONEdit {
-    /// Tells the longest answer under the name that the upstream takes.
+    /// Sets the maximum length of the answer in the member that the upstream accepts.
     fileprivate mutating func limit(
         to tokens: Int,
         _ name: UpstreamConfiguration.OutputLimit
@@ -160,7 +158,7 @@ extension JSONEdit {
         }
     }
 
-    /// Asks for a stream that reports what was used, or for none.
+    /// Requests a stream that reports usage, or no stream.
     fileprivate mutating func stream(_ isStreamed: Bool, _ parameters: UpstreamParameters) {
         guard isStreamed else { return remove("stream", "stream_options") }
         set("stream", to: Array("true".utf8))
@@ -172,7 +170,7 @@ extension JSONEdit {
 }
 
 extension [UpstreamPrompt.Message] {
-    /// The messages in OpenAI's names, in the order in which its API reference has them.
+    /// The messages in OpenAI's format, in the order of its API reference.
     fileprivate var written: [UInt8] {
         var text = JSONText(.canonical)
         text.append(self) { text, message in
@@ -187,9 +185,9 @@ extension [UpstreamPrompt.Message] {
 }
 
 extension UpstreamPrompt.Message {
-    /// What is said, in OpenAI's names.
+    /// The content in OpenAI's format.
     ///
-    /// Words alone are sent as a string, which servers understand that take no parts.
+    /// A single text is sent as a string, because some servers do not accept parts.
     fileprivate var jsonContent: JSONValue {
         if content.count == 1, case .text(let text) = content[0] { return .string(text) }
         return .array(content.map(\.json))
@@ -211,7 +209,7 @@ extension UpstreamPrompt.Message.Part {
         }
     }
 
-    /// The bytes as a `data` URL (RFC 2397).
+    /// Returns the bytes as a `data` URL (RFC 2397).
     private static func dataURL(_ type: String, _ bytes: [UInt8]) -> JSONValue {
         .string("data:\(type);base64,\(Data(bytes).base64EncodedString())")
     }

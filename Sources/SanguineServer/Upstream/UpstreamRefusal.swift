@@ -1,20 +1,19 @@
 public import SanguineModel
 
-/// The words with which an upstream refused a request.
+/// The refusal of a request by an upstream.
 ///
-/// They are bounded, and hold neither the key nor the host of the upstream.
+/// Its texts have a limited length and do not contain the key or host of the upstream.
 public struct UpstreamRefusal: Hashable, Sendable {
-    /// The longest pause that is believed: a day.
+    /// The longest pause that is accepted: a day.
     static let longestPause = Duration.seconds(86_400)
 
-    /// The status of the answer, or the one that an error within an answer names; 500 if it names
-    /// none.
+    /// The status of the response, or that of an error within it; 500 if there is none.
     public var status: Int
-    /// The pause that the upstream asks for; `nil` if it asks for none.
+    /// The pause that the upstream requests; `nil` for none.
     public var retryAfter: Duration?
-    /// The reason as the caller may read it; a prompt that the caller did not write is cut out.
+    /// The reason for the caller; without parts of a prompt that the caller did not write.
     public var reason: UpstreamReason
-    /// The message as the log may have it: anything of a prompt is cut out.
+    /// The message for the log, without any part of a prompt.
     public var loggedMessage: String?
     /// Whether the caller wrote the request, and not a function.
     public var isOfCallersRequest: Bool
@@ -34,33 +33,33 @@ public struct UpstreamRefusal: Hashable, Sendable {
         self.isOfCallersRequest = isOfCallersRequest
     }
 
-    /// Whole seconds after which another call makes sense, as the upstream says.
+    /// The time after which the upstream expects another call, in whole seconds.
     public var retryAfterSeconds: Int? { retryAfter?.secondsRoundedUp }
 }
 
 extension UpstreamRefusal {
-    /// Reads the body of a refusal.
+    /// Parses the body of a refusal.
     ///
     /// - Parameters:
-    ///   - status: The status of the answer; that of the body if `nil`.
-    ///   - retryAfter: The pause that the head asks for.
+    ///   - status: The status of the response; that in the body if `nil`.
+    ///   - retryAfter: The pause that the head requests.
     ///   - body: The body, or the beginning of a long one.
-    ///   - filter: What must not be told.
+    ///   - filter: Removes confidential text.
     init(status: Int?, retryAfter: Duration? = nil, body: [UInt8], _ filter: RefusalFilter) {
         if let json = try? JSONParser.parse(body, limits: .stored).value {
             self.init(status: status, retryAfter: retryAfter, json, filter)
             return
         }
-        // A page of HTML is of a proxy, and says no more than the status.
+        // An HTML page comes from a proxy, and contains no more than the status.
         let text = String(decoding: body.prefix(4_096), as: UTF8.self)
         let isPage = text.drop { $0.isWhitespace }.hasPrefix("<")
         self.init(status: status, retryAfter: retryAfter, isPage ? .null : .string(text), filter)
     }
 
-    /// Reads an error, or an object that has one.
+    /// Parses an error, or an object with an error.
     ///
-    /// The forms are those of OpenAI's API, of Google's (an array of one), and of servers that say
-    /// `{"error": "text"}`, `{"detail": …}` or have the members at the top, as vLLM does.
+    /// Supports the formats of OpenAI's API, of Google's (an array of one), and of servers that
+    /// send `{"error": "text"}`, `{"detail": …}` or the members at the top level, as vLLM does.
     init(
         status: Int?,
         retryAfter: Duration? = nil,
@@ -91,8 +90,9 @@ extension UpstreamRefusal {
         )
     }
 
-    /// The pause that an answer's head asks for: `retry-after-ms`, which OpenAI's clients look for
-    /// first, otherwise `Retry-After` in seconds or as a date.
+    /// Returns the pause that the head of a response requests.
+    ///
+    /// `retry-after-ms`, which OpenAI's clients prefer, or `Retry-After` in seconds or as a date.
     static func pause(
         milliseconds: String?,
         seconds: String?,
@@ -109,7 +109,7 @@ extension UpstreamRefusal {
         return .milliseconds(Int64((min(number, 86_400) * 1_000).rounded(.up)))
     }
 
-    /// A number that an error names as its status, also as a text.
+    /// Returns the number or text of an error if it is a valid status.
     private static func status(_ value: JSONValue?) -> Int? {
         guard let number = value?.integer ?? value?.string.flatMap({ Int64($0) }),
             (400...599).contains(number)
@@ -118,27 +118,27 @@ extension UpstreamRefusal {
     }
 }
 
-/// Cuts out of an upstream's words what must not be told: the operator's key and host, and prompts.
+/// Removes confidential text from an upstream's messages: the operator's key and host, and prompts.
 struct RefusalFilter: Sendable {
-    /// Characters of a code and of a message at most.
+    /// The maximum length of a code and of a message in characters.
     static let nameLength = 64
     static let messageLength = 512
 
     private static let gap = "…"
-    /// Bytes of a prompt that are recognized in a message.
+    /// The minimum length in bytes of a part of a prompt that is recognized in a message.
     private static let window = 8
-    /// Bytes of the longest prompt that is looked for in a message.
+    /// The maximum size of a prompt that is searched for in a message.
     ///
-    /// That is done on a thread that connections share. A message about a longer one is left out.
+    /// The search runs on a thread that connections share; a message about a longer one is removed.
     private static let longestPrompt = 1 << 16
 
-    /// Whether the caller wrote the request, and so knows the prompt.
+    /// Whether the caller wrote the request and therefore knows the prompt.
     let isOfCallersRequest: Bool
     private let key: String?
     private let host: String?
     private let request: UpstreamRequest?
 
-    /// Creates a filter that hides nothing.
+    /// Creates a filter that removes nothing.
     init() { (key, host, request, isOfCallersRequest) = (nil, nil, nil, false) }
 
     init(_ configuration: UpstreamConfiguration, _ request: UpstreamRequest) {
@@ -148,18 +148,18 @@ struct RefusalFilter: Sendable {
         self.request = request
     }
 
-    /// A code, or another short word.
+    /// Filters a code, or another short text.
     func name(_ text: String?) -> String? { clean(text, Self.nameLength) }
 
-    /// A message, for the caller or for the log.
+    /// Filters a message for the caller or for the log.
     func message(_ text: String?, forLog: Bool) -> String? {
         guard let text = clean(text, Self.messageLength) else { return nil }
         return forLog || !isOfCallersRequest ? withoutPrompt(text) : text
     }
 
-    /// One line of at most so many characters without key and host; `nil` if nothing is left.
+    /// Returns one line of limited length without key and host; `nil` if nothing is left.
     private func clean(_ text: String?, _ length: Int) -> String? {
-        // Long enough that a key does not stand across the end.
+        // Long enough that no key is split at the end.
         guard let text = text?.unicodeScalars.prefix(4_096) else { return nil }
         let isPlain = { (scalar: Unicode.Scalar) in
             !scalar.properties.isWhitespace && scalar.properties.generalCategory != .control
@@ -169,10 +169,10 @@ struct RefusalFilter: Sendable {
         return line.isEmpty ? nil : String(line.unicodeScalars.prefix(length))
     }
 
-    /// The word, unless it is a key or a part of one, or names the host.
+    /// Returns the word, unless it contains the host, or the key or a part of it.
     private func hidden(_ word: String) -> String {
         if let host, word.lowercased().contains(host) { return Self.gap }
-        // Upstreams repeat keys with stars in the middle: `sk-pr****tail`.
+        // Upstreams repeat keys with asterisks in the middle: `sk-pr****tail`.
         if let key, key.count >= 4, word.contains(key.prefix(4)) { return Self.gap }
         return word
     }
@@ -213,7 +213,7 @@ struct RefusalFilter: Sendable {
 }
 
 extension UpstreamRequest {
-    /// Bytes of the texts that a model reads, at most.
+    /// The maximum size of the texts that a model reads.
     fileprivate var promptBytes: Int {
         switch self {
         case .prompt(let prompt): prompt.messages.reduce(0) { $0 + $1.textBytes }

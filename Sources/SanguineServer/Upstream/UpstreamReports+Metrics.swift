@@ -1,14 +1,15 @@
 import Logging
 import Metrics
 
-/// What tells attempts at upstreams apart.
+/// The labels of a series of attempts.
 private struct AttemptSeries: Hashable {
     var upstream: String
     var outcome: UpstreamReports.Outcome
 }
 
 extension UpstreamReports {
-    /// Counts attempts, measures the time to the first byte, and shows and logs the breakers.
+    /// Returns reports that count attempts, measure the time to the first byte, and log failures
+    /// and changes of breakers.
     static func metrics(_ factory: any MetricsFactory, _ logger: Logger) -> UpstreamReports {
         var reports = UpstreamReports()
         let attempts = KeptInstruments<AttemptSeries, Counter> { series in
@@ -57,7 +58,7 @@ extension UpstreamReports {
 }
 
 extension UpstreamError {
-    /// What the log says of it: of a refusal the bounded words, without key, host and prompt.
+    /// The metadata for the log; of a refusal the limited message, without key, host and prompt.
     var logged: Logger.Metadata {
         var metadata: Logger.Metadata = ["reason": "\(self)"]
         guard case .refused(let refusal) = self else { return metadata }

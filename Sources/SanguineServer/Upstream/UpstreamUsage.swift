@@ -1,11 +1,11 @@
 import SanguineAuthority
 import SanguineModel
 
-/// What a call has used, as the upstream reports it.
+/// The usage of a call, as reported by the upstream.
 ///
-/// A report stands in `usage` of the answer or chunk, in its `x_groq.usage`, or in the `usage` of a
-/// choice; of several the larger counts are taken. Each count is a whole number up to a billion;
-/// what is none counts as missing. A report lacks neither input nor output:
+/// A report is in `usage` of the answer or chunk, in its `x_groq.usage`, or in `usage` of a choice.
+/// If there are several, the larger counts apply. A count is an integer up to a billion; any other
+/// value is treated as missing. A report must contain input and output:
 ///
 /// | count | member | written by |
 /// |---|---|---|
@@ -24,21 +24,22 @@ import SanguineModel
 /// | | `reasoning_tokens` | others |
 /// | | what the total has beyond input and output, if that is more | Gemini, xAI |
 ///
-/// Anthropic reports the three apart, and they are added. Gemini and xAI have reasoning only in the
-/// total. Cached tokens are at most the input, and those of reasoning at most the output.
+/// Anthropic reports the three counts separately, so they are added. Gemini and xAI include
+/// reasoning only in the total. Cached tokens never exceed the input, and reasoning tokens never
+/// the output.
 public struct UpstreamUsage: Hashable, Sendable {
-    /// The most of either that is believed: a billion.
+    /// The largest count that is accepted: a billion.
     ///
-    /// It keeps a price within 64 bits.
+    /// It keeps prices within 64 bits.
     static let largestCount: Int64 = 1_000_000_000
 
-    /// Tokens of the prompt, those of the cache among them.
+    /// Tokens of the prompt, including cached ones.
     public let promptTokens: Int64
-    /// Tokens of the answer, those of reasoning among them.
+    /// Tokens of the answer, including reasoning.
     public let completionTokens: Int64
-    /// Of the prompt's tokens, those that came from the upstream's cache.
+    /// Tokens of the prompt from the upstream's cache.
     public let cachedTokens: Int64
-    /// Of the answer's tokens, those of reasoning; `nil` if the upstream does not say.
+    /// Tokens of the answer's reasoning; `nil` if the upstream reports none.
     public let reasoningTokens: Int64?
 
     /// Creates a usage.
@@ -54,9 +55,9 @@ public struct UpstreamUsage: Hashable, Sendable {
         self.reasoningTokens = reasoningTokens
     }
 
-    /// Reads the reports of an answer, or of a chunk of one; `nil` if it has none to be believed.
+    /// Reads the reports of an answer or chunk; `nil` if there is no valid one.
     ///
-    /// Embeddings have no tokens of an answer, and do not say so.
+    /// Reports of embeddings contain no output.
     init?(reportsIn json: JSONValue, isEmbedding: Bool = false) {
         var reports = [json["usage"], json["x_groq"]?["usage"]]
         if case .array(let choices) = json["choices"] { reports += choices.map { $0["usage"] } }
@@ -76,7 +77,7 @@ public struct UpstreamUsage: Hashable, Sendable {
         let total = isEmbedding ? nil : largest(json["total_tokens"])
         var input = largest(json["prompt_tokens"])
         if let named = largest(json["input_tokens"]) {
-            // Only Anthropic's form counts the cache apart, and it has no total.
+            // Only Anthropic's format counts cached tokens separately, and it has no total.
             let isApart = json["prompt_tokens"] == nil && json["total_tokens"] == nil
             let all = isApart ? named + (apart ?? 0) + (created ?? 0) : named
             input = max(input ?? 0, all)
@@ -111,10 +112,10 @@ public struct UpstreamUsage: Hashable, Sendable {
         )
     }
 
-    /// The larger of each count.
+    /// Returns the larger of each count.
     ///
-    /// Usage is a running sum, so of several reports the largest is the last; and servers that
-    /// report the prompt first and the answer last leave the other count at zero.
+    /// Usage is cumulative, so the largest of several reports is the last. Servers that report the
+    /// prompt first and the answer last leave the other count at zero.
     func merged(with other: UpstreamUsage) -> UpstreamUsage {
         UpstreamUsage(
             promptTokens: max(promptTokens, other.promptTokens),
@@ -124,7 +125,7 @@ public struct UpstreamUsage: Hashable, Sendable {
         )
     }
 
-    /// The same for a price.
+    /// The usage in the form of ``Usage``.
     var usage: Usage {
         Usage(
             inputTokens: promptTokens,

@@ -1,57 +1,57 @@
 import SanguineAuthority
 public import SanguineModel
 
-/// An upstream with the name by which settings, metrics and functions speak of it.
+/// An upstream with the name that settings, metrics and functions use.
 public struct NamedUpstream: Sendable {
     /// The name.
     public let name: String
-    /// What calls it.
+    /// The client.
     public let client: UpstreamClient
 
-    /// Names an upstream.
+    /// Creates a named upstream.
     public init(_ name: String, _ client: UpstreamClient) {
         self.name = name
         self.client = client
     }
 }
 
-/// What is told of calls of upstreams, for metrics and logs; nothing of their content.
+/// Reports about calls to upstreams, for metrics and logs, without content of the calls.
 ///
-/// The closures are called at once, on any thread, and must not wait.
+/// The closures are called synchronously on any thread, and must not block.
 public struct UpstreamReports: Sendable {
-    /// How an attempt at one upstream ended.
+    /// The outcome of an attempt at one upstream.
     public enum Outcome: String, Hashable, Sendable, CaseIterable {
-        /// With a whole answer.
+        /// A complete answer.
         case answered
-        /// With a status other than 200, or an error in the stream.
+        /// A status other than 200, or an error in the stream.
         case refused
-        /// With its time.
+        /// The time limit was exceeded.
         case timeout
-        /// With a connection that could not be made, or broke.
+        /// The connection could not be established, or broke.
         case failed
-        /// With an answer that is none.
+        /// An invalid answer.
         case unreadable
-        /// With an answer that is too long.
+        /// An answer that is too long.
         case tooLarge
-        /// With the caller, who gave up.
+        /// The caller cancelled the call.
         case cancelled
     }
 
-    /// An upstream's breaker has come to another phase: the upstream's name, and the phase.
+    /// Called when an upstream's breaker has changed, with the upstream's name and the new phase.
     ///
-    /// Two changes at once may be told in either order; ``Upstreams/phases`` is the present.
+    /// Two simultaneous changes may be reported in either order; ``Upstreams/phases`` is current.
     public var breakerChanged: @Sendable (String, BreakerPhase) -> Void = { _, _ in }
-    /// An attempt has ended: the upstream's name, how, and the time to the first byte of the
-    /// answer, if one came.
+    /// Called when an attempt has ended, with the upstream's name, the outcome, and the time to the
+    /// first byte of the answer, if one arrived.
     public var attempt: @Sendable (String, Outcome, Duration?) -> Void = { _, _, _ in }
 
-    /// An upstream has refused a parameter and taken another one, or none: the upstream's name, and
-    /// the settings that say so.
+    /// Called when an upstream accepted a request after refusing a parameter, with the upstream's
+    /// name and the corresponding settings.
     public var learned: @Sendable (String, String) -> Void = { _, _ in }
-    /// An attempt has failed: the upstream's name, and why.
+    /// Called when an attempt has failed, with the upstream's name and the error.
     public var failed: @Sendable (String, UpstreamError) -> Void = { _, _ in }
 
-    /// Creates reports to nobody.
+    /// Creates reports without effect.
     public init() {}
 }
 
@@ -64,22 +64,21 @@ public struct UpstreamReports: Sendable {
 /// }
 /// ```
 ///
-/// Each upstream has a circuit breaker. One that takes no calls is passed over; one that fails is
-/// followed by the next, unless the request is at fault or the answer is too long. An account whose
-/// own calls fail at an upstream is kept out of it, and no other.
+/// Each upstream has a circuit breaker. An upstream that accepts no calls is skipped. After one
+/// that fails, the next is asked, unless the request is invalid or the answer is too long. An
+/// account whose own calls fail at an upstream is blocked from it, without effect on other
+/// accounts.
 ///
-/// The `Retry-After` or `retry-after-ms` of a 429, 503 or 529 pauses the upstream, for five minutes
-/// at most.
+/// The `Retry-After` or `retry-after-ms` of a 429, 503 or 529 pauses the upstream, up to 5 minutes.
 ///
-/// A call falls back even where the failed upstream may have done the work and may bill for it: the
-/// caller waits for an answer, and is charged once, for the answer that came. What the operator
-/// may pay twice is bounded by the number of upstreams. But nothing falls back once a piece was
-/// given to `onEvent`: another model's words would follow the first one's.
+/// A call falls back even if the failed upstream may have done the work and may charge for it. The
+/// caller waits for an answer and is charged once, for the answer received. The operator's cost is
+/// limited by the number of upstreams. There is no fallback after a piece was passed to `onEvent`,
+/// because another model's text would follow the first one's.
 public struct Upstreams: Sendable {
-    /// How long an upstream must have been silent for a timeout to count against it, if its own
-    /// timeout is not shorter still.
+    /// The silence after which a timeout counts against an upstream with no shorter timeout.
     ///
-    /// A caller who gives a call no time would otherwise close the upstream for all.
+    /// Otherwise, a caller with a very short time limit could block the upstream for all callers.
     public static let fairSilence = Duration.seconds(10)
 
     private struct Member: Sendable {
@@ -98,9 +97,9 @@ public struct Upstreams: Sendable {
     ///
     /// - Parameters:
     ///   - upstreams: The upstreams, the preferred one first. Names are unique.
-    ///   - clock: The clock of timeouts and breakers, which is the clients' too.
-    ///   - random: A number from 0 to 1, which varies the time for which a breaker is open.
-    ///   - reports: What is told of calls.
+    ///   - clock: The clock of timeouts and breakers, which the clients also use.
+    ///   - random: A number from 0 to 1 that varies the time for which a breaker is open.
+    ///   - reports: Receives reports about calls.
     public init(
         _ upstreams: [NamedUpstream],
         clock: any Clock<Duration> = ContinuousClock(),
@@ -110,7 +109,7 @@ public struct Upstreams: Sendable {
         self.init(upstreams, frames: nil, clock: clock, random: random, reports: reports)
     }
 
-    /// Creates a pool with what makes pictures of videos, for upstreams that take no others.
+    /// Creates a pool with a sampler for upstreams that accept only frames of videos.
     init(
         _ upstreams: [NamedUpstream],
         frames: FrameSampler?,
@@ -146,15 +145,13 @@ public struct Upstreams: Sendable {
         members.map { ($0.name, $0.breaker.phase) }
     }
 
-    /// Why no call can leave now, or `nil` if one can.
+    /// Returns the reason why no call can be sent now, or `nil` if one can.
     ///
     /// - Parameters:
-    ///   - names: The upstreams in question, in order. Default: all. Names that are not known are
-    ///     passed over.
-    ///   - account: The account that calls; it is kept out if its calls fail. Default: no account
-    ///     in particular.
-    /// - Returns: `upstream_missing` if there is none, `overloaded` with the seconds until one may
-    ///   take a call.
+    ///   - names: The upstreams to consider, in order. Default: all. Unknown names are ignored.
+    ///   - account: The account of the call, which its failures may have blocked. Default: none.
+    /// - Returns: `upstream_missing` if there is no upstream, or `overloaded` with the seconds
+    ///   until one may accept a call.
     public func unavailable(_ names: [String] = [], for account: Identifier? = nil) -> Problem? {
         let chosen = chosen(names)
         guard !chosen.isEmpty else {
@@ -172,22 +169,23 @@ public struct Upstreams: Sendable {
         )
     }
 
-    /// Runs one request.
+    /// Sends a request to the upstreams until one answers.
     ///
     /// - Parameters:
-    ///   - request: What is asked.
+    ///   - request: The request.
     ///   - names: The upstreams that may be asked, in order. Default: all.
-    ///   - account: Who asks: accounts take turns where pictures are made of videos, and one whose
-    ///     calls fail is kept out. Default: no account in particular.
-    ///   - timeout: The time for the whole, with the wait for a connection and all fall-backs. Each
-    ///     attempt gets what is left; one in one piece, at most its upstream's own timeout.
-    ///   - silence: The longest time for which a streamed answer may pause, at most its upstream's
-    ///     own timeout. Default: that timeout.
-    ///   - streamed: Whether the answer comes in pieces. Default: no. Embeddings never do.
-    ///   - onEvent: Takes each piece; nothing more is read before it returns.
-    /// - Returns: The whole answer.
-    /// - Throws: ``UpstreamError``: `unavailable` if no upstream takes calls, otherwise why the
-    ///   last one that was asked failed, or an earlier one if that alone may have done work.
+    ///   - account: The account of the call. Accounts take turns when frames of videos are
+    ///     extracted, and an account whose calls fail is blocked. Default: none.
+    ///   - timeout: The total time limit, which includes waiting for a connection and all
+    ///     fallbacks. Each attempt gets the remaining time; one that is not streamed gets at most
+    ///     its upstream's own timeout.
+    ///   - silence: The longest pause in a streamed answer, at most its upstream's own timeout.
+    ///     Default: that timeout.
+    ///   - streamed: Whether to stream the answer. Default: false. Embeddings are never streamed.
+    ///   - onEvent: Receives each piece; reading continues after it returns.
+    /// - Returns: The complete answer.
+    /// - Throws: ``UpstreamError``: `unavailable` if no upstream accepts calls, otherwise the error
+    ///   of the last upstream that was asked, or of an earlier one if only that may have done work.
     public func answer(
         _ request: UpstreamRequest,
         among names: [String] = [],
@@ -242,19 +240,19 @@ public struct Upstreams: Sendable {
         throw failure ?? .unavailable(retryAfterSeconds: seconds)
     }
 
-    /// What a video is shown as, at most.
+    /// Returns the maximum number of images for a video.
     ///
     /// - Parameter names: The upstreams that may be asked. Default: all.
-    /// - Returns: How many pictures; one if each upstream takes the file.
+    /// - Returns: The number of frames; one if all upstreams accept the file.
     func picturesOfVideo(_ names: [String] = []) -> Int {
         guard let frames, chosen(names).contains(where: takesFrames) else { return 1 }
         return frames.count
     }
 
-    /// Returns what distinguishes the upstreams that may be asked, in their order.
+    /// Returns the values that identify the upstreams that may be asked, in order.
     ///
     /// - Parameter names: The upstreams that may be asked. Default: all.
-    /// - Returns: Name, address, model, and how it is shown a video; no keys.
+    /// - Returns: Name, URL, model, and the form of videos; no keys.
     func identities(
         of names: [String] = []
     ) -> [(name: String, endpoint: String, model: String, video: String)] {
@@ -271,7 +269,7 @@ public struct Upstreams: Sendable {
         frames != nil && member.client.configuration.video == .frames
     }
 
-    /// The request as an upstream takes it: videos as pictures, which are made once.
+    /// Returns the request in the form for an upstream; the frames of videos are extracted once.
     private func form(
         of request: UpstreamRequest,
         for member: Member,
@@ -304,7 +302,7 @@ public struct Upstreams: Sendable {
         }
     }
 
-    /// The error that may cost something, otherwise the later one.
+    /// Returns the error of a call that may have been sent, otherwise the later one.
     private static func graver(_ first: UpstreamError?, _ second: UpstreamError) -> UpstreamError {
         if let first, first.mayHaveBeenSent { first } else { second }
     }
