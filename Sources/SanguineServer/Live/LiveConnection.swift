@@ -5,7 +5,7 @@ import Synchronization
 
 /// A live connection: its ``LiveConnectionState``, and the task that waits for its next step.
 ///
-/// Mutable state: `guarded`, guarded by its mutex. The waiting task is resumed outside the lock.
+/// Mutable state: `guarded`, protected by its mutex. The waiting task is resumed outside the lock.
 ///
 /// It uses a mutex instead of an actor because a commit wakes thousands of connections in a row.
 final class LiveConnection: Sendable {

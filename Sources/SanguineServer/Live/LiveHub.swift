@@ -17,13 +17,13 @@ import Synchronization
 ///    most half of the total.
 /// 2. After ``stop()``, all connections end.
 ///
-/// Mutable state: `guarded`, guarded by its mutex. Bounded by the limit of connections.
+/// Mutable state: `guarded`, protected by its mutex. Bounded by the limit of connections.
 final class LiveHub: Sendable {
     /// The numbers and times that limit connections.
     struct Limits: Sendable {
         var perAccount: Int
         var total: Int
-        /// The time without a write after which a connection gets a comment.
+        /// The time without a write after which a comment is sent to the connection.
         var pingInterval: Duration
         /// The time limit of a write.
         var writeTimeout: Duration

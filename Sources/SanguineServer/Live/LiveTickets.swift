@@ -12,7 +12,7 @@ import Synchronization
 /// Invariants: a ticket can be used once; there are at most ``LiveLimits/tickets``, of which an
 /// address gets half.
 ///
-/// Mutable state: `guarded`, guarded by its mutex.
+/// Mutable state: `guarded`, protected by its mutex.
 final class LiveTickets: Sendable {
     private struct Ticket {
         let pass: AccessPass

@@ -10,8 +10,9 @@ import Synchronization
 /// print(registry.render())  // … sanguine_requests_total{route="/v1/balance"} 1 … # EOF
 /// ```
 ///
-/// Gauges and meters become gauges. Timers become histograms of seconds, with the suffix
-/// `_seconds`. Recorders become histograms. Invalid characters in a name or label become `_`.
+/// Counters become counters, gauges and meters become gauges, and recorders become histograms.
+/// Timers become histograms of seconds, with the suffix `_seconds`. Invalid characters in a name or
+/// label become `_`.
 ///
 /// Invariants:
 /// 1. A sample's name belongs to one family, and a family has one type. A later metric with another

@@ -131,7 +131,7 @@ public struct UpstreamSetting: Hashable, Sendable {
     ///
     /// Default: `stand-in`.
     public var model: String
-    /// The form in which the model gets videos.
+    /// The form of videos that are sent to the model.
     ///
     /// Default: as files.
     public var video: UpstreamConfiguration.Video

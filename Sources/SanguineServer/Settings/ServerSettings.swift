@@ -147,7 +147,7 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 32.
         public var liveConnectionsPerAccount = 32
-        /// The time without an event after which a live connection gets a comment.
+        /// The time without an event after which a comment is sent to a live connection.
         ///
         /// Default: 20 s.
         public var livePing: Duration = .seconds(20)

@@ -7,7 +7,7 @@ extension UpstreamSetting {
         case key
         /// The name of the model. Default: `stand-in`.
         case model
-        /// The form in which it gets videos: as a `file`, or as `frames`. Default: `file`.
+        /// The form of videos that are sent to it: `file` or `frames`. Default: `file`.
         case video
         /// The member that limits the length of answers. Default: `auto`.
         case outputLimit

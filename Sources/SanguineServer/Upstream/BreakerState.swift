@@ -4,7 +4,7 @@ import SanguineModel
 public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
     /// Calls are sent.
     case closed
-    /// The upstream has failed too often and gets no calls for a while.
+    /// The upstream has failed too often, so no calls are sent for a while.
     case open
     /// One call probes whether the upstream has recovered.
     case halfOpen
@@ -26,7 +26,7 @@ public enum BreakerPhase: String, Hashable, Sendable, CaseIterable {
 /// the account itself). Failures that no account can cause, such as a refused connection, count in
 /// full.
 ///
-/// In addition, an upstream that sends `Retry-After` gets no calls until then, at most for 5 min.
+/// In addition, a `Retry-After` from the upstream pauses all calls until then, for at most 5 min.
 ///
 /// Times are durations since an arbitrary start, on a monotonic clock.
 ///

@@ -32,7 +32,7 @@ public struct UpstreamConfiguration: Sendable {
     ///
     /// Default: 1 MiB.
     public let answerBytes: Int
-    /// The form in which the model gets videos.
+    /// The form of videos that are sent to the model.
     ///
     /// Default: as files.
     public let video: Video
@@ -45,7 +45,7 @@ public struct UpstreamConfiguration: Sendable {
     /// Default: ``StreamOptions/auto``.
     public let streamOptions: StreamOptions
 
-    /// The form in which a model gets videos.
+    /// The form of videos that are sent to a model.
     public enum Video: String, CaseIterable, Hashable, Sendable {
         /// As a file, for models that accept videos.
         case file

@@ -125,7 +125,7 @@ public struct UpstreamUsage: Hashable, Sendable {
         )
     }
 
-    /// The usage in the form of ``Usage``.
+    /// The usage in the form that prices use.
     var usage: Usage {
         Usage(
             inputTokens: promptTokens,
