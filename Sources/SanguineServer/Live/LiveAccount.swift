@@ -9,8 +9,8 @@ import Synchronization
 ///    connections wait for it.
 /// 2. A connection woken by a commit receives the result of a read that began after the commit.
 ///
-/// Mutable state: `guarded`, protected by its mutex. Bounded by the connections, each of which waits
-/// for one read, and by ``LivePages``.
+/// Mutable state: `guarded`, protected by its mutex. Bounded by the connections, each of which
+/// waits for one read, and by ``LivePages``.
 final class LiveAccount: Sendable {
     private struct Read {
         let number: UInt64
