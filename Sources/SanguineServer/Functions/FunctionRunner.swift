@@ -109,7 +109,7 @@ extension CallReply.Origin {
 }
 
 /// Gives running calls ``ServerSettings/Limits/shutdownGrace`` once the server shuts down, then
-/// ends their callers' wait with an answer.
+/// answers the callers that still wait.
 struct CallShutdown: Service {
     let calls: CallRunner
     let grace: Duration

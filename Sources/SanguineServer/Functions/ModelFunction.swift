@@ -240,7 +240,7 @@ struct ModelCall: Sendable {
             )
         } catch {
             if !error.mayHaveBeenSent { context.askedNobody() }
-            // The upstream logs each attempt.
+            // Each attempt is logged with its upstream.
             switch error {
             case .unavailable, .videoUnreadable, .noFrames:
                 logger.warning("No upstream was asked", metadata: error.logged)

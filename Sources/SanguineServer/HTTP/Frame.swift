@@ -13,7 +13,7 @@ struct Frame: RouterMiddleware {
     let answers: SharedPool
     /// The requests in progress.
     let requests: SharedPool
-    /// The rate limiter for requests without a valid token; `nil` if none is used.
+    /// The rate limiter for requests without a valid token; `nil` for the admin port.
     let visitors: RateLimiter<String>?
     let accessLog: LogQueue?
     /// The epoch of the numbers in responses.
@@ -169,7 +169,8 @@ struct Frame: RouterMiddleware {
 
     /// The id of the request in Hummingbird's logger.
     ///
-    /// `context.id` crashes if the log handler stores no metadata, as one that logs nothing.
+    /// `context.id` crashes if the log handler stores no metadata, for example one that logs
+    /// nothing.
     private static func requestID(_ context: ServerContext) -> String {
         context.logger[metadataKey: "hb.request.id"]?.description ?? "none"
     }

@@ -9,13 +9,13 @@ struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
     static let interval = Duration.seconds(1)
-    /// The number of checks of the holds per sweep, every ten minutes.
+    /// The number of checks of the holds per sweep: one sweep every ten minutes.
     static let looksPerSweep = 600
     /// Rows of each kind that one turn may delete, so that requests need not wait for long.
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
-    /// The number of checks of the holds per check of the free space, every ten seconds.
+    /// The number of checks of the holds per check of the free space: one every ten seconds.
     static let looksPerSpace = 10
 
     let authority: Authority

@@ -43,7 +43,7 @@ final class LiveAccount: Sendable {
     /// The current connections.
     var connections: [LiveConnection] { guarded.withLock { Array($0.connections.values) } }
 
-    /// Adds a connection, which commits then wake.
+    /// Adds a connection, to be woken after commits.
     func enter(_ connection: LiveConnection) {
         guarded.withLock { $0.connections[ObjectIdentifier(connection)] = connection }
     }

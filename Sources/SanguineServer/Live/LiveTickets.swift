@@ -24,8 +24,7 @@ final class LiveTickets: Sendable {
     private struct Guarded {
         var tickets: [SHA256.Digest: Ticket] = [:]
         var byAccount: [Identifier: [SHA256.Digest]] = [:]
-        /// The earliest time of the next search for expired tickets, which is slow if there are
-        /// many.
+        /// The earliest time of the next search for expired tickets, which is slow if many exist.
         var nextSweep = Duration.zero
 
         mutating func remove(_ hash: SHA256.Digest) -> Ticket? {
