@@ -9,17 +9,17 @@ import Testing
 
 @Suite("File descriptors", .bounded)
 struct DescriptorsTests {
-    @Test func `where there are plenty, everybody gets what is wanted`() throws {
+    @Test func `a high limit grants the requested connections`() throws {
         let shared = try Descriptors(limit: 65_536, connections: 20_000, upstream: 1_000)
         #expect((shared.connections, shared.upstream) == (20_000, 1_000))
     }
 
-    @Test func `where there are few, connections get what the reserve leaves`() throws {
+    @Test func `a low limit leaves connections what remains after the reserve`() throws {
         let shared = try Descriptors(limit: 1_024, connections: 20_000, upstream: 0)
         #expect((shared.connections, shared.upstream) == (1_024 - Descriptors.reserve, 0))
     }
 
-    @Test func `the upstream gets a quarter of them at most`() throws {
+    @Test func `the upstream gets at most a quarter of the descriptors`() throws {
         let limit = Descriptors.reserve + 832
         let shared = try Descriptors(limit: limit, connections: 20_000, upstream: 1_000)
         #expect(shared.upstream == 208)
@@ -28,7 +28,7 @@ struct DescriptorsTests {
         #expect((modest.connections, modest.upstream) == (100, 50))
     }
 
-    @Test func `too few are refused, with the number that is enough`() throws {
+    @Test func `a limit that is too low is refused with the lowest that is enough`() throws {
         let least = Descriptors.reserve + 16
         #expect(try Descriptors(limit: least, connections: 20_000, upstream: 0).connections == 16)
         let error = #expect(throws: Descriptors.TooFew.self) {
@@ -37,11 +37,11 @@ struct DescriptorsTests {
         #expect(error?.description.contains("\(least) or more") == true)
     }
 
-    @Test func `the reserve holds the admin port's connections and as much again`() {
+    @Test func `the reserve covers twice the connections of the admin port`() {
         #expect(Descriptors.reserve >= 2 * Descriptors.adminConnections)
     }
 
-    @Test func `a failure to accept is counted each time, and told once a minute`() async throws {
+    @Test func `each failure to accept is counted, and logged once a minute`() async throws {
         let sink = MemorySink()
         let log = LogQueue(sink: sink)
         let registry = OpenMetricsRegistry()

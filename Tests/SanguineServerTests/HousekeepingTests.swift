@@ -8,14 +8,14 @@ import Testing
 
 @Suite("Housekeeping", .bounded)
 struct HousekeepingTests {
-    /// Lets one more turn begin and end.
+    /// Lets housekeeping run once more.
     private func turn(_ server: LiveServer) async throws {
         try await server.setup.delay.waitForSleepers(1)
         server.setup.delay.advance(by: Housekeeping.interval)
         try await server.setup.delay.waitForSleepers(1)
     }
 
-    @Test func `a sweep that reached its limit goes on with the next turn, until one does not`()
+    @Test func `a sweep that reaches its limit continues in the next runs until one does not`()
         async throws
     {
         let storage = FaultyStorage()
@@ -38,7 +38,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func `a hold that cannot be ended keeps neither others nor the sweep from their turn`()
+    @Test func `a hold that cannot be released delays neither other holds nor the sweep`()
         async throws
     {
         let storage = FaultyStorage()
@@ -64,7 +64,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func `more holds than end at a time end in one turn`() async throws {
+    @Test func `more expired holds than one batch are released in one run`() async throws {
         let storage = FaultyStorage()
         try await LiveServer.with {
             $0.storage = storage
@@ -79,7 +79,7 @@ struct HousekeepingTests {
         }
     }
 
-    @Test func `a call of a dead process that cannot be released does not keep the server down`()
+    @Test func `a dead process's call that cannot be released does not prevent the start`()
         async throws
     {
         let storage = FaultyStorage()

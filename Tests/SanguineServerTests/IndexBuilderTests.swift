@@ -13,7 +13,7 @@ struct IndexBuilderTests {
     private let storage = FaultyStorage()
     private let sink = MemorySink()
 
-    /// What is logged as an error while a builder works.
+    /// Returns the errors that are logged while a builder works.
     private func errors(
         _ work: (IndexBuilder, ManualClock) async throws -> Void
     ) async throws -> [JSONValue] {
@@ -31,7 +31,7 @@ struct IndexBuilderTests {
         .filter { $0["level"] == "error" }
     }
 
-    @Test func `a record that is no JSON is logged once, as an error with its name`() async throws {
+    @Test func `a record that is not JSON is logged once as an error with its name`() async throws {
         let owner = Identifier(at: ManualWallClock().now())
         let row = RecordRow(
             name: RecordName("notes", in: owner, try #require(RecordID("broken"))),

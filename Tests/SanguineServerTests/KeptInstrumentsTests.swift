@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Instruments that are kept", .bounded)
 struct KeptInstrumentsTests {
-    @Test func `an instrument is made once, however often it is used`() {
+    @Test func `an instrument is created once, however often it is used`() {
         let made = WatchedState<[String]>([])
         let registry = OpenMetricsRegistry()
         let kept = KeptInstruments<String, Counter> { name in
@@ -20,7 +20,7 @@ struct KeptInstrumentsTests {
         #expect(registry.render().contains("b_total 1"))
     }
 
-    @Test func `no more are kept than the registry exposes, and the others still count`() {
+    @Test func `no more instruments are kept than the registry exposes`() {
         let registry = OpenMetricsRegistry()
         let kept = KeptInstruments<Int, Counter> { number in
             Counter(label: "n", dimensions: [("n", "\(number)")], factory: registry)

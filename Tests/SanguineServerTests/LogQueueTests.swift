@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Keeps what is written, and makes the writer wait at a gate if there is one.
+/// A sink that keeps its lines and, with a gate, makes the writer wait there.
 final class MemorySink: LogSink {
     let writes: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation
@@ -67,7 +67,7 @@ struct LogQueueTests {
         #expect(log.dropped == 0)
     }
 
-    @Test func `a sink that has stopped costs lines, which are counted, and nobody's time`()
+    @Test func `a blocked sink drops lines and counts them without blocking callers`()
         async throws
     {
         let gate = DispatchSemaphore(value: 0)
@@ -75,7 +75,7 @@ struct LogQueueTests {
         let log = LogQueue(sink: sink, limitBytes: 100, clock: FixedClock())
         log.append(line(0))
         try await sink.writes.first("a write")
-        // The writer waits at the gate; a line has 7 bytes, and the first still counts.
+        // The writer waits at the gate. A line has 7 bytes, and the first one still counts.
         for number in 1...9 { log.append(line(number)) }
         for number in 1...9 { log.append(line(number)) }
         #expect(log.dropped == 5)
@@ -90,7 +90,7 @@ struct LogQueueTests {
         #expect(log.dropped == 5)
     }
 
-    @Test func `requests leave an eighth of the queue to what says why they fail`() async throws {
+    @Test func `access entries leave an eighth of the queue to other lines`() async throws {
         let gate = DispatchSemaphore(value: 0)
         let sink = MemorySink(gate: gate)
         let log = LogQueue(sink: sink, limitBytes: 8 * AccessLogEntry.lineBytes)
@@ -105,7 +105,7 @@ struct LogQueueTests {
         #expect(sink.lines.contains("line 1"))
     }
 
-    @Test func `a flush gives a sink that hangs up when its time is over`() async throws {
+    @Test func `a flush gives up on a blocked sink after its timeout`() async throws {
         let gate = DispatchSemaphore(value: 0)
         defer { gate.signal() }
         let sink = MemorySink(gate: gate)
@@ -119,7 +119,7 @@ struct LogQueueTests {
         #expect(try await flush.finished() == false)
     }
 
-    @Test func `lines that were dropped are a metric`() async throws {
+    @Test func `dropped lines are a metric`() async throws {
         let gate = DispatchSemaphore(value: 0)
         let sink = MemorySink(gate: gate)
         let log = LogQueue(sink: sink, limitBytes: 10)
@@ -135,14 +135,14 @@ struct LogQueueTests {
         for _ in 1...100 { gate.signal() }
     }
 
-    @Test func `a pipe that nobody reads, made non-blocking by another, gets all lines in the end`()
+    @Test func `a non-blocking pipe that is read late still gets every line`()
         async throws
     {
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         #expect(fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0)
         let log = LogQueue(sink: StandardStream(descriptor: descriptor))
-        // Four times what a pipe holds.
+        // Four times the capacity of a pipe.
         let text = String(repeating: "x", count: 1_023) + "\n"
         for _ in 1...256 { log.append(Array(text.utf8)) }
         let read = Task.detached {

@@ -50,7 +50,7 @@ struct LoggingTests {
         #expect(line["truncated"] == nil)
     }
 
-    @Test func `a line's own metadata wins over the logger's`() async throws {
+    @Test func `a line's own metadata overrides the logger's`() async throws {
         var logger = logger()
         logger[metadataKey: "a"] = "logger"
         logger[metadataKey: "b"] = "logger"
@@ -60,14 +60,14 @@ struct LoggingTests {
         #expect(line["b"] == "logger")
     }
 
-    @Test func `what is below the level is not written`() async {
+    @Test func `lines below the log level are not written`() async {
         logger(level: .error).warning("x")
         await queue.flush(within: .seconds(30))
         #expect(sink.lines.isEmpty)
     }
 
     @Test(arguments: [500, 5_000, 200_000])
-    func `a line is bounded, and stays JSON`(length: Int) async throws {
+    func `a long line is truncated and stays valid JSON`(length: Int) async throws {
         let long = String(repeating: "é\"\n", count: length / 3)
         let pairs = (1...50).map { ("name\($0)", Logger.MetadataValue.string(long)) }
         logger().error("\(long)", metadata: Dictionary(uniqueKeysWithValues: pairs))
@@ -90,7 +90,7 @@ struct LoggingTests {
         )
     }
 
-    @Test func `an access log entry is one line of JSON with nothing personal`() throws {
+    @Test func `an access log entry is one line of JSON without personal data`() throws {
         let text = String(decoding: entry(1).line(), as: UTF8.self)
         let time = FixedClock().now().description
         #expect(
@@ -102,7 +102,7 @@ struct LoggingTests {
         )
     }
 
-    @Test func `a request id that lies about its length does not make a line long`() throws {
+    @Test func `an entry with an oversized request id is truncated`() throws {
         var entry = entry(1)
         entry.requestID = String(repeating: "\u{0}", count: 100_000)
         let line = entry.line()
@@ -111,7 +111,7 @@ struct LoggingTests {
         #expect(json["truncated"] == true)
     }
 
-    @Test func `standard streams write whole lines`() async throws {
+    @Test func `a standard stream writes whole lines`() async throws {
         let pipe = Pipe()
         let stream = StandardStream(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         await withTaskGroup { group in
@@ -132,7 +132,7 @@ struct LoggingTests {
     @Test(arguments: [
         (StorageError.failed("/data/disk"), "error"), (.unknownOutcome("/data/disk"), "critical"),
     ])
-    func `a storage's failure is in the log with its reason, once`(
+    func `a storage failure is logged once with its reason`(
         failure: StorageError,
         level: String
     ) async throws {
@@ -148,7 +148,7 @@ struct LoggingTests {
         #expect(line["reason"]?.string == "/data/disk")
     }
 
-    @Test func `a failure that goes on is logged once a minute`() {
+    @Test func `a lasting failure is logged once a minute`() {
         let clock = ManualClock()
         let recent = RecentFailures(clock: clock)
         #expect(recent.isNews(.failed("a")))
@@ -163,7 +163,7 @@ struct LoggingTests {
         #expect(recent.isNews(.failed("another")))
     }
 
-    @Test func `a storage that is busy is no failure to be logged`() async throws {
+    @Test func `a busy storage is not logged as a failure`() async throws {
         try await LiveServer.with {
             $0.storage = FaultyStorage(.overloaded(retryAfterSeconds: 1))
             $0.logger = logger(level: .error)

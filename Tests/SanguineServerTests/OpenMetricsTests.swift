@@ -10,7 +10,7 @@ import Testing
 struct OpenMetricsTests {
     private let registry = OpenMetricsRegistry()
 
-    /// The exposition's lines without the process's own metrics.
+    /// The lines of the exposition without the process's metrics.
     private func lines(of registry: OpenMetricsRegistry) -> [String] {
         registry.render().split(separator: "\n").map { String($0) }
             .filter { !$0.contains("process_") }
@@ -32,7 +32,7 @@ struct OpenMetricsTests {
         #expect(lines.contains("errors_total 3"))
     }
 
-    @Test func `a counter never shrinks`() {
+    @Test func `a counter never decreases`() {
         let counter = Counter(label: "requests", factory: registry)
         counter.increment(by: 5)
         counter.increment(by: -3)
@@ -71,7 +71,7 @@ struct OpenMetricsTests {
         #expect(lines.contains("http_duration_seconds_sum 90.031"))
     }
 
-    @Test func `a histogram that saw a negative value has no sum`() {
+    @Test func `a histogram with a negative value has no sum`() {
         let recorder = Recorder(label: "change", factory: registry)
         recorder.record(-1)
         recorder.record(2)
@@ -80,7 +80,7 @@ struct OpenMetricsTests {
         #expect(!lines.contains { $0.hasPrefix("change_sum") || $0.hasPrefix("change_count") })
     }
 
-    @Test func `labels are escaped, sorted and cut`() {
+    @Test func `labels are escaped, sorted and truncated`() {
         let long = String(repeating: "x", count: 1_000)
         let dimensions = [("z", "a\\b\"c\nd"), ("a-b", "1"), ("le", "2"), ("9", long)]
         Counter(label: "odd name!", dimensions: dimensions, factory: registry).increment()
@@ -89,14 +89,14 @@ struct OpenMetricsTests {
         #expect(lines(of: registry).contains(sample))
     }
 
-    @Test func `the order of labels makes no second series`() {
+    @Test func `the order of labels does not create a second series`() {
         let one = [("a", "1"), ("b", "2")]
         Counter(label: "c", dimensions: one, factory: registry).increment()
         Counter(label: "c", dimensions: one.reversed(), factory: registry).increment()
         #expect(lines(of: registry).contains(#"c_total{a="1",b="2"} 2"#))
     }
 
-    @Test func `a name is used for one type, and the second comer is dropped and counted`() {
+    @Test func `a name has one type, and metrics of other types are dropped and counted`() {
         Counter(label: "c", factory: registry).increment()
         Meter(label: "c", factory: registry).set(7)
         Meter(label: "c_total", factory: registry).set(7)
@@ -106,7 +106,7 @@ struct OpenMetricsTests {
         #expect(lines.contains("sanguine_metrics_dropped_series_total 3"))
     }
 
-    @Test func `series past the limit are dropped and counted, and still work for their owner`() {
+    @Test func `series beyond the limit are dropped and counted`() {
         let registry = OpenMetricsRegistry(seriesLimit: 2)
         for user in 1...5 {
             Counter(label: "c", dimensions: [("u", "\(user)")], factory: registry).increment()
@@ -116,7 +116,7 @@ struct OpenMetricsTests {
         #expect(lines.contains("sanguine_metrics_dropped_series_total 3"))
     }
 
-    @Test func `a destroyed metric makes room once its last owner has gone`() {
+    @Test func `a destroyed metric frees its series with its last owner`() {
         let registry = OpenMetricsRegistry(seriesLimit: 1)
         let first = Counter(label: "c", factory: registry)
         let second = Counter(label: "c", factory: registry)
@@ -129,14 +129,14 @@ struct OpenMetricsTests {
         #expect(lines(of: registry).contains("c 1.0"))
     }
 
-    @Test func `numbers are written as the format wants`() {
+    @Test func `numbers have the format of OpenMetrics`() {
         #expect(OpenMetricsText.number(.infinity) == "+Inf")
         #expect(OpenMetricsText.number(-.infinity) == "-Inf")
         #expect(OpenMetricsText.number(.nan) == "NaN")
         #expect(OpenMetricsText.number(1) == "1.0")
     }
 
-    @Test func `increments of many threads all count`() async {
+    @Test func `concurrent increments are all counted`() async {
         await withTaskGroup { group in
             for _ in 0..<8 {
                 group.addTask { [registry] in
@@ -154,7 +154,7 @@ struct OpenMetricsTests {
         #expect(lines.contains("t_seconds_count 8000"))
     }
 
-    @Test func `a program's name with spaces and parentheses does not shift the fields`() {
+    @Test func `spaces and parentheses in a program's name do not shift the fields`() {
         let scale = ProcessMetrics.Scale(ticksPerSecond: 100, bytesPerPage: 4_096, bootTime: 1_000)
         let fields = (3...52).map { String($0 * 10) }.joined(separator: " ")
         let reading = ProcessMetrics.reading(ofStat: "7 (a) b (c) \(fields)", scale: scale)
@@ -183,9 +183,9 @@ struct OpenMetricsTests {
     }
     #endif
 
-    /// Each sample once, each family's samples together behind its type, nothing unescaped.
+    /// Each sample appears once, the samples of a family follow its type, and values are escaped.
     @Test(arguments: 1...8)
-    func `whatever is recorded, the exposition keeps the rules`(seed: UInt64) throws {
+    func `an exposition of random metrics is valid`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let registry = OpenMetricsRegistry(seriesLimit: 50)
         let names = [

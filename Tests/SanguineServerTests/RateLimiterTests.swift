@@ -24,7 +24,7 @@ struct RateLimiterTests {
         #expect(limiter.admit("b").isAdmitted)
     }
 
-    @Test func `a key that heeds the time to wait is admitted`() throws {
+    @Test func `a key that waits as told is admitted`() throws {
         let limiter = limiter(7)
         for _ in 1...7 { _ = limiter.admit("a") }
         for _ in 1...20 {
@@ -36,7 +36,7 @@ struct RateLimiterTests {
         }
     }
 
-    @Test func `a refusal costs nothing`() {
+    @Test func `a refusal does not count against the limit`() {
         let limiter = limiter(1)
         #expect(limiter.admit("a").isAdmitted)
         for _ in 1...59 {
@@ -47,13 +47,13 @@ struct RateLimiterTests {
         #expect(limiter.admit("a").isAdmitted)
     }
 
-    @Test func `the fields are those of the draft`() {
+    @Test func `the header fields follow the draft`() {
         let limiter = limiter(60_000)
         #expect(limiter.policy.headerValue == #""default";q=60000;w=60"#)
         #expect(limiter.admit("a").headerValue == #""default";r=59999;t=1"#)
     }
 
-    @Test func `buckets are bounded, and full ones make room`() {
+    @Test func `buckets are limited, and full ones are removed`() {
         let limiter = limiter(2, keys: 10)
         for number in 1...1_000 { _ = limiter.admit("key \(number)") }
         #expect(limiter.count == 10)
@@ -62,7 +62,7 @@ struct RateLimiterTests {
         #expect(limiter.count == 1)
     }
 
-    @Test func `a flood of keys does not take a known key's limit`() {
+    @Test func `a flood of keys does not use a known key's limit`() {
         let limiter = limiter(5, keys: 10)
         #expect(limiter.admit("known").isAdmitted)
         for number in 1...1_000 { _ = limiter.admit("flood \(number)") }
@@ -70,7 +70,7 @@ struct RateLimiterTests {
         #expect(!limiter.admit("unknown").isAdmitted)
     }
 
-    @Test func `callers of many threads never get more than the limit`() async {
+    @Test func `concurrent callers never exceed the limit`() async {
         let policy = RatePolicy(limit: 500)
         let limiter = RateLimiter<Int>(policy: policy, clock: clock)
         let admitted = await withTaskGroup(of: Int.self) { group in
@@ -84,10 +84,9 @@ struct RateLimiterTests {
 
     /// Random keys at random moments, with so few buckets that keys lose and regain theirs.
     ///
-    /// For every key and every pair of its admissions: no more than the limit, and what is refilled
-    /// between the two.
+    /// Between any two admissions of a key, there are at most as many as the limit plus the refill.
     @Test(arguments: 1...20)
-    func `no window admits more than the limit and what it refills`(seed: UInt64) {
+    func `no window admits more than the limit plus its refill`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let limit = Int.random(in: 1...9, using: &random)
         let limiter = limiter(limit, keys: Int.random(in: 1...4, using: &random))

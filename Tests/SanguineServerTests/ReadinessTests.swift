@@ -16,7 +16,7 @@ struct ReadinessStateTests {
         return state
     }
 
-    @Test func `it is tried once in the interval, however many ask`() {
+    @Test func `the storage is checked once per interval, however many requests ask`() {
         var state = ReadinessState()
         #expect(state.asked(at: .zero) == .probe)
         #expect(state.asked(at: .zero) == .wait)
@@ -29,7 +29,7 @@ struct ReadinessStateTests {
         (StorageError.full("no room"), NotReady.diskFull),
         (.readOnly("mounted so"), .readOnly), (.unknownOutcome("I/O"), .failed),
     ])
-    func `a request's own failure counts at once, until the next try`(
+    func `a failure seen by a request counts until the next check`(
         error: StorageError,
         fault: NotReady
     ) {
@@ -42,13 +42,13 @@ struct ReadinessStateTests {
     }
 
     @Test(arguments: [StorageError.failed("a bug"), .overloaded(retryAfterSeconds: 1), .closed])
-    func `one command that fails by itself makes nobody unready`(error: StorageError) {
+    func `one failed command does not make the server unready`(error: StorageError) {
         var state = tried(nil)
         state.saw(error)
         #expect(state.asked(at: .seconds(1)) == .answer(nil))
     }
 
-    @Test func `damage lasts, whatever succeeds after it`() {
+    @Test func `damage persists, whatever succeeds later`() {
         var state = ReadinessState()
         #expect(state.asked(at: .zero) == .probe)
         state.saw(.damaged("a page"))
@@ -59,7 +59,7 @@ struct ReadinessStateTests {
         #expect(found.asked(at: .seconds(60)) == .answer(.damaged))
     }
 
-    @Test func `a try that hangs is not joined, nor is another one begun`() {
+    @Test func `a check that hangs is neither awaited nor repeated`() {
         var state = ReadinessState()
         #expect(state.asked(at: .zero) == .probe)
         state.ranOutOfPatience()
@@ -79,7 +79,7 @@ struct ReadinessTests {
         (.unknownOutcome("/data"), "storage_failed"), (.closed, "stopping"),
         (.overloaded(retryAfterSeconds: 2), "overloaded"),
     ])
-    func `it names what is wrong, on both ports, and no more of it`(
+    func `health names the fault on both ports without its details`(
         failure: StorageError,
         code: String
     ) async throws {
@@ -107,7 +107,7 @@ struct ReadinessTests {
         }
     }
 
-    @Test func `a flood of questions costs one try`() async throws {
+    @Test func `many health requests cause one check`() async throws {
         let storage = FaultyStorage()
         try await LiveServer.with {
             $0.storage = storage
@@ -121,7 +121,7 @@ struct ReadinessTests {
         }
     }
 
-    @Test func `a request that finds the disk full makes it unready, and a try ready again`()
+    @Test func `a full disk makes the server unready, and a check makes it ready again`()
         async throws
     {
         let storage = FaultyStorage()
@@ -141,7 +141,7 @@ struct ReadinessTests {
         }
     }
 
-    @Test func `a storage that hangs is named when the patience is over`() async throws {
+    @Test func `a storage that hangs is reported after the patience has passed`() async throws {
         let clock = ManualClock()
         let readiness = Readiness(delay: clock)
         let storage = FaultyStorage()
@@ -160,7 +160,7 @@ struct ReadinessTests {
 
 @Suite("The free space", .bounded)
 struct SpaceWatchTests {
-    @Test func `a disk that fills up is told once an hour, and when it has room again`() {
+    @Test func `a disk that fills up is reported once an hour, and once when it has space again`() {
         var watch = SpaceWatch(limit: 1_000)
         #expect(watch.look(5_000, at: .zero) == nil)
         #expect(watch.look(999, at: .seconds(10)) == .low)
@@ -174,14 +174,14 @@ struct SpaceWatchTests {
         #expect(watch.look(999, at: .seconds(3_660)) == .low)
     }
 
-    @Test func `nothing is said where the limit is 0, or nobody knows what is free`() {
+    @Test func `nothing is reported with a limit of 0 or an unknown free space`() {
         var never = SpaceWatch(limit: 0)
         #expect(never.look(0, at: .zero) == nil)
         var unknown = SpaceWatch(limit: 1_000)
         #expect(unknown.look(nil, at: .zero) == nil)
     }
 
-    @Test func `the free bytes are a metric, and few of them a line of the log`() async throws {
+    @Test func `the free bytes are a metric, and low space is logged`() async throws {
         let storage = FaultyStorage(freeBytes: 4_096)
         let sink = MemorySink()
         let log = LogQueue(sink: sink)

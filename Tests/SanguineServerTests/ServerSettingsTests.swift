@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Server settings", .bounded)
 struct ServerSettingsTests {
-    @Test func `the defaults are valid, and those of the protocol`() throws {
+    @Test func `the defaults are valid and match the protocol`() throws {
         let settings = ServerSettings()
         try settings.validate()
         #expect(settings.http.effectiveAdminPort == settings.http.port + 1)
@@ -29,7 +29,7 @@ struct ServerSettingsTests {
         #expect(settings.http.effectiveAdminPort == 9_000)
     }
 
-    @Test func `every setting has names of its own, and a sentence`() {
+    @Test func `every setting has unique names and a summary`() {
         let all = Setting.all
         #expect(Set(all.map(\.key)).count == all.count)
         #expect(Set(all.map(\.environmentName)).count == all.count)
@@ -52,10 +52,10 @@ struct ServerSettingsTests {
     }
 
     @Test(arguments: Setting.all.map(\.key))
-    func `a default that is written and read again is the default`(key: String) throws {
+    func `a default that is written and read again is unchanged`(key: String) throws {
         let setting = try #require(Setting.all.first { $0.key == key })
         var settings = ServerSettings()
-        // Take the value elsewhere first, where the kind of setting has an elsewhere.
+        // Sets another value first, if the setting accepts one of these.
         for other in ["7", "1h", "true", "false", "debug", "Europe/Vienna", "de", "http://a.b"] {
             _ = setting.set(other, in: &settings)
         }
@@ -71,14 +71,14 @@ struct ServerSettingsTests {
         ("accounts.defaultLanguage", "x"), ("upstream.url", "localhost"), ("log.level", "loud"),
         ("log.access", "maybe"), ("upstream.key", "two words"), ("accounts.grant", "-5"),
     ])
-    func `a value that is not allowed changes nothing`(key: String, value: String) throws {
+    func `an invalid value changes nothing`(key: String, value: String) throws {
         let setting = try #require(Setting.all.first { $0.key == key })
         var settings = ServerSettings()
         #expect(!setting.set(value, in: &settings))
         #expect(settings == ServerSettings())
     }
 
-    @Test func `a refusal names setting, value and what is allowed, and masks secrets`() throws {
+    @Test func `a refusal names setting, value and allowed values, and masks secrets`() throws {
         let port = try #require(Setting.all.first { $0.key == "http.port" })
         #expect(
             "\(port.refusal(of: "x", source: "flag --port"))"
@@ -89,7 +89,7 @@ struct ServerSettingsTests {
         #expect(!"\(key.refusal(of: "sk-tell", source: "file"))".contains("sk-tell"))
     }
 
-    @Test func `validation finds everything that is wrong`() {
+    @Test func `validation reports every error`() {
         var settings = ServerSettings()
         settings.http.adminPort = 8_080
         settings.limits.functionCalls = 0
@@ -108,7 +108,7 @@ struct ServerSettingsTests {
         #expect(error?.problems.count == 8)
     }
 
-    @Test func `a certificate needs its key, and a key its certificate`() {
+    @Test func `a certificate requires its key, and a key its certificate`() {
         var settings = ServerSettings()
         settings.http.tlsCertificate = "certificate.pem"
         let keyless = #expect(throws: SettingsError.self) { try settings.validate() }
@@ -125,7 +125,7 @@ struct ServerSettingsTests {
         ("http.adminHosts", "metrics.internal, 10.0.0.1", true),
         ("http.adminHosts", "metrics.internal:80", false), ("http.adminHosts", "http://a", false),
     ])
-    func `proxies are addresses, and hosts are names without port`(
+    func `proxies are addresses, and hosts are names without ports`(
         key: String,
         text: String,
         isAllowed: Bool
@@ -136,7 +136,7 @@ struct ServerSettingsTests {
         #expect((settings == ServerSettings()) == !isAllowed)
     }
 
-    @Test func `the last port leaves none for administration`() {
+    @Test func `the last port leaves none for the admin port`() {
         var settings = ServerSettings()
         settings.http.port = 65_535
         #expect(throws: SettingsError.self) { try settings.validate() }
@@ -151,7 +151,7 @@ struct ServerSettingsTests {
     }
 
     @Test(arguments: ["", "s", "30", "1.5s", "-1s", "1 s", "1w", "9999999999999d", "٣s"])
-    func `what is no duration is not read`(text: String) {
+    func `invalid durations are refused`(text: String) {
         #expect(DurationText.duration(text) == nil)
     }
 
@@ -159,11 +159,11 @@ struct ServerSettingsTests {
         ("http.prot", "http.port"), ("http.admin_port", "http.adminPort"),
         ("upstream.modle", "upstream.model"), ("completely.different", nil),
     ])
-    func `the nearest name is what somebody meant`(name: String, nearest: String?) {
+    func `a misspelled name suggests the nearest setting`(name: String, nearest: String?) {
         #expect(NearestName.of(name, among: Setting.all.map(\.key)) == nearest)
     }
 
-    @Test func `the page of settings has a row for each`() {
+    @Test func `the settings page has a row for each setting`() {
         let page = SettingsReference.markdown()
         for setting in Setting.all { #expect(page.contains("| `\(setting.key)` |")) }
         for field in FunctionSetting.Field.allCases { #expect(page.contains(field.rawValue)) }

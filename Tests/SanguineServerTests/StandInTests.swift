@@ -24,7 +24,7 @@ struct StandInTests {
         #expect(known.text.contains("How do I learn to juggle"))
     }
 
-    @Test func `other questions get other answers, and each refers to its question`() {
+    @Test func `different questions get different answers that quote them`() {
         let questions = (1...50).map { "What about number \($0)?" }
         let answers = questions.map { answer($0).text }
         #expect(Set(answers).count == 50)
@@ -33,7 +33,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `tokens are counted by the stated rule`() {
+    @Test func `tokens are counted by the documented rule`() {
         let answer = StandInAnswer(
             to: [.init(role: "system", text: "12345"), .init(role: "user", text: "1234")]
         )
@@ -43,7 +43,7 @@ struct StandInTests {
     }
 
     @Test(arguments: 1...40)
-    func `an answer is never longer than asked`(limit: Int) {
+    func `an answer is never longer than requested`(limit: Int) {
         let cut = answer("How do I learn to juggle?", maxTokens: limit)
         #expect(cut.completionTokens <= limit)
         #expect(!cut.text.isEmpty)
@@ -51,7 +51,7 @@ struct StandInTests {
         #expect(cut.isCut == (cut.text != answer("How do I learn to juggle?").text))
     }
 
-    @Test func `the words of a stream make up the answer`() throws {
+    @Test func `the words of a stream form the answer`() throws {
         let answer = answer("How do I learn to juggle?")
         let time = Timestamp(millisecondsSince1970: 1_000)
         let reply = StandInReply(answer: answer, toolCall: nil, model: "m", time: time)
@@ -67,7 +67,7 @@ struct StandInTests {
         )
     }
 
-    /// Runs the body against a stand-in on a free port, then shuts it down.
+    /// Runs the body with a stand-in on a free port, then shuts it down.
     private func withStandIn(
         latency: Duration = .zero,
         wordInterval: Duration = .zero,
@@ -112,7 +112,7 @@ struct StandInTests {
         return (response.status.code, text)
     }
 
-    @Test func `the upstream client understands it`() async throws {
+    @Test func `the upstream client understands the stand-in`() async throws {
         try await withStandIn { url, _ in
             let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
             try await UpstreamClient.with(configuration) { client in
@@ -129,7 +129,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `an answer waits for the latency`() async throws {
+    @Test func `an answer is delayed by the latency`() async throws {
         let clock = ManualClock()
         try await withStandIn(latency: .seconds(3), clock: clock) { url, http in
             let body = #"{"messages":[{"role":"user","content":"Hello"}]}"#
@@ -153,7 +153,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `its model is listed`() async throws {
+    @Test func `the stand-in lists its model`() async throws {
         try await withStandIn { url, http in
             let request = HTTPClientRequest(url: url + "/v1/models")
             let response = try await http.execute(request, timeout: .seconds(30))
@@ -170,7 +170,7 @@ struct StandInTests {
         #"{"messages":[{"role":"user","content":"a"}],"max_tokens":0}"#,
         #"{"messages":[{"role":"user","content":"a"}],"n":2}"#,
     ])
-    func `a bad request is refused in OpenAI's shape`(body: String) async throws {
+    func `an invalid request is refused in OpenAI's shape`(body: String) async throws {
         try await withStandIn { url, http in
             let (status, text) = try await post(body, to: url, http)
             #expect(status == 400)
@@ -180,7 +180,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `a content of parts is read as their text`() throws {
+    @Test func `text parts are read as one text`() throws {
         let body = #"""
             {"messages":[{"role":"user","content":[
                 {"type":"text","text":"a"},{"type":"text","text":"b"}
@@ -190,7 +190,7 @@ struct StandInTests {
         #expect(request.messages == [.init(role: "user", text: "ab")])
     }
 
-    @Test func `the words of a stream come one by one, in an interval`() async throws {
+    @Test func `the words of a stream arrive one by one, at the set interval`() async throws {
         let clock = ManualClock()
         try await withStandIn(wordInterval: .seconds(1), clock: clock) { url, _ in
             let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
@@ -221,7 +221,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `images and files are looked at, at a fixed price`() throws {
+    @Test func `images and files have a fixed price`() throws {
         func request(_ image: String) throws -> StandInRequest {
             let body = #"""
                 {"messages":[{"role":"user","content":[
@@ -273,7 +273,7 @@ struct StandInTests {
         #expect((request.toolCall?.name == "get_weather") == calls)
     }
 
-    @Test func `a call of a tool is the same in a stream and not`() async throws {
+    @Test func `a tool call is the same with and without streaming`() async throws {
         try await withStandIn { url, http in
             let message = #""messages":[{"role":"user","content":"get_weather in Rome"}]"#
             let (_, whole) = try await post("{\(message),\(Self.tools)}", to: url, http)
@@ -304,7 +304,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `the upstreams of a pool understand its embeddings`() async throws {
+    @Test func `a pool of upstreams understands the stand-in's embeddings`() async throws {
         try await withStandIn { url, _ in
             let configuration = try UpstreamConfiguration(url: url, model: "stand-in")
             try await UpstreamClient.with(configuration) { client in
@@ -326,7 +326,7 @@ struct StandInTests {
         }
     }
 
-    @Test func `texts with words in common are nearer than others`() {
+    @Test func `texts with common words are nearer than others`() {
         func nearness(_ one: String, _ other: String) -> Float {
             let vectors = [one, other].map { StandInEmbeddings.vector(of: $0, dimensions: 64) }
             return zip(vectors[0], vectors[1]).reduce(0) { $0 + $1.0 * $1.1 }
@@ -335,7 +335,7 @@ struct StandInTests {
         #expect(nearness("the red house", "a red house") > nearness("the red house", "my old cat"))
     }
 
-    @Test func `embeddings in Base64 are the same numbers`() throws {
+    @Test func `embeddings in Base64 have the same numbers`() throws {
         let plain = try StandInEmbeddings(body: Data(#"{"input":"a"}"#.utf8)).answer
         let coded = try StandInEmbeddings(
             body: Data(#"{"input":"a","encoding_format":"base64"}"#.utf8)
@@ -355,7 +355,7 @@ struct StandInTests {
         #"{}"#, #"{"input":""}"#, #"{"input":[]}"#, #"{"input":[1,2]}"#,
         #"{"input":"a","dimensions":0}"#,
     ])
-    func `bad requests for embeddings are refused`(body: String) async throws {
+    func `invalid requests for embeddings are refused`(body: String) async throws {
         try await withStandIn { url, http in
             let (status, text) = try await post(body, to: url, path: "/v1/embeddings", http)
             #expect(status == 400)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Bodies that arrive too slowly, counted in turns.
+/// Bodies that arrive too slowly, measured in turns.
 @Suite("Upload watch", .bounded)
 struct UploadWatchTests {
     @Test func `a body that takes longer than its turns loses its connection`() throws {
@@ -20,7 +20,7 @@ struct UploadWatchTests {
         #expect(!channel.isActive)
     }
 
-    @Test func `a body that may take longer has so many times the turns`() throws {
+    @Test func `a body with more time may take that many times the turns`() throws {
         let watch = UploadWatch(turns: 2)
         let channel = try EmbeddedChannel.connected()
         _ = watch.enter(channel, times: 3)
@@ -31,7 +31,7 @@ struct UploadWatchTests {
         #expect(!channel.isActive)
     }
 
-    @Test func `a body that has arrived is not held against its connection`() throws {
+    @Test func `a received body no longer affects its connection`() throws {
         let watch = UploadWatch(turns: 1)
         let channel = try EmbeddedChannel.connected()
         let ticket = watch.enter(channel)
@@ -42,7 +42,7 @@ struct UploadWatchTests {
         #expect(channel.isActive)
     }
 
-    @Test func `one slow body does not end another's`() throws {
+    @Test func `one slow body does not end another`() throws {
         let watch = UploadWatch(turns: 1)
         let slow = try EmbeddedChannel.connected()
         let quick = try EmbeddedChannel.connected()
@@ -57,7 +57,7 @@ struct UploadWatchTests {
 }
 
 extension EmbeddedChannel {
-    /// A channel that is open.
+    /// Returns an open channel.
     fileprivate static func connected() throws -> EmbeddedChannel {
         let channel = EmbeddedChannel()
         let peer = try SocketAddress(ipAddress: "127.0.0.1", port: 1)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Calls of a language model, against a server that misbehaves as told.
+/// Calls of a language model, with a server that misbehaves as scripted.
 @Suite("Upstream client", .bounded)
 struct UpstreamClientTests {
     private static let prompt = UpstreamPrompt(
@@ -30,7 +30,7 @@ struct UpstreamClientTests {
                 url: "http://127.0.0.1:\(upstream.port)",
                 apiKey: Secret(Self.key),
                 model: "m-1",
-                // How long a connection takes on a busy machine is not what is tested.
+                // The tests do not measure how long a busy machine takes to connect.
                 connectTimeout: .seconds(60),
                 answerBytes: answerBytes
             )
@@ -40,7 +40,7 @@ struct UpstreamClientTests {
         }
     }
 
-    /// The error of one call of a server that follows the script.
+    /// Returns the error of one call to a server that follows the script.
     private func failure(
         answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
         script: @escaping ScriptedUpstream.Script
@@ -57,7 +57,7 @@ struct UpstreamClientTests {
         return await found.stream.first { _ in true }
     }
 
-    @Test func `an answer comes back with its text and usage`() async throws {
+    @Test func `an answer has its text and usage`() async throws {
         let usage = #"{"prompt_tokens":12,"completion_tokens":3,"total_tokens":15}"#
         try await withClient {
             _ in
@@ -88,7 +88,7 @@ struct UpstreamClientTests {
         #"{"prompt_tokens":"1","completion_tokens":"3"}"#,
         #"{"prompt_tokens":1,"completion_tokens":9223372036854775807}"#,
     ])
-    func `a usage that is nonsense counts as none`(usage: String) async throws {
+    func `invalid usage is ignored`(usage: String) async throws {
         try await withClient {
             _ in
             .bytes(ScriptedUpstream.completion("Yes.", usage: usage))
@@ -99,7 +99,7 @@ struct UpstreamClientTests {
         }
     }
 
-    @Test func `an upstream that never answers runs into the timeout`() async throws {
+    @Test func `an upstream that never responds times out`() async throws {
         let clock = ManualClock()
         try await withClient(clock: clock) {
             _ in
@@ -115,7 +115,7 @@ struct UpstreamClientTests {
         }
     }
 
-    @Test func `an answer that stops half-way runs into the timeout, too`() async throws {
+    @Test func `an answer that stops midway times out`() async throws {
         let clock = ManualClock()
         try await withClient(clock: clock) { request in
             request.number == 1
@@ -162,12 +162,12 @@ struct UpstreamClientTests {
         "<html>", "{}", "[]", #"{"choices":[]}"#, #"{"choices":[{"message":{"content":null}}]}"#,
         "",
     ])
-    func `what is no chat completion is unreadable`(body: String) async throws {
+    func `a body that is not a chat completion is unreadable`(body: String) async throws {
         let error = try await failure { _ in .bytes(ScriptedUpstream.json(body)) }
         #expect(error == .unreadable)
     }
 
-    @Test func `an answer that says it is too long is not read`() async throws {
+    @Test func `an answer with a declared length above the limit is not read`() async throws {
         let error = try await failure { _ in
             let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"
             return .bytesThenSilence(head + String(repeating: "x", count: (1 << 20) + 1))
@@ -175,7 +175,7 @@ struct UpstreamClientTests {
         #expect(error == .tooLarge(limit: 1 << 20))
     }
 
-    @Test func `an answer that never says how long it is is cut off`() async throws {
+    @Test func `an answer of undeclared length is cut off at the limit`() async throws {
         let error = try await failure(answerBytes: 4_096) { _ in
             let chunk = "400\r\n" + String(repeating: "x", count: 0x400) + "\r\n"
             let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -184,7 +184,7 @@ struct UpstreamClientTests {
         #expect(error == .tooLarge(limit: 4_096))
     }
 
-    @Test func `a server that is not there was certainly not asked`() async throws {
+    @Test func `an unreachable server has certainly not received the request`() async throws {
         let channel = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(channel.localAddress?.port)
@@ -213,12 +213,12 @@ struct UpstreamClientTests {
                 let answer = try await client.complete(Self.prompt)
                 #expect(answer.text == "Answer \(number).")
             }
-            // The pool may have opened one more in the place of the cancelled one.
+            // The pool may have opened another connection to replace the cancelled one.
             #expect((2...3).contains(upstream.connections))
         }
     }
 
-    @Test func `a connection is used again after a whole answer`() async throws {
+    @Test func `a connection is reused after a complete answer`() async throws {
         try await withClient {
             .bytes(ScriptedUpstream.completion("Answer \($0.number)."))
         } _: { client, upstream in
@@ -237,18 +237,18 @@ struct UpstreamClientTests {
         ("https://a.example/api/v3/", "https://a.example/api/v3/chat/completions"),
         ("https://a.example/o?v=2#x", "https://a.example/o/chat/completions?v=2"),
     ])
-    func `the address of completions follows from the URL`(url: String, endpoint: String) throws {
+    func `the endpoint of completions follows from the URL`(url: String, endpoint: String) throws {
         #expect(try UpstreamConfiguration(url: url, model: "m").endpoint == endpoint)
     }
 
     @Test(arguments: ["", "localhost:8081", "ftp://a.example", "http://", "http://u:p@a.example"])
-    func `a URL that cannot be called is refused`(url: String) {
+    func `an invalid URL is refused`(url: String) {
         #expect(throws: UpstreamConfigurationError.invalidURL) {
             try UpstreamConfiguration(url: url, model: "m")
         }
     }
 
-    @Test func `neither configuration nor errors show the key`() throws {
+    @Test func `neither configuration nor errors contain the key`() throws {
         let configuration = try UpstreamConfiguration(
             url: "http://localhost",
             apiKey: Secret(Self.key),

@@ -13,7 +13,7 @@ import Testing
 struct LoopExecutorTests {
     private struct Words: Codable, Sendable { var text: String }
 
-    /// A call that is computed.
+    /// A function that the server's own code computes.
     private struct Place: FunctionCall {
         typealias Output = Bool
         static let name = "place"
@@ -21,7 +21,7 @@ struct LoopExecutorTests {
         var input: Words
     }
 
-    /// A call for which a model is asked.
+    /// A function that asks a model.
     private struct Question: FunctionCall {
         typealias Output = String
         static let name = "question"
@@ -29,7 +29,7 @@ struct LoopExecutorTests {
         var input: Words
     }
 
-    /// A call about files, whose answer says whether it was read on the thread of a connection.
+    /// A function with files that records whether a connection's thread decoded its output.
     private struct Look: FunctionCall {
         struct Output: Codable, Sendable {
             static let places = Mutex<[Bool]>([])
@@ -49,7 +49,7 @@ struct LoopExecutorTests {
         var input: Words
     }
 
-    @Test func `a task stays on the thread of its loop, and what it begins there does, too`()
+    @Test func `a task and its children stay on the thread of their loop`()
         async throws
     {
         let loop = MultiThreadedEventLoopGroup.singleton.any()
@@ -69,13 +69,13 @@ struct LoopExecutorTests {
         #expect(LoopExecutor.current == nil)
     }
 
-    @Test func `a loop of another group, which may end, has none`() async throws {
+    @Test func `a loop of a group that can shut down has no executor`() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         #expect(LoopExecutor.of(group.next()) == nil)
         try await group.shutdownGracefully()
     }
 
-    @Test func `a short call runs on its connection's thread, and a long one leaves it`()
+    @Test func `a short call runs on its connection's thread, and a long one does not`()
         async throws
     {
         let places = Mutex<[Bool]>([])
@@ -97,7 +97,7 @@ struct LoopExecutorTests {
         #expect(places.withLock { $0 } == [true, false])
     }
 
-    /// Content that notes whether it was read on the thread of a connection.
+    /// Content that records whether it was decoded on a connection's thread.
     private struct Spot: Codable, Sendable {
         var isOnLoop: Bool
 
@@ -106,7 +106,7 @@ struct LoopExecutorTests {
         func encode(to encoder: any Encoder) {}
     }
 
-    /// A request of a body that has come.
+    /// A request whose body has been received.
     private struct ReadRequest: WireRequest {
         let bytes: [UInt8]
 
@@ -125,7 +125,7 @@ struct LoopExecutorTests {
         func charge(_ time: Duration) {}
     }
 
-    @Test func `long JSON is read, and its meaning taken, off the thread of its connection`()
+    @Test func `long JSON is parsed and decoded off the connection's thread`()
         async throws
     {
         let admission = Admission(Authority(storage: MemoryStorage(), keys: SigningKeys()))
@@ -147,7 +147,7 @@ struct LoopExecutorTests {
         #expect(places.withLock { $0 } == [true, true, false, false])
     }
 
-    @Test func `a run that has files leaves its connection's thread`() async throws {
+    @Test func `a call with files leaves its connection's thread`() async throws {
         let script: ScriptedUpstream.Script = { _ in
             .bytes(ScriptedUpstream.completion("{}", usage: "null"))
         }
@@ -167,7 +167,9 @@ struct LoopExecutorTests {
         #expect(Look.Output.places.withLock { $0 } == [true, false])
     }
 
-    @Test func `what a server's own code computes keeps no connection waiting`() async throws {
+    @Test func `a function of the server's own code does not block a connection's thread`()
+        async throws
+    {
         try await LiveServer.with {
             $0.functions = [ServerFunction(Place.self) { _ in LoopExecutor.current != nil }]
         } _: { server in

@@ -32,7 +32,7 @@ struct TLSTests {
         }
     }
 
-    /// Runs the body with a client that trusts one certificate alone.
+    /// Runs the body with a client that trusts only the given certificate.
     private func withClient(
         trusting certificate: TestCertificate = .first,
         version: HTTPClient.Configuration.HTTPVersion = .automatic,
@@ -63,7 +63,7 @@ struct TLSTests {
         return try await server.send(HTTPClientRequest(url: url), through: client)
     }
 
-    /// Signs in over TLS.
+    /// Signs a guest in over TLS.
     private func guest(of server: LiveServer, _ client: HTTPClient) async throws -> SignedIn {
         var request = HTTPClientRequest(
             url: "https://localhost:\(server.ports.http)/v1/accounts/guest"
@@ -81,7 +81,7 @@ struct TLSTests {
             .flatMap { Int($0.1) } ?? 0
     }
 
-    @Test func `a client that speaks HTTP/2 gets it, and another HTTP/1.1`() async throws {
+    @Test func `the server speaks HTTP/2 or HTTP/1.1, as the client negotiates`() async throws {
         try await withServer { server, _ in
             for version in [HTTPClient.Configuration.HTTPVersion.automatic, .http1Only] {
                 try await withClient(version: version) { client in
@@ -104,7 +104,7 @@ struct TLSTests {
 
     private struct Words: Codable, Sendable { var text: String }
 
-    /// A call for which a model is asked.
+    /// A function that asks a model.
     private struct Question: FunctionCall {
         typealias Output = String
         static let name = "question"
@@ -113,7 +113,7 @@ struct TLSTests {
     }
 
     @Test(arguments: [HTTPClient.Configuration.HTTPVersion.automatic, .http1Only])
-    func `a body of unknown length is read off the thread of its connection`(
+    func `a body of unknown length is read off the connection's thread`(
         version: HTTPClient.Configuration.HTTPVersion
     ) async throws {
         let places = Mutex<[Bool]>([])
@@ -149,7 +149,7 @@ struct TLSTests {
         #expect(places.withLock { $0 } == [true, false])
     }
 
-    @Test func `what is sent in the clear gets no answer`() async throws {
+    @Test func `a request without TLS gets no response`() async throws {
         try await withServer { server, _ in
             let received = try await exchange(
                 server.ports.http,
@@ -159,7 +159,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `a handshake that takes too long is given up`() async throws {
+    @Test func `a handshake that takes too long closes the connection`() async throws {
         try await CertificateFiles.with { files in
             let edge = Edge(
                 idleTimeout: .seconds(60),
@@ -185,7 +185,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `a hangup reads the certificate again, and drops no connection`() async throws {
+    @Test func `SIGHUP reloads the certificate without closing connections`() async throws {
         try await withServer { server, files in
             try await withClient { client in
                 #expect(try await get("/health/live", from: server, through: client).status == 200)
@@ -197,13 +197,14 @@ struct TLSTests {
                         return reply?.status == 200
                     }
                 }
-                // The client trusts the first certificate alone: it must have kept its connection.
+                // This client trusts only the first certificate, so it still uses its old
+                // connection.
                 #expect(try await get("/health/live", from: server, through: client).status == 200)
             }
         }
     }
 
-    @Test func `a certificate that is no good leaves the one before`() async throws {
+    @Test func `an invalid certificate does not replace the current one`() async throws {
         try await CertificateFiles.with { files in
             let identity = try TLSIdentity(certificate: files.certificate, key: files.key)
             let first = identity.context
@@ -226,7 +227,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `a server whose key is open to others does not start`() async throws {
+    @Test func `a server does not start with a key that other users can read`() async throws {
         try await CertificateFiles.with { files in
             try files.write(.first, mode: 0o640)
             var setup = LiveServer.Setup()
@@ -239,7 +240,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `the settings of HTTP/2 bound streams and headers`() async throws {
+    @Test func `the HTTP/2 settings limit streams and headers`() async throws {
         try await withServer { server, _ in
             let peer = try await HTTP2Peer.open(server.ports.http)
             let settings = try #require(peer.frames.first)
@@ -255,7 +256,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `who cancels many requests loses the connection`() async throws {
+    @Test func `a client that cancels many requests loses its connection`() async throws {
         try await withServer { server, _ in
             let peer = try await HTTP2Peer.open(server.ports.http)
             var frames: [UInt8] = []
@@ -270,7 +271,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `headers that are too large end the request or the connection`() async throws {
+    @Test func `oversized headers end the request or the connection`() async throws {
         try await withServer { server, _ in
             let peer = try await HTTP2Peer.open(server.ports.http)
             let large = String(repeating: "x", count: 4_000)
@@ -290,7 +291,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `a body that nobody reads ends its stream after the answer, and no other`()
+    @Test func `an unread request body resets its stream after the response, and no other stream`()
         async throws
     {
         try await withServer { server, _ in
@@ -313,11 +314,13 @@ struct TLSTests {
         }
     }
 
-    @Test func `a stream that nobody reads is given up alone`() async throws {
+    @Test func `a stream that the client does not read is reset without closing the connection`()
+        async throws
+    {
         try await withServer {
             $0.settings.limits.writeTimeout = .seconds(1)
         } _: { server, _ in
-            // No window: not a byte of a body may be sent.
+            // The window is zero, so no byte of a body may be sent.
             let peer = try await HTTP2Peer.open(server.ports.http, settings: [(4, 0)])
             try await peer.send(Frame.request("/openapi.json", stream: 1))
             try await eventually("the stream is reset", within: .seconds(30)) {
@@ -329,7 +332,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `a connection of HTTP/2 that nobody reads is given up`() async throws {
+    @Test func `an HTTP/2 connection that the client does not read is closed`() async throws {
         try await withServer {
             $0.settings.limits.writeTimeout = .seconds(1)
         } _: { server, _ in
@@ -338,7 +341,7 @@ struct TLSTests {
             let more = Frame.four(window - 65_535)
             try await peer.send(Frame(kind: Frame.windowUpdate, payload: more))
             try await peer.stopReading()
-            // In one write: the server may give the connection up before a second one.
+            // In one write, because the server may close the connection before a second one.
             try await peer.send(
                 (0..<UInt32(90)).flatMap {
                     Frame.request("/openapi.json", stream: 2 * $0 + 1).bytes
@@ -350,7 +353,7 @@ struct TLSTests {
         }
     }
 
-    @Test func `who asks nothing and does not answer the goodbye is not waited for`() async throws {
+    @Test func `an idle client that ignores GOAWAY does not delay the close`() async throws {
         try await withServer {
             $0.settings.limits.idleTimeout = .seconds(1)
             $0.settings.limits.writeTimeout = .seconds(1)

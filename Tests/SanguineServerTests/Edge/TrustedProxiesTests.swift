@@ -26,7 +26,7 @@ struct TrustedProxiesTests {
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("2001:DB8::9", "2001:db8:0:0::/64"),
         ("fe80::1%eth0", "fe80:0:0:0::/64"),
     ])
-    func `an IPv4 address counts by itself, and an IPv6 address with its /64`(
+    func `an IPv4 address counts on its own, and an IPv6 address counts with its /64`(
         text: String,
         client: String
     ) {
@@ -37,9 +37,9 @@ struct TrustedProxiesTests {
         "", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4", "1.2.3.4%eth0", "::g", "1::2::3",
         "unknown", "[::1]", "1.2.3.4:80", " 1.2.3.4", "1.2.3.4\0",
     ])
-    func `what is no address is none`(text: String) { #expect(IPAddress(text) == nil) }
+    func `invalid addresses are not parsed`(text: String) { #expect(IPAddress(text) == nil) }
 
-    @Test func `the addresses of loopback are known`() {
+    @Test func `loopback addresses are recognized`() {
         for text in ["127.0.0.1", "127.255.0.3", "::1", "::ffff:127.0.0.1"] {
             #expect(IPAddress(text)?.isLoopback == true)
         }
@@ -57,7 +57,7 @@ struct TrustedProxiesTests {
         ("2001:db8::/96", "2001:db8::ffff:ffff", "2001:db8::1:0:0"),
         ("::1/128", "::1", "::"),
     ])
-    func `a range has the addresses that begin as it does`(
+    func `a range contains the addresses that share its prefix`(
         range: String,
         inside: String,
         outside: String
@@ -71,9 +71,9 @@ struct TrustedProxiesTests {
         "", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/+8", "10/8", "::/129", "a/8",
         "10.0.0.0/8/8", "::ffff:10.0.0.0/104", "fe80::1%eth0", "/8",
     ])
-    func `what is no range is refused`(text: String) { #expect(AddressRange(text) == nil) }
+    func `invalid ranges are refused`(text: String) { #expect(AddressRange(text) == nil) }
 
-    @Test func `what a stranger says is not looked at`() {
+    @Test func `forwarding fields of an untrusted peer are ignored`() {
         #expect(client(of: "192.0.2.1", forwardedFor: ["1.2.3.4"]) == "192.0.2.1")
         #expect(client(of: "192.0.2.1", ["for=1.2.3.4"]) == "192.0.2.1")
         let nobody = TrustedProxies([])
@@ -91,7 +91,7 @@ struct TrustedProxiesTests {
         ([], "10.0.0.1"), (["nonsense"], "10.0.0.1"), (["1.2.3.4, unknown"], "10.0.0.1"),
         (["1.2.3.4, nonsense, 10.1.1.1"], "10.0.0.1"), (["[1.2.3.4]"], "10.0.0.1"),
     ])
-    func `X-Forwarded-For is read from its end, over trusted proxies`(
+    func `X-Forwarded-For is read from its end, past trusted proxies`(
         lines: [String],
         client: String
     ) {
@@ -109,18 +109,18 @@ struct TrustedProxiesTests {
         (["for=1.2.3.4;for=5.6.7.8"], "10.0.0.1"), (["for"], "10.0.0.1"), (["for=\""], "10.0.0.1"),
         (["for=1.2.3.4, for=unknown"], "10.0.0.1"),
     ])
-    func `Forwarded is read likewise`(lines: [String], client: String) {
+    func `Forwarded is read from its end, past trusted proxies`(lines: [String], client: String) {
         #expect(self.client(of: "10.0.0.1", lines) == client)
     }
 
-    @Test func `where both fields name different clients, neither is believed`() {
+    @Test func `two fields that name different clients are both ignored`() {
         #expect(client(of: "10.0.0.1", ["for=1.2.3.4"], forwardedFor: ["1.2.3.4"]) == "1.2.3.4")
         #expect(client(of: "10.0.0.1", ["for=9.9.9.9"], forwardedFor: ["1.2.3.4"]) == "10.0.0.1")
     }
 
-    /// A client can write what it likes to the left of what the trusted proxies add.
+    /// A client can write anything to the left of the entries that trusted proxies add.
     @Test(arguments: 1...200)
-    func `nothing that a client writes changes who it is`(seed: UInt64) {
+    func `a client cannot forge its address`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let alphabet = Array("0123456789abcdef.:,;=\"\\[]% \tforFOR_unknown\u{e4}")
         let pieces = ["1.2.3.4", "10.0.0.9", "for=10.0.0.9", "[::1]", "\"", ", ", ";", "for=\""]
@@ -140,7 +140,7 @@ struct TrustedProxiesTests {
         }
     }
 
-    @Test func `the client that a proxy names is what is limited`() async throws {
+    @Test func `rate limits apply to the client that a trusted proxy names`() async throws {
         try await LiveServer.with {
             $0.settings.http.trustedProxies = ["127.0.0.1"]
             $0.settings.limits.addressRequestsPerMinute = 2
@@ -152,7 +152,7 @@ struct TrustedProxiesTests {
                     headers: ["X-Forwarded-For": client, "Authorization": "Bearer x"]
                 ).status
             }
-            // The third is another address of the same household, the others are not.
+            // The third address is in the /64 of the first two; the others are not.
             var statuses: [Int] = []
             for client in ["db8::1", "db8::1", "db8::2", "db8:0:1::1", "db8:1::1"] {
                 statuses.append(try await call(for: "2001:\(client)"))
@@ -161,7 +161,7 @@ struct TrustedProxiesTests {
         }
     }
 
-    @Test func `a trusted proxy may have all connections`() async throws {
+    @Test func `a trusted proxy may use all connections`() async throws {
         try await LiveServer.with {
             $0.settings.limits.connections = 4
             $0.settings.http.trustedProxies = ["127.0.0.0/8"]

@@ -31,7 +31,7 @@ struct FunctionSettingTests {
         }
     }
 
-    @Test func `every member of the file is read`() throws {
+    @Test func `every member of a function in the file is read`() throws {
         let setting = try setting(
             [
                 .kind: "upstream", .price: "2", .cachedPrice: "1", .quota: "readings",
@@ -73,7 +73,7 @@ struct FunctionSettingTests {
         #expect((setting.model, setting.upstreams) == ("small", ["spare", "default"]))
     }
 
-    @Test func `what is read is written the same`() throws {
+    @Test func `a function that is written and read again is the same`() throws {
         let members: [Field: String] = [
             .kind: "upstream", .perMillionInput: "1", .perMillionOutput: "2", .atLeast: "3",
             .perMillionCachedInput: "0", .perMillionReasoning: "4",
@@ -158,14 +158,14 @@ struct FunctionSettingTests {
             ),
         ] as [([FunctionSetting.Field: String], String)]
     )
-    func `members that do not go together are refused, each by its name`(
+    func `members that contradict each other are refused by name`(
         members: [FunctionSetting.Field: String],
         name: String
     ) {
         #expect(refused(members).contains("functions.f.\(name)"))
     }
 
-    @Test func `an echo is said to take no timeout, from the file and from code`() throws {
+    @Test func `an echo takes no timeout, in the file or in code`() throws {
         let error = #expect(throws: SettingsError.self) {
             try setting([.kind: "echo", .price: "1", .timeout: "5s"])
         }
@@ -175,14 +175,14 @@ struct FunctionSettingTests {
     }
 
     @Test(arguments: ["text", "string,", ""])
-    func `an input of no type is refused`(type: String) {
+    func `an input of unknown type is refused`(type: String) {
         let members: [Field: String] = [.kind: "upstream", .price: "1", .prompt: "{{a}}"]
         #expect(
             refused(members, inputs: ["a": type]) == ["functions.f.inputs.a"]
         )
     }
 
-    @Test func `a quota and an upstream that are not there are refused`() {
+    @Test func `unknown quotas and upstreams are refused`() {
         var settings = ServerSettings()
         settings.functions[1].rules.price = .quota("walks")
         settings.functions[1].upstreams = ["spare"]

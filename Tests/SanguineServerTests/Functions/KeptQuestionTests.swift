@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// A kept answer is found by what was asked: another prompt, model or limit is another question.
+/// Cached answers are found by the question: another prompt, model or limit is another question.
 @Suite("Kept answers and what was asked", .bounded)
 struct KeptQuestionTests {
     private struct Verse: FunctionCall {
@@ -48,7 +48,7 @@ struct KeptQuestionTests {
         }
     }
 
-    @Test func `a changed template, model, limit or upstream makes a new answer`() async throws {
+    @Test func `a changed template, model, limit or upstream requires a new answer`() async throws {
         try await ScriptedUpstream.with { _ in
             .bytes(ScriptedUpstream.completion("It rains."))
         } _: { upstream in
@@ -76,7 +76,7 @@ struct KeptQuestionTests {
         }
     }
 
-    @Test func `a prompt of code that has changed makes a new answer, unless the input decides`()
+    @Test func `a changed prompt from code requires a new answer, unless only the input counts`()
         async throws
     {
         let hour = Mutex(0)

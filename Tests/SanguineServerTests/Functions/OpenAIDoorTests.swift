@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The door for OpenAI's clients", .bounded)
 struct OpenAIDoorTests {
-    /// The head of a streamed answer of the upstream, and the data of its events.
+    /// A streamed upstream response with the given data as its events.
     private static func stream(_ events: [String]) -> String {
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
             + events.map { "data: \($0)\n\n" }.joined()
@@ -27,7 +27,7 @@ struct OpenAIDoorTests {
 
     private static let hello = #"{"messages":[{"role":"user","content":"hi"}]}"#
 
-    /// One token for each of the upstream's words.
+    /// Runs a server that charges one token for each output token that the upstream reports.
     private func withUpstream(
         _ script: @escaping ScriptedUpstream.Script,
         _ body: @escaping @Sendable (Guest, ScriptedUpstream) async throws -> Void
@@ -54,7 +54,9 @@ struct OpenAIDoorTests {
         try await guest.post("/v1/chat/completions", body, key: key)
     }
 
-    @Test func `the upstream gets what was sent, with its own model and a bound`() async throws {
+    @Test func `the upstream gets the client's request with its own model and an output limit`()
+        async throws
+    {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.completion("Yes."))
         } _: { guest, upstream in
@@ -70,7 +72,8 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `the function's own model is asked, and an upstream's by its name`() async throws {
+    @Test func `the function's model is called, and an upstream's model by its name`() async throws
+    {
         try await ScriptedUpstream.with({ _ in
             .bytes(ScriptedUpstream.completion("Yes."))
         }) { upstream in
@@ -94,7 +97,7 @@ struct OpenAIDoorTests {
     }
 
     @Test(arguments: [nil, "k"])
-    func `a free completion is stored if it has a key under which it may come again`(
+    func `a free completion is stored only if it has a key`(
         key: String?
     ) async throws {
         try await ScriptedUpstream.with({ _ in
@@ -123,7 +126,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `an answer has the key of its call, which it gets if it came without one`()
+    @Test func `a response names the key of its call, even if the request had none`()
         async throws
     {
         try await withUpstream { _ in
@@ -138,7 +141,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `what the model refuses of a request is the caller's to change`() async throws {
+    @Test func `a request that the model refuses is the caller's error`() async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.json("{}", status: "400 Bad Request"))
         } _: { guest, _ in
@@ -149,7 +152,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `chunks are given on byte for byte, and the usage only if it was asked for`()
+    @Test func `chunks are forwarded byte for byte, and usage only on request`()
         async throws
     {
         let chunks = [Self.chunk("a"), Self.lastChunk, Self.usage, "[DONE]"]
@@ -169,7 +172,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `an upstream that does not stream is given on in one piece`() async throws {
+    @Test func `an upstream that does not stream is forwarded as one chunk`() async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.completion("Yes."))
         } _: { guest, _ in
@@ -183,7 +186,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `a call of a tool that comes in one piece has its place in the chunk`()
+    @Test func `a tool call from a whole response has an index in its chunk`()
         async throws
     {
         let call = #"{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}"#
@@ -204,7 +207,7 @@ struct OpenAIDoorTests {
     }
 
     @Test(arguments: [false, true])
-    func `an answer with names that are too long is refused, and not passed on without them`(
+    func `an answer with a member name that is too long is refused, not stripped`(
         streamed: Bool
     ) async throws {
         let name = String(repeating: "x", count: WireLimits.memberNameBytes + 1)
@@ -222,7 +225,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `a stream that breaks ends with an error, and costs what was made`() async throws {
+    @Test func `a stream that breaks ends with an error and charges for its output`() async throws {
         try await withUpstream { _ in
             .bytesThenHangUp(Self.stream([Self.chunk("one "), Self.chunk("two ")]))
         } _: { guest, _ in
@@ -240,7 +243,8 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `an answer that is too long to be read is charged what it shows`() async throws {
+    @Test func `an answer that is too long to read is charged for the text it shows`() async throws
+    {
         let words = String(repeating: "word ", count: 8)
         let token = #"{"token":"word","top_logprobs":[{"token":"words","logprob":-1.25}]}"#
         let tokens = Array(repeating: token, count: 400).joined(separator: ",")
@@ -273,7 +277,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `what is no answer and too long costs nothing`() async throws {
+    @Test func `an oversized response that is no answer costs nothing`() async throws {
         let page = "<html>" + String(repeating: "x", count: 8_192)
         try await ScriptedUpstream.with({ _ in .bytes(ScriptedUpstream.json(page)) }) { upstream in
             try await LiveServer.with {
@@ -288,7 +292,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `a repetition under its key is answered with the same, and charged once`()
+    @Test func `a repeated key returns the same response and charges once`()
         async throws
     {
         try await withUpstream { request in
@@ -300,7 +304,7 @@ struct OpenAIDoorTests {
             #expect(first.body == again.body)
             #expect(again["Idempotency-Replayed"] == "true")
             #expect(try await guest.balance().available == 97)
-            // One without a key is a call of its own.
+            // A request without a key is a separate call.
             #expect(try await ask(guest).body != first.body)
             #expect(try await ask(guest).status == 200)
             #expect(try await guest.balance().available == 91)
@@ -312,7 +316,7 @@ struct OpenAIDoorTests {
         #""audio":{"voice":"ash"}"#, #""prediction":{"type":"content","content":"a"}"#,
         #""web_search_options":{}"#, #""service_tier":"priority""#,
     ])
-    func `what may cost more than the tokens of one answer is refused and named`(
+    func `members that may cost more than one answer are refused by name`(
         member: String
     ) throws {
         let question = #""messages":[{"role":"user","content":"a"}]"#
@@ -327,7 +331,7 @@ struct OpenAIDoorTests {
         _ = try ChatRequest(try body("\"\(name)\":null"), maxOutputTokens: 20)
     }
 
-    @Test func `members that change nothing of what a call costs are passed on`() throws {
+    @Test func `members that do not change the cost of a call are forwarded`() throws {
         let text = #"""
             {"messages":[{"role":"user","content":"a"}],"n":1,"modalities":["text"],
              "service_tier":"auto","temperature":0.5,"seed":7}
@@ -346,7 +350,7 @@ struct OpenAIDoorTests {
             "invalid_content"
         ), ("[]", 400, "malformed_body"),
     ])
-    func `a refusal has OpenAI's shape and this server's code`(
+    func `a refusal has OpenAI's shape and the server's code`(
         body: String,
         status: Int,
         code: String
@@ -364,7 +368,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `an upstream that fails is an error with a status, and costs nothing`()
+    @Test func `an upstream failure is an error with a status and costs nothing`()
         async throws
     {
         try await withUpstream { _ in
@@ -377,7 +381,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `who cannot pay, and who is not signed in, is told so in the same shape`()
+    @Test func `a guest who cannot pay or is not signed in gets OpenAI's error shape`()
         async throws
     {
         try await LiveServer.with { server in
@@ -393,7 +397,7 @@ struct OpenAIDoorTests {
         }
     }
 
-    @Test func `a door whose function is taken away is closed`() async throws {
+    @Test func `the OpenAI routes are closed without a function`() async throws {
         try await LiveServer.with {
             $0.settings.openAI.function = ""
         } _: { server in

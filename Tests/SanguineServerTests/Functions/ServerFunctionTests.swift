@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Functions that a server's own code registers, and the rules that both ends declare.
+/// Functions that a server's own code registers, with rules shared by client and server.
 @Suite("Functions of a server's own", .bounded)
 struct ServerFunctionTests {
     private struct Shout: FunctionCall {
@@ -62,7 +62,7 @@ struct ServerFunctionTests {
         var input = Input()
     }
 
-    @Test func `what a function computes is charged by the rules of its call`() async throws {
+    @Test func `a computed function is charged by the rules of its call`() async throws {
         try await LiveServer.with {
             $0.functions = [
                 ServerFunction(Shout.self) { call in
@@ -89,7 +89,7 @@ struct ServerFunctionTests {
     }
 
     @Test(arguments: [true, false])
-    func `a function that fails gives its hold back, and a refusal is the answer`(
+    func `a failed function releases its hold, and a refusal reaches the caller`(
         refuses: Bool
     ) async throws {
         struct Failure: Error {}
@@ -110,7 +110,7 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `a function that takes too long is stopped, and costs nothing`() async throws {
+    @Test func `a function that takes too long is cancelled and costs nothing`() async throws {
         try await LiveServer.with {
             let clock = $0.delay
             $0.settings.upstream.timeout = .seconds(5)
@@ -131,7 +131,7 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `a function that costs a quota takes one unit a day, and none for a kept answer`()
+    @Test func `a function that costs a quota uses one unit per answer, and none for a cached one`()
         async throws
     {
         try await ScriptedUpstream.with({ _ in
@@ -157,7 +157,7 @@ struct ServerFunctionTests {
                 #expect(try await read("coffee").status == 200)
                 #expect(try await read("hand").code == "invalid_content")
                 server.setup.wall.advance(by: .seconds(86_400))
-                // A day later its access token is over.
+                // The access token has expired after a day.
                 guest = try await server.guest(device: guest.device)
                 let next = try await read("face").decode(FunctionResult<String>.self)
                 #expect((next.cached, next.quota?.remaining) == (false, 2))
@@ -166,7 +166,7 @@ struct ServerFunctionTests {
     }
 
     @Test(arguments: [true, false])
-    func `an answer that depends on facts of the account is made of them, until they change`(
+    func `an answer that depends on account settings is cached until they change`(
         asks: Bool
     ) async throws {
         try await ScriptedUpstream.with({ request in
@@ -203,7 +203,7 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `an upstream that fails is followed by the next, and one answer is charged`()
+    @Test func `the next upstream answers for one that fails, and one answer is charged`()
         async throws
     {
         try await ScriptedUpstream.with({ _ in
@@ -228,7 +228,7 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `one public answer serves everybody, and is made of what was shared alone`()
+    @Test func `one public answer serves all accounts and sees only shared input`()
         async throws
     {
         let accounts = Mutex<[Identifier?]>([])
@@ -252,7 +252,8 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `an answer that is no output of the call is the upstream's failure`() async throws {
+    @Test func `an answer that does not decode as the output is an upstream failure`() async throws
+    {
         try await ScriptedUpstream.with({ request in
             let text = request.number == 1 ? #"{\"title\":\"Yes\"}"# : "Yes"
             return .bytes(ScriptedUpstream.completion(text))
@@ -277,7 +278,7 @@ struct ServerFunctionTests {
         }
     }
 
-    @Test func `a function that cannot be served is refused at the start, with all reasons`()
+    @Test func `invalid functions are refused at the start, with all reasons`()
         async throws
     {
         var setup = LiveServer.Setup()

@@ -29,7 +29,7 @@ struct TypedInputTests {
 
     private struct Nothing: Codable, Sendable {}
 
-    /// A type that takes no text that the search knows.
+    /// A type that accepts only one text, which the search for its members does not try.
     private struct Odd: Codable, Sendable {
         struct Word: Codable {
             init(from decoder: any Decoder) throws {
@@ -55,7 +55,7 @@ struct TypedInputTests {
         var count: Int?
     }
 
-    @Test func `the members of a type are found, with their types`() {
+    @Test func `the members of a type are listed with their types`() {
         #expect(
             TypedInput<Everything>(nil).listed == [
                 "text": "string", "count": "integer", "share": "number", "flag": "boolean",
@@ -67,12 +67,12 @@ struct TypedInputTests {
         #expect(TypedInput<Nothing>(nil).listed == [:])
     }
 
-    @Test func `a type that cannot be decoded from nothing has members that are given`() {
+    @Test func `a type that cannot be probed lists the members it is given`() {
         #expect(TypedInput<Odd>(nil).listed == nil)
         #expect(TypedInput<Odd>(["word": "string"]).listed == ["word": "string"])
     }
 
-    @Test func `what is heeded is the same, however it was sent`() throws {
+    @Test func `equivalent inputs are read as the same input`() throws {
         let inputs = TypedInput<Question>(nil)
         let (plain, heeded) = try inputs.read(["text": "a"])
         #expect(plain.text == "a")
@@ -87,7 +87,7 @@ struct TypedInputTests {
             (["text": "a", "count": "b"], "input.count"),
         ] as [(JSONValue, String)]
     )
-    func `a member that is missing or of another type is named`(
+    func `a missing member or one of another type is named`(
         input: JSONValue,
         name: String
     ) throws {

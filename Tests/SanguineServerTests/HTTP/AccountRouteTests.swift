@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Accounts and sessions over HTTP", .bounded)
 struct AccountRouteTests {
-    @Test func `a new device is 201 with an account, a session and a head`() async throws {
+    @Test func `a new device gets 201 with an account, a session and a head`() async throws {
         try await LiveServer.with { server in
             let secret = Guest.secret(1)
             let body = #"""
@@ -57,7 +57,7 @@ struct AccountRouteTests {
         #"{"deviceSecret":"$"}"#,
         #"{"deviceId":"1234567890123456","deviceSecret":"$","language":"not a tag"}"#,
     ])
-    func `a device that does not keep the rules is invalid content`(body: String) async throws {
+    func `an invalid device id, secret or language is invalid content`(body: String) async throws {
         try await LiveServer.with { server in
             let body = body.replacing("$", with: Guest.secret(1))
             let reply = try await server.send("POST", "/v1/accounts/guest", body)
@@ -67,7 +67,7 @@ struct AccountRouteTests {
     }
 
     @Test(arguments: [("Turkey", "Turkey"), ("Mars/Base", "UTC"), ("EST5", "UTC"), ("", "UTC")])
-    func `a zone that the server does not know keeps no device from its account`(
+    func `a device with an unknown time zone still gets an account`(
         named name: String,
         kept: String
     ) async throws {
@@ -77,7 +77,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `simultaneous first calls of a device are all answered with one account`()
+    @Test func `concurrent first calls of a device return one account`()
         async throws
     {
         try await LiveServer.with { server in
@@ -91,7 +91,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `a refresh token gives a new session, and again for a minute`() async throws {
+    @Test func `a refresh token returns the same new session for a minute`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let first = try await refresh(guest.session.refreshToken, server)
@@ -110,7 +110,9 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `an old refresh token whose successor was used ends the family`() async throws {
+    @Test func `an old refresh token whose successor was used ends the session family`()
+        async throws
+    {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let second = try await refresh(guest.session.refreshToken, server)
@@ -125,7 +127,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `an old refresh token is reuse once its minute is over`() async throws {
+    @Test func `a used refresh token counts as reuse after a minute`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             _ = try await refresh(guest.session.refreshToken, server)
@@ -134,7 +136,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `a refresh token that is none, or too old, is invalid`() async throws {
+    @Test func `a forged or expired refresh token is invalid`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             var forged = guest.session.refreshToken
@@ -166,7 +168,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `an account is read and patched, by the rules of a merge patch`() async throws {
+    @Test func `an account is read, and changed by a merge patch`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await guest.get("/v1/account").decode(Account.self) == guest.account)
@@ -189,7 +191,7 @@ struct AccountRouteTests {
             #expect(account.settings == ["onboarded": true, "push": ["weekly": 2]])
             #expect(try await guest.get("/v1/account").decode(Account.self) == account)
             let idle = try await guest.send("PATCH", "/v1/account", "{}")
-            #expect(idle.head == 4)  // Nothing changed, so nothing moved.
+            #expect(idle.head == 4)  // Nothing changed, so the head stays.
         }
     }
 
@@ -199,7 +201,7 @@ struct AccountRouteTests {
         #"{"settings":[]}"#, #"{"settings":null}"#,
         #"{"settings":{"a":"\#(String(repeating: "s", count: 4_096))"}}"#,
     ])
-    func `a patch that breaks a rule changes nothing`(patch: String) async throws {
+    func `an invalid patch changes nothing`(patch: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.send("PATCH", "/v1/account", patch)
@@ -209,7 +211,7 @@ struct AccountRouteTests {
         }
     }
 
-    @Test func `a token that is not ours, too old, or changed is refused`() async throws {
+    @Test func `a forged, expired or changed access token is refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let token = guest.session.accessToken

@@ -19,7 +19,7 @@ struct AdminAccessTests {
         try await server.send("GET", path, headers: headers, toAdmin: true)
     }
 
-    /// Runs the body with a folder of its own, which is removed afterwards.
+    /// Runs the body with a temporary folder and removes the folder afterwards.
     private func withFolder(_ body: (URL) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "sanguine-admin-\(UUID().uuidString)")
@@ -29,7 +29,7 @@ struct AdminAccessTests {
     }
 
     @Test(arguments: ["", "Bearer", "Bearer wrong", "Basic YTpi", "wrong"])
-    func `administration needs the token`(authorization: String) async throws {
+    func `administration requires the admin token`(authorization: String) async throws {
         try await LiveServer.with { server in
             let headers = ["Authorization": authorization]
             let reply = try await get(Self.accounts, headers, from: server)
@@ -41,7 +41,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `an account's token opens nothing`() async throws {
+    @Test func `an account's token grants no admin access`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await server.send(
@@ -58,7 +58,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `a server without a token lets nobody in`() async throws {
+    @Test func `a server without an admin token refuses administration`() async throws {
         var setup = LiveServer.Setup()
         setup.isWithoutAdminToken = true
         try await LiveServer.with(setup) { server in
@@ -67,7 +67,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `wrong tokens are counted, and the right one is taken all the same`() async throws {
+    @Test func `wrong tokens are limited, and the right one is still accepted`() async throws {
         try await LiveServer.with { server in
             let wrong = ["Authorization": "Bearer wrong"]
             for _ in 0..<EdgeLimits.wrongAdminTokens {
@@ -86,7 +86,10 @@ struct AdminAccessTests {
         ("10.1.2.3", true), ("evil.example", false), ("localhost.evil.example", false),
         ("10.1.2.4", false), ("127.0.0.1.evil.example", false), ("[::1", false), ("", false),
     ])
-    func `only its own names reach the admin port`(host: String, isServed: Bool) async throws {
+    func `the admin port serves only its configured host names`(
+        host: String,
+        isServed: Bool
+    ) async throws {
         try await LiveServer.with {
             $0.settings.http.adminHosts = ["metrics.internal", "10.1.2.3"]
         } _: { server in
@@ -104,7 +107,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `a page of another origin is refused, to the port`() async throws {
+    @Test func `the admin port refuses pages of another origin`() async throws {
         try await LiveServer.with { server in
             let own = "127.0.0.1:\(server.ports.admin)"
             for origin in [
@@ -119,7 +122,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `a browser signs in with the token, and has a cookie for twelve hours`() async throws
+    @Test func `a browser signs in with the token and gets a cookie for twelve hours`() async throws
     {
         try await LiveServer.with { server in
             func signIn(_ token: String) async throws -> Reply {
@@ -148,7 +151,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `the first start writes the token, for its owner alone`() throws {
+    @Test func `the first start writes the token so that only its owner can read it`() throws {
         try withFolder { folder in
             let token = try AdminToken.loadOrCreate(in: folder)
             let file = folder.appending(path: "admin-token")
@@ -161,7 +164,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test func `a token that others may read, or that is none, is refused`() throws {
+    @Test func `an invalid token, or one that others can read, is refused`() throws {
         try withFolder { folder in
             let file = folder.appending(path: "admin-token")
             _ = try AdminToken.loadOrCreate(in: folder)

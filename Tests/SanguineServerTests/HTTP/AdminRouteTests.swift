@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Keeps what is written.
+/// A sink that keeps what is written to it.
 private final class KeptLines: LogSink {
     private let bytes = Mutex<[UInt8]>([])
 
@@ -33,7 +33,7 @@ struct AdminRouteTests {
         )
     }
 
-    @Test func `each port serves its own routes only`() async throws {
+    @Test func `each port serves only its own routes`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let id = guest.account.id
@@ -53,7 +53,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `a grant credits once, and stands in the ledger`() async throws {
+    @Test func `a grant credits once and appears in the ledger`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let id = guest.account.id.description
@@ -94,7 +94,7 @@ struct AdminRouteTests {
         )
     }
 
-    @Test func `units are given back once, up to those that are used, and stand in the ledger`()
+    @Test func `used quota units are returned once and appear in the ledger`()
         async throws
     {
         try await LiveServer.with { server in
@@ -111,7 +111,7 @@ struct AdminRouteTests {
             #expect(
                 try await giveBack(1, to: id, key: "k", on: server).code == "idempotency_mismatch"
             )
-            // No more is left than the day allows.
+            // The remaining units cannot exceed the daily limit.
             for (number, amount) in [2, 0, -1].enumerated() {
                 let refused = try await giveBack(amount, to: id, key: "r\(number)", on: server)
                 #expect(refused.code == "invalid_content")
@@ -126,7 +126,7 @@ struct AdminRouteTests {
             #expect(entry?.kind == .grant && entry?.amount == 0 && entry?.balanceAfter == 100)
             #expect(entry?.reason == "readings +2: an outage")
             #expect(try await server.authority.verifyLedger().differences.isEmpty)
-            // Every device learns of it by the feed.
+            // Every device sees the change in the feed.
             let pull = try await guest.get("/v1/sync/pull?since=\((first.head ?? 0) - 1)")
                 .decode(PullAnswer.self)
             let change = pull.changes.first { $0.collection == "$quotas" }
@@ -134,7 +134,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `a plan is set, and lifts the quota`() async throws {
+    @Test func `setting a plan lifts the quota`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let path = "/admin/v1/accounts/\(guest.account.id)/plan"
@@ -173,7 +173,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `metrics are OpenMetrics text, by route template and without ids`() async throws {
+    @Test func `metrics are OpenMetrics text with route templates and without ids`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let hold = try await guest.post("/v1/holds", #"{"amount":1}"#).decode(HoldAnswer.self)
@@ -208,7 +208,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `the access log has a line for each request, and nothing of its sender`()
+    @Test func `the access log has a line for each request and no personal data`()
         async throws
     {
         let sink = KeptLines()
@@ -237,7 +237,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `no answer holds a device, a secret, or a hash of one`() async throws {
+    @Test func `no response contains a device, a secret or a hash`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let hold = try await guest.post("/v1/holds", #"{"amount":1}"#).decode(HoldAnswer.self)
@@ -274,7 +274,7 @@ struct AdminRouteTests {
         }
     }
 
-    @Test func `a guest's answer holds tokens, and not what proved the device`() async throws {
+    @Test func `a guest's response contains tokens, but not the device's secret`() async throws {
         try await LiveServer.with { server in
             let secret = Guest.secret(3)
             let body = #"{"deviceId":"a-device-of-16-and-more","deviceSecret":"\#(secret)"}"#

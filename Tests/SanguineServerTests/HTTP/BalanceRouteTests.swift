@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Balance, quotas and ledger over HTTP", .bounded)
 struct BalanceRouteTests {
-    @Test func `a balance has unit, amounts, head and time, and no more`() async throws {
+    @Test func `a balance contains only unit, amounts, head and time`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.get("/v1/balance")
@@ -22,7 +22,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `spending answers with the balance after it, and its head`() async throws {
+    @Test func `spending returns the new balance and its head`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.spend(30)
@@ -35,7 +35,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `spending more than there is says what there is`() async throws {
+    @Test func `spending more than the balance returns the available amount`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             _ = try await guest.post("/v1/holds", #"{"amount":60}"#)
@@ -49,7 +49,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `a hold is captured in part, and the rest comes back`() async throws {
+    @Test func `capturing part of a hold returns the rest`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let placed = try await guest.post("/v1/holds", #"{"amount":60,"expiresIn":30}"#)
@@ -84,7 +84,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `a hold is released whole, by its owner only`() async throws {
+    @Test func `a hold is released whole, and only by its owner`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let other = try await server.guest()
@@ -100,14 +100,14 @@ struct BalanceRouteTests {
     @Test(arguments: [
         #"{"amount":0}"#, #"{"amount":1,"expiresIn":0}"#, #"{"amount":1,"expiresIn":86401}"#, "{}",
     ])
-    func `a hold out of its limits is invalid`(body: String) async throws {
+    func `a hold outside its limits is invalid content`(body: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await guest.post("/v1/holds", body).code == "invalid_content")
         }
     }
 
-    @Test func `a hold that expires is released`() async throws {
+    @Test func `an expired hold is released`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let hold = try await guest.post("/v1/holds", #"{"amount":60,"expiresIn":1}"#)
@@ -115,14 +115,14 @@ struct BalanceRouteTests {
             server.setup.wall.advance(by: .seconds(1))
             try await server.setup.delay.waitForSleepers(1)
             server.setup.delay.advance(by: .seconds(1))
-            try await server.setup.delay.waitForSleepers(1)  // Housekeeping has had its turn.
+            try await server.setup.delay.waitForSleepers(1)  // Housekeeping has run.
             #expect(try await guest.balance().available == 100)
             let late = try await guest.post("/v1/holds/\(hold.id)/capture", #"{"amount":1}"#)
             #expect(late.code == "hold_settled")
         }
     }
 
-    @Test func `a quota is consumed, and refused with the time of its reset`() async throws {
+    @Test func `a quota is consumed, then refused with the time of its reset`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let path = "/v1/quotas/readings/consume"
@@ -152,7 +152,7 @@ struct BalanceRouteTests {
     }
 
     @Test(arguments: [#"{"amount":0}"#, #"{"amount":-1}"#, #"{"amount":"1"}"#])
-    func `an amount of a quota must be one and more`(body: String) async throws {
+    func `an amount of quota units must be positive`(body: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(
@@ -161,7 +161,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `a balance says which operations it contains`() async throws {
+    @Test func `a balance reports which operations it includes`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             _ = try await guest.spend(1, key: "done")
@@ -185,7 +185,7 @@ struct BalanceRouteTests {
         }
     }
 
-    @Test func `concurrent spends never overspend, and each answer agrees with the ledger`()
+    @Test func `concurrent spends never overspend, and each response agrees with the ledger`()
         async throws
     {
         try await LiveServer.with { server in

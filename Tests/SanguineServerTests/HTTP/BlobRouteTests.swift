@@ -14,12 +14,12 @@ import Testing
 struct BlobRouteTests {
     private let jpeg = SampleFile.jpeg.bytes()
 
-    @Test func `an upload is answered with what is stored, and the same again with the same`()
+    @Test func `an upload returns the stored file's facts, and the same ones again`()
         async throws
     {
         try await LiveServer.with { server in
             let guest = try await server.guest()
-            // What a header says of the type is not believed.
+            // The server does not trust the type in the header.
             let reply = try await guest.upload(jpeg, headers: ["Content-Type": "application/json"])
             #expect(reply.status == 201)
             #expect(reply["Content-Type"] == "application/json")
@@ -34,7 +34,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file comes back as it is stored, for a year`() async throws {
+    @Test func `a stored file is returned unchanged and may be cached for a year`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let facts = try await guest.upload(jpeg).decode(BlobFacts.self)
@@ -60,14 +60,14 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a long file comes whole, however large its answer would be in memory`()
+    @Test func `a long file is sent whole, even above the limit of buffered responses`()
         async throws
     {
         try await LiveServer.with {
             $0.settings.limits.answerBytes = 1 << 20
         } _: { server in
             let guest = try await server.guest()
-            // More than an account may have waiting, and no multiple of a piece.
+            // More than an account may have buffered, and not a multiple of a piece.
             let png = SampleFile.png.bytes(filler: 3_000_001)
             let facts = try await guest.upload(png).decode(BlobFacts.self)
             let reply = try await guest.get("/v1/blobs/\(facts.id)")
@@ -77,7 +77,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file is found by the accounts that have sent it, and by nobody else`()
+    @Test func `a file is found only by accounts that have uploaded it`()
         async throws
     {
         try await LiveServer.with { server in
@@ -98,7 +98,7 @@ struct BlobRouteTests {
     }
 
     @Test(arguments: ["w=100", "h=100", "w=1&h=1", "w="])
-    func `a thumbnail is refused, not replaced by the whole`(query: String) async throws {
+    func `a thumbnail is refused, not replaced by the whole file`(query: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let facts = try await guest.upload(jpeg).decode(BlobFacts.self)
@@ -108,7 +108,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file of another type, and one that is not whole, are refused`() async throws {
+    @Test func `a file of another type and an incomplete file are refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let text = try await guest.upload(Array("%PDF-1.7".utf8))
@@ -121,7 +121,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file that is too large is refused, by its bytes and by its pixels`()
+    @Test func `a file with too many bytes or pixels is refused`()
         async throws
     {
         try await LiveServer.with {
@@ -140,7 +140,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file may be larger than any other body`() async throws {
+    @Test func `a file may be larger than other bodies`() async throws {
         try await LiveServer.with {
             $0.settings.limits.bodyBytes = 1_024
             $0.settings.limits.receivedBytes = 1 << 20
@@ -155,7 +155,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `an account without room is told so`() async throws {
+    @Test func `an upload beyond the account's storage is refused`() async throws {
         try await LiveServer.with {
             $0.settings.limits.accountBytes = 1_000
         } _: { server in
@@ -166,7 +166,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `whoever is nobody is refused before the file is read`() async throws {
+    @Test func `an unauthenticated upload is refused before the file is read`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let nobody = try await guest.upload(jpeg, headers: ["Authorization": "Bearer x"])
@@ -176,7 +176,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `files on their way have a bound in all, past which they are to come again`()
+    @Test func `uploads beyond the shared limit are refused with a time to retry`()
         async throws
     {
         try await LiveServer.with {
@@ -192,7 +192,7 @@ struct BlobRouteTests {
             let refused = try await ann.upload(SampleFile.png.bytes(filler: 600_000))
             #expect(refused.status == 503 && refused.code == "overloaded")
             #expect(refused["Retry-After"] == "1")
-            // Nobody else is held up by it.
+            // Another account can still upload.
             #expect(try await ben.upload(SampleFile.png.bytes(filler: 600_000)).status == 201)
             send.yield(ByteBuffer(bytes: [UInt8](repeating: 7, count: (1 << 20) - 600_000)))
             send.finish()
@@ -202,7 +202,7 @@ struct BlobRouteTests {
         }
     }
 
-    @Test func `a file whose bytes are gone is a fault, and none that ends well`() async throws {
+    @Test func `a file whose bytes are missing is an internal fault`() async throws {
         let storage = FaultyStorage()
         try await LiveServer.with {
             $0.storage = storage
@@ -218,12 +218,12 @@ struct BlobRouteTests {
 }
 
 extension Guest {
-    /// Sends a file.
+    /// Uploads a file.
     func upload(_ file: [UInt8], headers: [String: String] = [:]) async throws -> Reply {
         try await upload(.bytes(ByteBuffer(bytes: file)), headers)
     }
 
-    /// Sends a file as its parts come.
+    /// Uploads a file in parts, as they arrive.
     fileprivate func upload(
         parts: AsyncStream<ByteBuffer>,
         length: Int64

@@ -5,9 +5,9 @@ import Testing
 
 @testable import SanguineServer
 
-/// Sends text that takes minutes to hash or compare in every place that a request has.
+/// Sends text that takes minutes to hash or compare, in every part of a request.
 ///
-/// A slow answer exceeds the suite's time limit.
+/// A slow response exceeds the suite's time limit.
 @Suite("Combining marks over HTTP", .bounded)
 struct CombiningMarkRequestTests {
     private static func marks(_ count: Int) -> String {
@@ -18,7 +18,7 @@ struct CombiningMarkRequestTests {
         #""lane":"a","mutator":"record.create","arguments":{\#(arguments)}"#
     }
 
-    /// As much as a body takes, and as much as a head takes.
+    /// The longest texts that a body and a head may have.
     private static let (long, short) = (marks(400_000), marks(20_000))
 
     @Test(arguments: [
@@ -27,7 +27,7 @@ struct CombiningMarkRequestTests {
         #"{"deviceId":"a-device-of-the-tests","deviceSecret":"SECRET","timeZone":"LONG"}"#,
         #"{"deviceId":"a-device-of-the-tests","deviceSecret":"SECRET","language":"LONG"}"#,
     ])
-    func `a guest's body is refused in no time`(body: String) async throws {
+    func `a guest request with many marks is refused quickly`(body: String) async throws {
         try await LiveServer.with { server in
             let body = body.replacing("LONG", with: Self.long)
                 .replacing("SECRET", with: Guest.secret(7))
@@ -37,7 +37,7 @@ struct CombiningMarkRequestTests {
         }
     }
 
-    /// Each with 200 marks, which a body may have in a row, and with all that fit.
+    /// Each body is sent with 200 marks, the most allowed in a row, and with as many as fit.
     @Test(arguments: [
         ("/v1/spend", #"{"amount":1,"reason":"LONG"}"#),
         ("/v1/sync/push", #"{"device":"LONG","operations":[]}"#),
@@ -47,7 +47,7 @@ struct CombiningMarkRequestTests {
         ("/v1/chat/completions", #"{"model":"LONG","messages":[{"role":"user","content":"a"}]}"#),
         ("/v1/sessions/refresh", #"{"refreshToken":"LONG"}"#),
     ])
-    func `a body's text is refused in no time`(path: String, body: String) async throws {
+    func `a body with many marks is refused quickly`(path: String, body: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for text in [Self.long, Self.marks(200)] {
@@ -67,7 +67,7 @@ struct CombiningMarkRequestTests {
         #""lane":"a","mutator":"record.increment","arguments":"#
             + #"{"collection":"notes","id":"a","field":"LONG","by":1}"#,
     ])
-    func `an operation's text is refused in no time`(operation: String) async throws {
+    func `an operation with many marks is refused quickly`(operation: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for text in [Self.long, Self.marks(200)] {
@@ -92,7 +92,7 @@ struct CombiningMarkRequestTests {
         "/v1/balance?operations=LONG", "/v1/sync/pull?operations=LONG", "/v1/sync/pull?since=LONG",
         "/v1/ledger?limit=LONG", "/v1/LONG",
     ])
-    func `a part of the path or the query is refused in no time`(path: String) async throws {
+    func `a path or query with many marks is refused quickly`(path: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let isPost = ["quote", "consume", "capture"].contains { path.hasSuffix($0) }
@@ -117,7 +117,7 @@ struct CombiningMarkRequestTests {
         }
     }
 
-    @Test func `a stream's target and fields are held to the same`() {
+    @Test func `targets and fields of a stream have the same limit of marks`() {
         #expect(Problem.form(of: "/v1/balance", ["a", "Jürgen"]) == nil)
         #expect(Problem.form(of: "/v1/balance", ["a", Self.short])?.code == .malformedRequest)
         #expect(Problem.form(of: "/v1/é", [])?.code == .malformedRequest)

@@ -14,7 +14,7 @@ struct CommonHeaderTests {
     ]
 
     @Test(arguments: reads)
-    func `a read carries a tag, and is not modified until it is`(path: String) async throws {
+    func `a read has a tag and returns 304 while nothing changes`(path: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.get(path)
@@ -36,7 +36,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `a change changes the tag of what it shows in`() async throws {
+    @Test func `a change renews the tag of the reads it affects`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (path, method, change, body) in [
@@ -55,7 +55,9 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `one account's tag is no other account's, even at the same head`() async throws {
+    @Test func `one account's tag never matches another account's, even at the same head`()
+        async throws
+    {
         try await LiveServer.with { server in
             let rich = try await server.guest()
             let poor = try await server.guest()
@@ -68,7 +70,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `what is personal is private, and answers to changes are not kept`() async throws {
+    @Test func `personal data is private, and responses to changes are not stored`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for path in Self.reads where path != "/v1/functions" {
@@ -81,7 +83,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `HEAD answers as GET does, without the body`() async throws {
+    @Test func `HEAD responds as GET does, without the body`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for path in Self.reads + ["/health/live", "/health/ready", "/openapi.json"] {
@@ -97,7 +99,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `requests past the limit wait for as long as the answer says`() async throws {
+    @Test func `requests beyond the limit are refused with the time to wait`() async throws {
         try await LiveServer.with(.init(requestsPerMinute: 3)) { server in
             let guest = try await server.guest()
             for rest in [2, 1, 0] {
@@ -120,7 +122,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `calls without a token are limited by their address`() async throws {
+    @Test func `calls without a token are limited by address`() async throws {
         try await LiveServer.with {
             $0.settings.limits.addressRequestsPerMinute = 2
         } _: { server in
@@ -130,13 +132,13 @@ struct CommonHeaderTests {
             #expect(second.code == "refresh_invalid")
             #expect(second["RateLimit-Policy"] == #""address";q=2;w=60"#)
             let third = try await server.send("POST", "/v1/accounts/guest", "{}")
-            #expect(third.status == 429)  // Before the content is looked at.
+            #expect(third.status == 429)  // Before the content is examined.
             #expect(third["Retry-After"] == "30")
             #expect(try await guest.get("/v1/balance").status == 200)
         }
     }
 
-    @Test func `a problem is a problem in every member`() async throws {
+    @Test func `a problem has every standard member`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.spend(1_000)
@@ -151,7 +153,7 @@ struct CommonHeaderTests {
         }
     }
 
-    @Test func `times are RFC 3339 in UTC, and ids are in lower case`() async throws {
+    @Test func `times are RFC 3339 in UTC, and ids are lowercase`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let hold = try await guest.post("/v1/holds", #"{"amount":1}"#).body

@@ -12,12 +12,12 @@ struct CompressionTests {
         ([""], false), (["identity"], false), (["*;q=0"], false), (["br;q=1, *;q=0.1"], true),
         (["gzipped"], false), (["gzip;q=0.001"], true), ([";,;;q"], false),
     ])
-    func `gzip is taken where it is named, or all is, with a weight`(lines: [String], takes: Bool) {
+    func `gzip is used if the client accepts it by name or wildcard`(lines: [String], takes: Bool) {
         #expect(AcceptedEncoding.takesGzip(lines) == takes)
     }
 
     @Test(arguments: [0, 1, 1_000, 100_000, 1_000_000])
-    func `what was compressed is what comes out`(count: Int) throws {
+    func `decompressed bytes equal the original`(count: Int) throws {
         var bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) }
         let gzip = try #require(Gzip())
         for start in stride(from: 0, to: count, by: 7_000) {
@@ -33,7 +33,7 @@ struct CompressionTests {
         #expect(Self.decompressed(small) == bytes)
     }
 
-    @Test func `a long answer is compressed for a client that takes it, and for no other`()
+    @Test func `a long response is compressed only for clients that accept it`()
         async throws
     {
         try await LiveServer.with { server in
@@ -63,7 +63,7 @@ struct CompressionTests {
         }
     }
 
-    @Test func `a short answer is not compressed, nor one that holds tokens or repeats a text`()
+    @Test func `short responses, tokens and repeated text are not compressed`()
         async throws
     {
         try await LiveServer.with { server in
@@ -88,7 +88,7 @@ struct CompressionTests {
         }
     }
 
-    @Test func `the description and the metrics are compressed, too`() async throws {
+    @Test func `the API description and the metrics are compressed`() async throws {
         try await LiveServer.with { server in
             let gzip = ["Accept-Encoding": "gzip"]
             let document = try await server.send("GET", "/openapi.json", headers: gzip)
@@ -100,7 +100,7 @@ struct CompressionTests {
         }
     }
 
-    /// Decompresses one gzip member, or returns `nil` if it is none.
+    /// Decompresses one gzip member, or returns `nil` if the bytes are invalid.
     private static func decompressed(_ bytes: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
         let size = CInt(MemoryLayout<z_stream>.size)

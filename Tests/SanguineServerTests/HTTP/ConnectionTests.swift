@@ -5,10 +5,10 @@ import Testing
 
 @testable import SanguineServer
 
-/// What happens on a connection around an answer, seen byte by byte.
+/// The bytes on a connection around a response.
 @Suite("Connections", .bounded)
 struct ConnectionTests {
-    @Test func `an answer to HEAD has no body, whatever its status`() async throws {
+    @Test func `a response to HEAD has no body, whatever its status`() async throws {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,
@@ -23,10 +23,11 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["/v1/nowhere", "/health/live", "/v1/spend"])
-    func `a body that nobody reads ends its connection`(path: String) async throws {
+    func `an unread request body closes its connection`(path: String) async throws {
         try await LiveServer.with { server in
-            // Half of a chunked body: only the server can end this. What is not read is refused
-            // before it: a missing key, a missing route, a route without a body.
+            // Half of a chunked body, so that only the server can end the exchange. The request is
+            // refused before the body is read: a missing key, a missing route, a route without a
+            // body.
             let method = path == "/health/live" ? "GET" : "POST"
             let received = try await exchange(
                 server.ports.http,
@@ -37,7 +38,8 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a length above the limit is refused before the body comes`() async throws {
+    @Test func `a declared length above the limit is refused before the body arrives`() async throws
+    {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,
@@ -58,7 +60,7 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["100-continue", "100-Continue"])
-    func `a client that asks first is told to go on, and then answered`(
+    func `a client that expects 100 Continue gets it, then the response`(
         expect: String
     ) async throws {
         try await LiveServer.with { server in
@@ -70,7 +72,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a client that asks first is not told to send what would be refused`()
+    @Test func `a client that expects 100 Continue gets a refusal in its place`()
         async throws
     {
         try await LiveServer.with { server in
@@ -84,7 +86,7 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["", "Host: a\r\nHost: b\r\n"])
-    func `a request with no host or two is refused as a problem`(hosts: String) async throws {
+    func `a request with no Host or two is refused with a problem`(hosts: String) async throws {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,
@@ -103,7 +105,7 @@ struct ConnectionTests {
         ("GET / HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nA: \(String(repeating: "x", count: 90_000))\r\n\r\n", 431),
     ])
-    func `what is no request is refused with a problem, and ends the connection`(
+    func `a malformed request is refused with a problem and closes the connection`(
         text: String,
         status: Int
     ) async throws {
@@ -115,7 +117,7 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["QUERY", "PROPFIND", "TRACE", "PUT"])
-    func `a method that a path does not take is refused, whatever it is called`(
+    func `an unsupported method is refused, whatever its name`(
         method: String
     ) async throws {
         try await LiveServer.with { server in
@@ -133,7 +135,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `the answer before what is no request is whole`() async throws {
+    @Test func `the response before a malformed request is complete`() async throws {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,
@@ -143,7 +145,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a client of HTTP/1.0 gets no chunks, and the end of the connection`() async throws {
+    @Test func `an HTTP/1.0 client gets no chunks, and the connection is closed`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let received = try await exchange(
@@ -173,7 +175,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `more requests than are read at once end the connection after their answers`()
+    @Test func `too many pipelined requests close the connection after their responses`()
         async throws
     {
         try await LiveServer.with { server in
@@ -190,7 +192,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a reader who does not read is given up`() async throws {
+    @Test func `a client that does not read is disconnected`() async throws {
         try await LiveServer.with {
             $0.settings.limits.writeTimeout = .seconds(1)
         } _: { server in
@@ -210,7 +212,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a connection holds one answer, however many were asked for, and delays nobody`()
+    @Test func `a connection buffers one response at a time and delays no other`()
         async throws
     {
         try await LiveServer.with { server in
@@ -237,7 +239,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `answers that nobody reads are bounded, and who asks for more is told to wait`()
+    @Test func `unread responses are bounded, and further requests are refused for now`()
         async throws
     {
         try await LiveServer.with {
@@ -245,7 +247,8 @@ struct ConnectionTests {
         } _: { server in
             let guest = try await server.guest()
             try await guest.fill(records: 60, bytes: 8_000)
-            // An eighth of a mebibyte is one account's; its answer has nearly half of one.
+            // An account may use an eighth of a mebibyte; this response takes nearly half a
+            // mebibyte.
             let reply = try await guest.get("/v1/sync/pull?since=0&limit=1000")
             #expect(reply.status == 503)
             #expect(reply.code == "overloaded")
@@ -255,12 +258,11 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `an address with half of the connections gets no more, and others do`() async throws
-    {
+    @Test func `an address is limited to half of the connections`() async throws {
         try await LiveServer.with {
             $0.settings.limits.connections = 4
         } _: { server in
-            // Connections are counted on the threads that they get, in no order.
+            // Each connection is counted on its own thread, in no particular order.
             let first = try await UnreadConnection.answered(server.ports.http)
             let second = try await UnreadConnection.answered(server.ports.http)
             let third = try await UnreadConnection.open(server.ports.http, "")

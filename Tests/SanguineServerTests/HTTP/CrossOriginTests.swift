@@ -18,7 +18,7 @@ struct CrossOriginTests {
         )
     }
 
-    @Test func `no page of another origin is let in by default`() async throws {
+    @Test func `pages of other origins are not allowed by default`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await preflight(Self.origin, server).status == 405)
@@ -28,7 +28,7 @@ struct CrossOriginTests {
         }
     }
 
-    @Test func `a configured origin may send what the API takes, and read what it says`()
+    @Test func `a configured origin may send and read everything the API defines`()
         async throws
     {
         try await LiveServer.with {
@@ -46,7 +46,7 @@ struct CrossOriginTests {
                 #expect(headers.contains(header))
             }
 
-            // Answers and refusals alike: a page must be able to read why it was refused.
+            // Both successes and refusals, so that a page can read why it was refused.
             let page = ["Origin": Self.origin]
             for reply in [
                 try await guest.get("/v1/balance", headers: page),
@@ -68,7 +68,7 @@ struct CrossOriginTests {
         }
     }
 
-    @Test func `an origin that is not configured gets nothing, and caches know it`() async throws {
+    @Test func `an unknown origin gets no CORS headers, and caches vary by origin`() async throws {
         try await LiveServer.with {
             $0.settings.http.corsOrigins = [Self.origin]
         } _: { server in
@@ -84,7 +84,7 @@ struct CrossOriginTests {
         }
     }
 
-    @Test func `a star lets in every origin`() async throws {
+    @Test func `a star allows every origin`() async throws {
         try await LiveServer.with {
             $0.settings.http.corsOrigins = ["*"]
         } _: { server in

@@ -9,33 +9,33 @@ import Testing
 
 @Suite("A storage that fails meanwhile", .bounded)
 struct FailingStorageTests {
-    /// Whether the keys are those with which a call is marked as sent.
+    /// Whether the keys are those of the command that marks a call as sent.
     private static func areOfSending(_ keys: [Key]) -> Bool {
         if case .hold? = keys.first { keys.count == 1 } else { false }
     }
 
-    /// How long the calls take: unlike the second after which the server's jobs wake.
+    /// The duration of the calls, which differs from the interval of the server's jobs.
     private static let time = Duration.milliseconds(1_500)
 
-    /// Waits until the server sleeps for so long, and lets that go by.
+    /// Waits until the server sleeps for the given time, then advances the clock by it.
     private func letPass(_ time: Duration, _ server: LiveServer) async throws {
         try await server.setup.delay.waitForSleepers(1, dueIn: time)
         server.setup.delay.advance(by: time)
     }
 
-    /// Whether the keys are those with which a call is settled.
+    /// Whether the keys are those of the command that settles a call.
     private static func areOfSettling(_ keys: [Key]) -> Bool {
         let holds = keys.contains { if case .hold = $0 { true } else { false } }
         return holds && keys.count > 2
     }
 
-    /// Lets one more turn of the housekeeping begin and end.
+    /// Lets housekeeping run once more.
     private func turn(_ server: LiveServer) async throws {
         try await letPass(Housekeeping.interval, server)
         try await server.setup.delay.waitForSleepers(1, dueIn: Housekeeping.interval)
     }
 
-    /// Lets the tries to settle, and the pauses between them, go by.
+    /// Lets all attempts to settle, and the pauses between them, pass.
     private func letTriesPass(_ server: LiveServer) async throws {
         for number in 1...5 { try await letPass(.milliseconds(100 << number), server) }
     }
@@ -44,7 +44,7 @@ struct FailingStorageTests {
         (StorageError.overloaded(retryAfterSeconds: 2), "operation_in_progress"),
         (.failed("disk"), "internal_fault"), (.unknownOutcome("disk"), "internal_fault"),
     ])
-    func `a call that was accepted is never answered as if nothing had been changed`(
+    func `an accepted call is never reported as if nothing had changed`(
         failure: StorageError,
         code: String
     ) async throws {
@@ -63,7 +63,7 @@ struct FailingStorageTests {
             #expect(reply.status == (code == "internal_fault" ? 500 : 409))
             #expect(reply["Retry-After"] == (code == "internal_fault" ? nil : "1"))
 
-            // Other requests are served again, and the settlement is not.
+            // Other requests succeed again, but the settlement still fails.
             storage.fail { Self.areOfSettling($0) ? failure : nil }
             try await turn(server)
             server.setup.wall.advance(by: .seconds(700))
@@ -85,7 +85,7 @@ struct FailingStorageTests {
         }
     }
 
-    @Test func `a storage that recovers in time settles the call`() async throws {
+    @Test func `a call is settled if the storage recovers in time`() async throws {
         let storage = FaultyStorage()
         try await LiveServer.with {
             $0.storage = storage
@@ -106,7 +106,7 @@ struct FailingStorageTests {
     @Test(arguments: [
         (StorageError.overloaded(retryAfterSeconds: 2), 503), (.failed("disk"), 500),
     ])
-    func `a call that cannot be marked as sent is taken back, and may be made again`(
+    func `a call that cannot be marked as sent is withdrawn and may be repeated`(
         failure: StorageError,
         status: Int
     ) async throws {
@@ -121,11 +121,11 @@ struct FailingStorageTests {
             } _: { server in
                 let (guest, other) = (try await server.guest(), try await server.guest())
                 storage.fail { Self.areOfSending($0) ? failure : nil }
-                // One that could leave at once would be accepted as sent, in one commit.
+                // A call that can be sent at once is accepted and marked as sent in one commit.
                 async let first = other.echo("a", delayMs: 1_500)
                 try await server.setup.delay.waitForSleepers(1, dueIn: Self.time)
                 async let asked = guest.ask("Is it late?", key: "k")
-                // It waits for its turn, a minute at most.
+                // The call waits in the queue, for a minute at most.
                 try await server.setup.delay.waitForSleepers(1, dueIn: .seconds(60))
                 server.setup.delay.advance(by: Self.time)
                 #expect(try await first.status == 200)
@@ -142,7 +142,7 @@ struct FailingStorageTests {
         }
     }
 
-    @Test func `a wall clock that jumps during a call does not end it`() async throws {
+    @Test func `a jump of the wall clock does not end a running call`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let running = guest.echo("a", delayMs: 1_500)
@@ -150,7 +150,7 @@ struct FailingStorageTests {
             try await server.setup.delay.waitForSleepers(1, dueIn: Housekeeping.interval)
             server.setup.wall.advance(by: .seconds(900))
             server.setup.delay.advance(by: Housekeeping.interval)
-            // Housekeeping has had its turn.
+            // Housekeeping has run.
             try await server.setup.delay.waitForSleepers(1, dueIn: Housekeeping.interval)
             server.setup.delay.advance(by: Self.time - Housekeeping.interval)
             #expect(try await running.status == 200)

@@ -14,7 +14,7 @@ struct FunctionRouteTests {
 
     /// Runs a server whose upstream follows the script.
     ///
-    /// A call of `ask` costs what the upstream reports: one token for each of its own.
+    /// A call of `ask` costs one token for each output token that the upstream reports.
     private func withUpstream(
         _ script: @escaping ScriptedUpstream.Script,
         _ body: @escaping @Sendable (LiveServer, Guest, ScriptedUpstream) async throws -> Void
@@ -56,7 +56,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `a quote says what a call may cost, and holds nothing`() async throws {
+    @Test func `a quote returns the possible cost and holds nothing`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let echo = try await guest.post(
@@ -79,7 +79,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `echo gives the text back and charges its price`() async throws {
+    @Test func `echo returns the text and charges its price`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.echo("Guten Tag, Ærøskøbing", key: "k-1")
@@ -99,7 +99,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `echo waits for as long as it is asked to, and holds its price meanwhile`()
+    @Test func `echo waits as long as requested and holds its price meanwhile`()
         async throws
     {
         try await LiveServer.with { server in
@@ -115,7 +115,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `a call's hold outlasts the call, however short other holds are`() async throws {
+    @Test func `a call's hold outlasts the call, even if other holds are shorter`() async throws {
         try await LiveServer.with {
             $0.settings.holdsDuration = .seconds(1)
         } _: { server in
@@ -132,7 +132,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `the hold of a call upstream outlasts the upstream's time`() async throws {
+    @Test func `the hold of an upstream call outlasts the upstream's timeout`() async throws {
         let setup = {
             var setup = LiveServer.Setup()
             setup.settings.holdsDuration = .seconds(1)
@@ -167,7 +167,8 @@ struct FunctionRouteTests {
         #"{"input":{"text":"a","delayMs":0.5}}"#,
         #"{"input":{"text":"\#(String(repeating: "t", count: 65_537))"}}"#,
     ])
-    func `an input that the function does not take is invalid`(body: String) async throws {
+    func `an input that the function does not accept is invalid content`(body: String) async throws
+    {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.post("/v1/functions/echo", body)
@@ -177,7 +178,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `a hold of a call is not its client's to settle`() async throws {
+    @Test func `a client cannot settle the hold of a call`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             async let reply = guest.echo("slow", key: "k", delayMs: 1_000)
@@ -204,9 +205,9 @@ struct FunctionRouteTests {
             let request = try #require(await arrivals.next())
             #expect(request.body.contains("Is it late?"))
             #expect(!request.head.contains(guest.session.accessToken))
-            // The repetition was not sent: the next call is the upstream's second.
+            // The repeated request was not sent, so the next call is the upstream's second.
             #expect(try await guest.ask("Is it late?").decode(Result.self).output == "No. 2")
-            // The estimate has learned.
+            // The estimate reflects the last usage.
             let quote = try await guest.post(
                 "/v1/functions/ask/quote",
                 #"{"input":{"question":"Is it late?"}}"#,
@@ -217,7 +218,7 @@ struct FunctionRouteTests {
     }
 
     @Test(arguments: [false, true])
-    func `an answer that the model's limit cut is given with the reason, and made again`(
+    func `an answer cut by the model's limit has its reason and is not cached`(
         streamed: Bool
     ) async throws {
         try await ScriptedUpstream.with({ request in
@@ -250,8 +251,7 @@ struct FunctionRouteTests {
         #"{"prompt_tokens":1,"completion_tokens":1000000}"#,
         #"{"prompt_tokens":1,"completion_tokens":21}"#,
     ])
-    func `an upstream that reports too much is believed up to the hold`(usage: String) async throws
-    {
+    func `reported usage is charged up to the hold`(usage: String) async throws {
         let text = "twenty characters and more"
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.completion(text, usage: usage))
@@ -266,7 +266,7 @@ struct FunctionRouteTests {
         #"{"prompt_tokens":1,"completion_tokens":999999999999}"#,
         #"{"prompt_tokens":0,"completion_tokens":0}"#,
     ])
-    func `an upstream that reports nonsense is charged four bytes of its answer as a token`(
+    func `without valid usage, four bytes of the answer are charged as a token`(
         usage: String?
     ) async throws {
         try await withUpstream { _ in
@@ -278,7 +278,7 @@ struct FunctionRouteTests {
     }
 
     @Test(arguments: ["500 Internal Server Error", "401 Unauthorized", "429 Too Many Requests"])
-    func `an upstream that fails is 502, and the hold is released`(status: String) async throws {
+    func `an upstream error returns 502 and releases the hold`(status: String) async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.json(#"{"error":"sk-secret"}"#, status: status))
         } _: { _, guest, _ in
@@ -287,7 +287,7 @@ struct FunctionRouteTests {
     }
 
     @Test(arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"choices\"", "nonsense"])
-    func `an upstream that hangs up is 502, and the hold is released`(bytes: String) async throws {
+    func `an upstream that hangs up returns 502 and releases the hold`(bytes: String) async throws {
         try await withUpstream { _ in
             .bytesThenHangUp(bytes)
         } _: { _, guest, _ in
@@ -295,7 +295,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `an upstream that answers something else is 502`() async throws {
+    @Test func `an upstream without an answer returns 502`() async throws {
         try await withUpstream { _ in
             .bytes(ScriptedUpstream.json("{}"))
         } _: { _, guest, _ in
@@ -311,7 +311,7 @@ struct FunctionRouteTests {
         let balance = try await guest.balance()
         #expect((balance.available, balance.held) == (100, 0))
         #expect(reply.head == balance.head)
-        // The key tells what became of it, and runs again.
+        // The key returns the failure, and a call with the key runs again.
         let told = try await guest.get("/v1/calls/k")
         #expect(told.status == status && told.code == code)
         let again = try await guest.ask("Why?", key: "k")
@@ -319,7 +319,7 @@ struct FunctionRouteTests {
         #expect(again["Idempotency-Replayed"] == nil)
     }
 
-    @Test func `a call that failed without a charge runs again under its key, and is charged once`()
+    @Test func `a call that failed without a charge runs again under its key and is charged once`()
         async throws
     {
         try await withUpstream { request in
@@ -343,7 +343,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `an upstream that hangs is 504, and the hold is released`() async throws {
+    @Test func `an upstream that hangs returns 504 and releases the hold`() async throws {
         try await withUpstream { _ in
             .bytesThenSilence("")
         } _: { server, guest, upstream in
@@ -361,7 +361,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `an upstream that nobody listens at is 502`() async throws {
+    @Test func `an unreachable upstream returns 502`() async throws {
         try await LiveServer.with {
             $0.settings.upstream.url = "http://127.0.0.1:1"
         } _: { server in
@@ -371,7 +371,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `without an upstream ask is 503, and nothing is stored`() async throws {
+    @Test func `without an upstream, ask returns 503 and stores nothing`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for _ in 0..<2 {
@@ -386,7 +386,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `a client that hangs up is charged, and finds its answer under the key`()
+    @Test func `a client that disconnects is charged and finds its answer under the key`()
         async throws
     {
         try await LiveServer.with { server in

@@ -9,8 +9,7 @@ import Testing
 struct IdempotencyTests {
     private static let spend = #"{"amount":1,"reason":"a"}"#
 
-    @Test func `the same request under the same key is answered with the same bytes`() async throws
-    {
+    @Test func `a repeated request with its key returns the same bytes`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (path, body) in [
@@ -35,7 +34,7 @@ struct IdempotencyTests {
     @Test(arguments: [
         #""thread":"0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa""#, #""attachments":["ab"]"#,
     ])
-    func `what no function heeds is refused, and no other call gets its key`(
+    func `unsupported members are refused and do not match another call's key`(
         member: String
     ) async throws {
         try await LiveServer.with { server in
@@ -58,7 +57,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `a settled hold answers every repetition alike`() async throws {
+    @Test func `settling a hold returns the same response on every repetition`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (path, body) in [("capture", #"{"amount":2}"#), ("release", "{}")] {
@@ -74,7 +73,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `a request is known by its meaning, not by how it is written`() async throws {
+    @Test func `requests match by content, not by formatting`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (path, one, other) in [
@@ -93,7 +92,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `another request under a used key is a mismatch, whatever it asks`() async throws {
+    @Test func `another request under a used key is a mismatch, valid or not`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await guest.post("/v1/spend", Self.spend, key: "k").status == 200)
@@ -112,7 +111,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `a key belongs to an account`() async throws {
+    @Test func `keys are scoped to an account`() async throws {
         try await LiveServer.with { server in
             for _ in 0..<2 {
                 let guest = try await server.guest()
@@ -148,7 +147,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `a request that still runs is in progress, and says when to come back`()
+    @Test func `a running request is reported as in progress, with a time to retry`()
         async throws
     {
         try await LiveServer.with { server in
@@ -174,7 +173,7 @@ struct IdempotencyTests {
         let device = "a-device-that-comes-back"
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest(device: device)
-            // 402, and then 503: later the same keys do what they ask.
+            // 402, then 503: later, the same keys perform their requests.
             #expect(try await guest.spend(101, key: "dear").code == "insufficient_tokens")
             try await grant(50, to: guest)
             #expect(try await guest.spend(101, key: "dear").status == 200)
@@ -184,7 +183,7 @@ struct IdempotencyTests {
             let spent = try await guest.post("/v1/spend", #"{"amount":0,"reason":"x"}"#, key: "bad")
             #expect(spent.code == "invalid_content")
             #expect(try await guest.spend(1, key: "bad").status == 200)
-            // 429.
+            // 429
             var reply = try await guest.get("/v1/balance")
             while reply.status == 200 { reply = try await guest.get("/v1/balance") }
             #expect(try await guest.spend(1, key: "fast").code == "rate_limited")
@@ -193,7 +192,7 @@ struct IdempotencyTests {
             #expect(later.status == 200)
             #expect(later["Idempotency-Replayed"] == nil)
         }
-        // The upstream is there after a restart: the key of the 503 is as good as new.
+        // After a restart with an upstream, the key of the 503 is usable as if it were new.
         try await ScriptedUpstream.with { _ in
             .bytes(ScriptedUpstream.completion("because"))
         } _: {
@@ -207,7 +206,7 @@ struct IdempotencyTests {
         }
     }
 
-    @Test func `an answer that is no longer kept is not repeated, and neither is its charge`()
+    @Test func `an expired response is not replayed and not charged again`()
         async throws
     {
         try await LiveServer.with { server in
@@ -217,7 +216,7 @@ struct IdempotencyTests {
             try await delay.waitForSleepers(1)
             server.setup.wall.advance(by: .seconds(48 * 3_600 + 1))
             delay.advance(by: .seconds(48 * 3_600 + 1))
-            // The sweep comes with every 600th look at the holds.
+            // The sweep runs with every 600th look at the holds.
             for _ in 0..<Housekeeping.looksPerSweep {
                 try await delay.waitForSleepers(1)
                 delay.advance(by: Housekeeping.interval)

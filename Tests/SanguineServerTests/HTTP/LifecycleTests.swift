@@ -10,7 +10,7 @@ import Testing
 
 @Suite("A server's life", .bounded)
 struct LifecycleTests {
-    @Test func `live and ready are 200 while all is well`() async throws {
+    @Test func `live and ready return 200 on a healthy server`() async throws {
         try await LiveServer.with { server in
             for path in ["/health/live", "/health/ready"] {
                 let reply = try await server.send("GET", path)
@@ -24,7 +24,7 @@ struct LifecycleTests {
     @Test(arguments: [
         StorageError.closed, .overloaded(retryAfterSeconds: 2), .failed("/data/disk"),
     ])
-    func `a storage that does not answer makes a server unready, and not dead`(
+    func `a failing storage makes a server unready, but it stays live`(
         failure: StorageError
     ) async throws {
         try await LiveServer.with {
@@ -38,7 +38,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `a storage that is overloaded is 503, and one that failed 500, without its reason`()
+    @Test func `an overloaded storage returns 503 and a failed one 500, without the reason`()
         async throws
     {
         let body = #"{"deviceId":"1234567890123456","deviceSecret":"\#(Guest.secret(1))"}"#
@@ -63,8 +63,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `a graceful shutdown lets a call in flight finish before run returns`() async throws
-    {
+    @Test func `a graceful shutdown waits for a running call before run returns`() async throws {
         let setup = LiveServer.Setup()
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest()
@@ -76,7 +75,7 @@ struct LifecycleTests {
             let answer = try await running
             #expect(answer.status == 200)
         }
-        // The port is closed, and what was answered is kept.
+        // The port is closed, and the responses are stored.
         try await LiveServer.with(setup) { server in
             let holds = try await setup.storage.openHolds(
                 expiringBy: Timestamp(millisecondsSince1970: .max),
@@ -87,7 +86,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `calls that outlast the grace are answered with 409, and their keys are kept`()
+    @Test func `calls that outlast the grace period return 409 and keep their keys`()
         async throws
     {
         var setup = LiveServer.Setup()
@@ -97,7 +96,7 @@ struct LifecycleTests {
             let guest = try await server.guest(device: device)
             async let first = guest.echo("a", key: "a", delayMs: 10_000)
             async let second = guest.echo("b", key: "b", delayMs: 10_000)
-            // The two, and the housekeeping.
+            // The two calls, and housekeeping.
             try await setup.delay.waitForSleepers(3)
             await server.group.triggerGracefulShutdown()
             try await setup.delay.waitForSleepers(4)
@@ -118,7 +117,7 @@ struct LifecycleTests {
         )
         #expect(held.count == 2)
         #expect(try await setup.storage.verifyLedger().differences.isEmpty)
-        // What did not leave for anywhere owes nothing, and may be called again.
+        // A call that was never sent costs nothing and may be repeated.
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest(device: device)
             let balance = try await guest.balance()
@@ -126,7 +125,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `run returns only when a call whose client is gone is settled`() async throws {
+    @Test func `run returns only after a call without a client is settled`() async throws {
         let setup = LiveServer.Setup()
         try await LiveServer.with(setup) { server in
             let guest = try await server.guest()
@@ -142,13 +141,13 @@ struct LifecycleTests {
         #expect(operations.isEmpty)
     }
 
-    @Test func `a call that died unsent with its process is released, and may be made again`()
+    @Test func `an unsent call of a dead process is released and may be repeated`()
         async throws
     {
         let setup = LiveServer.Setup()
         let device = "a-device-that-comes-back"
         try await LiveServer.with(setup) { server in
-            // What a process leaves behind that dies between a call's acceptance and its end.
+            // The state that a process leaves if it dies between accepting and ending a call.
             let guest = try await server.guest(device: device)
             let authority = Authority(storage: setup.storage, keys: setup.keys)
             let terms = CallTerms(
@@ -182,7 +181,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `sessions outlive a restart, and ended ones stay ended`() async throws {
+    @Test func `sessions survive a restart, and ended ones stay ended`() async throws {
         let setup = LiveServer.Setup()
         var tokens: (kept: String, ended: String) = ("", "")
         try await LiveServer.with(setup) { server in
@@ -200,7 +199,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `a taken port says which one it is and what to do`() async throws {
+    @Test func `the error for a taken port names the port and its flag`() async throws {
         try await LiveServer.with { server in
             for (port, flag) in [
                 (server.ports.http, "--port"), (server.ports.admin, "--admin-port"),
@@ -219,7 +218,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test func `settings that cannot be served are refused before anything starts`() async throws {
+    @Test func `invalid settings are refused before the server starts`() async throws {
         var setup = LiveServer.Setup()
         setup.settings.limits.bodyBytes = 0
         await #expect(throws: SettingsError.self) { try await setup.server() }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Lists over HTTP", .bounded)
 struct ListRouteTests {
-    /// A guest with a ledger of so many entries, the grant included.
+    /// Returns a guest with the given number of ledger entries, including the grant.
     private func guest(_ server: LiveServer, entries: Int) async throws -> Guest {
         let guest = try await server.guest()
         for number in 1..<entries {
@@ -16,7 +16,7 @@ struct ListRouteTests {
         return guest
     }
 
-    @Test func `pages follow each other, newest first, without gap or repeat`() async throws {
+    @Test func `pages follow each other, newest first, without gaps or repeats`() async throws {
         try await LiveServer.with { server in
             let guest = try await guest(server, entries: 25)
             var entries: [LedgerEntry] = []
@@ -27,7 +27,7 @@ struct ListRouteTests {
                 entries += page.items
                 sizes.append(page.items.count)
                 #expect(page.hasMore == (page.nextCursor != nil))
-                // What comes in at the top moves no page.
+                // New entries at the top do not shift later pages.
                 _ = try await guest.spend(1)
                 guard let cursor = page.nextCursor else { break }
                 path = "/v1/ledger?cursor=\(cursor)"
@@ -41,7 +41,7 @@ struct ListRouteTests {
         }
     }
 
-    @Test func `a limit is clamped to 1 up to 100`() async throws {
+    @Test func `a limit is clamped to 1 through 100`() async throws {
         try await LiveServer.with { server in
             let guest = try await guest(server, entries: 101)
             for (limit, count) in [
@@ -55,7 +55,7 @@ struct ListRouteTests {
         }
     }
 
-    @Test func `a cursor is opaque, and good for its own list and account only`() async throws {
+    @Test func `a cursor is opaque and valid only for its own list and account`() async throws {
         try await LiveServer.with { server in
             let guest = try await guest(server, entries: 3)
             let other = try await server.guest()
@@ -76,7 +76,7 @@ struct ListRouteTests {
         }
     }
 
-    @Test func `a text that is no cursor is malformed before anything else is looked at`()
+    @Test func `an invalid cursor is malformed before anything else is checked`()
         async throws
     {
         try await LiveServer.with { server in
@@ -94,7 +94,7 @@ struct ListRouteTests {
         }
     }
 
-    @Test func `only the fields that were asked for are there`() async throws {
+    @Test func `only the requested fields are returned`() async throws {
         try await LiveServer.with { server in
             let guest = try await guest(server, entries: 2)
             let some = try await guest.get("/v1/ledger?fields=amount,reason,nothing").json

@@ -11,9 +11,9 @@ import Synchronization
 
 @testable import SanguineServer
 
-/// A real server on free ports of loopback, for as long as a test takes; its clocks are manual.
+/// A real server on free loopback ports, with manual clocks, that runs for the time of a test.
 struct LiveServer: Sendable {
-    /// What a test may set before the server starts.
+    /// Settings that a test may change before the server starts.
     struct Setup: Sendable {
         var settings = ServerSettings()
         var functions: [ServerFunction] = []
@@ -54,11 +54,11 @@ struct LiveServer: Sendable {
 
     let setup: Setup
     let ports: SanguineServer.Ports
-    /// What the server decides with.
+    /// The server's authority.
     let authority: Authority
-    /// The answers that wait to be read.
+    /// The pool of response bytes that wait to be read.
     let answers: SharedPool
-    /// The files that are being received.
+    /// The pool of file bytes that are being received.
     let files: SharedPool
     let group: ServiceGroup
 
@@ -100,7 +100,7 @@ struct LiveServer: Sendable {
         }
     }
 
-    /// Sends a request; to the admin port with its token, unless a header says otherwise.
+    /// Sends a request, to the admin port with its token unless a header replaces it.
     func send(
         _ method: String,
         _ path: String,
@@ -116,7 +116,7 @@ struct LiveServer: Sendable {
             request.body = .bytes(ByteBuffer(string: body))
         }
         if toAdmin {
-            // What stands in `headers` replaces it.
+            // A value in `headers` replaces this one.
             let authorization = "Bearer \(setup.adminToken.reveal())"
             request.headers.add(name: "Authorization", value: authorization)
         }
@@ -124,14 +124,14 @@ struct LiveServer: Sendable {
         return try await send(request)
     }
 
-    /// Asks the admin port without its token.
+    /// Sends a request to the admin port without its token.
     func sendToAdmin(_ path: String, headers: HTTPHeaders) async throws -> Reply {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(ports.admin)\(path)")
         request.headers = headers
         return try await send(request)
     }
 
-    /// Gives answers as they are sent; the shared client asks for gzip and undoes it.
+    /// A client without compression, unlike the shared one, that returns responses as sent.
     private static let client = HTTPClient(eventLoopGroupProvider: .singleton)
 
     func send(
@@ -148,7 +148,7 @@ struct LiveServer: Sendable {
         )
     }
 
-    /// Signs in a device, a new one unless it is named.
+    /// Signs in a device, by default a new one.
     func guest(
         device: String = "device-\(UUID().uuidString)",
         secret: String = Guest.secret(7),
@@ -167,7 +167,7 @@ struct LiveServer: Sendable {
     }
 }
 
-/// A device that is signed in.
+/// A signed-in device.
 struct Guest: Sendable {
     let server: LiveServer
     let device: String
@@ -175,7 +175,7 @@ struct Guest: Sendable {
     let account: Account
     let session: Session
 
-    /// 32 equal bytes in base64url.
+    /// Returns 32 equal bytes in base64url.
     static func secret(_ byte: UInt8) -> String {
         Data(repeating: byte, count: 32).base64EncodedString()
             .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
@@ -217,7 +217,7 @@ struct Guest: Sendable {
         try await post("/v1/spend", #"{"amount":\#(amount),"reason":"test"}"#, key: key)
     }
 
-    /// Leaves no more than that.
+    /// Spends until only the given amount is left.
     func spend(downTo rest: Int64) async throws {
         let amount = try await balance().available - rest
         _ = try await spend(Int(amount)).decode(BalanceAnswer.self)
@@ -237,7 +237,7 @@ struct Guest: Sendable {
     }
 }
 
-/// An answer, read whole.
+/// A response with its whole body.
 struct Reply: Sendable {
     let status: Int
     let version: HTTPVersion
@@ -248,7 +248,7 @@ struct Reply: Sendable {
 
     subscript(_ header: String) -> String? { headers.first(name: header) }
 
-    /// The code, if the answer is a problem in due form.
+    /// The code, if the response is a well-formed problem.
     var code: String? {
         guard self["Content-Type"] == "application/problem+json",
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(body.utf8)),
@@ -261,7 +261,7 @@ struct Reply: Sendable {
         get throws { try JSONDecoder().decode(JSONValue.self, from: Data(body.utf8)) }
     }
 
-    /// Reads the body of an answer that is no problem.
+    /// Decodes the body of a successful response.
     func decode<Body: Decodable>(_ type: Body.Type) throws -> Body {
         guard status < 300 else { throw Unexpected(reply: "\(status) \(body)") }
         return try JSONDecoder().decode(type, from: Data(body.utf8))

@@ -16,7 +16,7 @@ struct MalformedRequestTests {
         "{", "", "[]", "null", "7", #""text""#, #"{"amount":1,"reason":"a"} x"#,
         #"{"amount":01,"reason":"a"}"#, "{'amount':1}",
     ])
-    func `a body that is no JSON object is malformed`(body: String) async throws {
+    func `a body that is not a JSON object is malformed`(body: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let body = body.isEmpty ? " " : body
@@ -46,7 +46,7 @@ struct MalformedRequestTests {
         #"{"amount":9223372036854775807,"reason":"a"}"#, #"{"amount":null,"reason":"a"}"#,
         #"{"amount":1,"reason":""}"#, "{}",
     ])
-    func `JSON that the call cannot take is invalid content`(body: String) async throws {
+    func `JSON that the call does not accept is invalid content`(body: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.post("/v1/spend", body)
@@ -56,7 +56,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `a body in another encoding than UTF-8 is malformed`() async throws {
+    @Test func `a body that is not UTF-8 is malformed`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for encoding in [String.Encoding.utf16, .utf16LittleEndian, .utf32BigEndian] {
@@ -70,7 +70,7 @@ struct MalformedRequestTests {
     }
 
     @Test(arguments: [(30, true), (31, false), (500, false), (200_000, false)])
-    func `a body may nest 32 deep, which bounds what decoding it costs`(
+    func `a body may nest 32 levels, which limits the cost of decoding`(
         depth: Int,
         isTaken: Bool
     ) async throws {
@@ -97,7 +97,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `a body of another type is unsupported`() async throws {
+    @Test func `a body of another media type is unsupported`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for type in ["text/plain", "application/x-www-form-urlencoded", "", "json"] {
@@ -130,7 +130,7 @@ struct MalformedRequestTests {
     }
 
     @Test(arguments: ["gzip", "deflate, gzip", "IDENTITY, br", "br"])
-    func `a body that is encoded is refused, and told what would be taken`(
+    func `an encoded body is refused with the accepted encoding`(
         coding: String
     ) async throws {
         try await LiveServer.with { server in
@@ -149,7 +149,9 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `a body past the limit is too large, declared or in chunks`() async throws {
+    @Test func `a body above the limit is too large, whether its length is declared or not`()
+        async throws
+    {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let limit = WireLimits.bodyBytes
@@ -162,7 +164,7 @@ struct MalformedRequestTests {
                 let reply = try await server.send(request)
                 #expect(reply.status == 413)
                 #expect(reply.code == "body_too_large", "in chunks: \(inChunks)")
-                // Without a token no body is read, however long it is.
+                // Without a token, no body is read, whatever its length.
                 request.headers.remove(name: "Authorization")
                 #expect(try await server.send(request).code == "unauthenticated")
             }
@@ -183,7 +185,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `two keys are none`() async throws {
+    @Test func `a request with two keys is refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             var request = request(Array(Self.spend.utf8), by: guest)
@@ -204,7 +206,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `what is not served is not found, as a problem`() async throws {
+    @Test func `an unknown path is not found, with a problem`() async throws {
         try await LiveServer.with { server in
             for (method, path) in [
                 ("GET", "/"), ("GET", "/v1"), ("GET", "/v1/nothing"), ("DELETE", "/v1/nothing"),
@@ -225,7 +227,7 @@ struct MalformedRequestTests {
         ("POST", "/v1/account", "GET, HEAD, PATCH"), ("GET", "/v1/holds/1/capture", "POST"),
         ("POST", "/health/live", "GET, HEAD"),
     ])
-    func `a method that a path does not take is refused, and told which it takes`(
+    func `an unsupported method is refused with the allowed ones`(
         method: String,
         path: String,
         allow: String
@@ -238,7 +240,7 @@ struct MalformedRequestTests {
         }
     }
 
-    @Test func `the admin port refuses methods likewise`() async throws {
+    @Test func `the admin port refuses unsupported methods`() async throws {
         try await LiveServer.with { server in
             let reply = try await server.send("DELETE", "/metrics", toAdmin: true)
             #expect(reply.status == 405)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("openapi.json", .bounded)
 struct OpenAPITests {
-    /// A method and a path template, as a router and a description have them in common.
+    /// A method and a path template, which the router and the document have in common.
     private struct Operation: Hashable, CustomStringConvertible {
         let method: String
         let path: String
@@ -17,7 +17,7 @@ struct OpenAPITests {
         var description: String { "\(method) \(path)" }
     }
 
-    /// What changes nothing of the account, or has a key of its own.
+    /// Paths of calls that change nothing in the account or carry their own key.
     private static let unkeyed = [
         "/v1/accounts/guest", "/v1/sessions/refresh", "/v1/live/tickets", "/v1/sync/push",
         "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
@@ -40,7 +40,7 @@ struct OpenAPITests {
         return elements
     }
 
-    /// The described operations: those of support and observation, and all others.
+    /// The described operations, either of the admin port or all others.
     private func described(isAdmin: Bool) -> Set<Operation> {
         var operations: Set<Operation> = []
         for (path, item) in members(document["paths"]) {
@@ -54,13 +54,13 @@ struct OpenAPITests {
 
     private func served(by router: Router<ServerContext>) -> Set<Operation> {
         let operations = router.routes
-            // HEAD goes without saying: it answers as GET does.
+            // The document does not list HEAD, which responds as GET does.
             .filter { $0.method != .head }
             .map { Operation(method: $0.method.rawValue, path: $0.path.description) }
         return Set(operations)
     }
 
-    @Test func `what is served is described, and what is described is served`() async throws {
+    @Test func `the document describes exactly the served operations`() async throws {
         let server = try await LiveServer.Setup().server()
         let routes = served(by: server.publicRouter(server.functionRunner(Upstreams([]))))
         #expect(routes == described(isAdmin: false))
@@ -82,7 +82,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test func `every problem code is described, with its status, and no other`() throws {
+    @Test func `the document describes exactly the problem codes, with their status`() throws {
         let declared = try ProblemCode.declared()
         #expect(declared.count >= 28)
         let schema = document["components"]?["schemas"]?["ProblemCode"]
@@ -97,27 +97,26 @@ struct OpenAPITests {
         }
     }
 
-    @Test func `every code of a server that is not ready is described, and no other`() {
+    @Test func `the document describes exactly the codes of an unready server`() {
         let schema = document["components"]?["schemas"]?["NotReady"]?["properties"]?["code"]
         let codes = elements(schema?["enum"]).compactMap(\.string)
         #expect(codes == NotReady.allCases.map(\.rawValue))
     }
 
-    /// The text in code voice of the page's first column, or of the places that match.
+    /// The code-formatted text of the page that matches the pattern.
     private func page(_ pattern: some RegexComponent<(Substring, Substring)>) throws -> [String] {
         let file = URL(filePath: #filePath).appending(path: "../../../../Documentation/Protocol.md")
         let text = try String(contentsOf: file.standardizedFileURL, encoding: .utf8)
         return text.matches(of: pattern).map { String($0.output.1) }
     }
 
-    @Test func `the protocol page has the calls of the document, each once`() throws {
+    @Test func `the protocol page lists each call of the document once`() throws {
         let calls = try page(#/(?m)^\| `([A-Z]+ \/[^`]*)` \|/#)
         let operations = described(isAdmin: false).union(described(isAdmin: true))
         #expect(calls.sorted() == operations.map(\.description).sorted())
     }
 
-    @Test func `the protocol page has the codes of the document, each once with its status`() throws
-    {
+    @Test func `the protocol page lists each code of the document once with its status`() throws {
         let codes = try page(#/(?m)^\| (`[a-z_]+` \| [0-9]{3}) \|/#)
         let declared = try ProblemCode.declared().map { "`\($0.rawValue)` | \($0.meaning.status)" }
         #expect(codes.sorted() == declared.sorted())
@@ -127,7 +126,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test func `the protocol page names every status of a row, and every member of a set`() throws {
+    @Test func `the protocol page names every push status and the members of a set`() throws {
         let names = try Set(page(#/`([A-Za-z.]+)`/#))
         let statuses = document["components"]?["schemas"]?["PushResult"]?["properties"]?["status"]
         let expected = elements(statuses?["enum"]).compactMap(\.string)
@@ -135,7 +134,7 @@ struct OpenAPITests {
         #expect(names.isSuperset(of: expected + ["record.set", "fields", "from"]))
     }
 
-    @Test func `every change takes a key, and every change and read says what it carries`() {
+    @Test func `every change takes a key, and every operation has an id and a summary`() {
         for (path, item) in members(document["paths"]) {
             for (method, operation) in members(item) {
                 let name = "\(method) \(path)"
@@ -152,7 +151,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test func `every answer with a number of a feed names the number's epoch`() {
+    @Test func `every response with a feed number also names its epoch`() {
         var answers = members(document["components"]?["responses"])
         for (path, item) in members(document["paths"]) {
             for (method, operation) in members(item) {
@@ -187,7 +186,7 @@ struct OpenAPITests {
 }
 
 extension ProblemCode {
-    /// Every code that the source declares, so that a new one cannot be left out.
+    /// Every code that the source declares, so that no new code is missed.
     fileprivate static func declared() throws -> [ProblemCode] {
         let tests = URL(filePath: #filePath).deletingLastPathComponent()
         let source = tests.appending(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// The rules that a request can break, in the order in which they are decided.
+/// The rules that a request can break, in the order in which the server checks them.
 private enum Rule: Int, CaseIterable {
     case malformed, unauthenticated, otherIdentity, tooFast, notFound, otherRequest, invalid
     case cannotPay, unavailable
@@ -43,7 +43,8 @@ struct RefusalOrderTests {
         return settings
     }
 
-    /// Sends a request that breaks just these rules; the guest decides about `tooFast`.
+    /// Sends a request that breaks exactly these rules, except `tooFast`, which depends on the
+    /// guest.
     private func send(_ broken: Set<Rule>, by guest: Guest) async throws -> Reply {
         var headers: [String: String] = [:]
         if !broken.contains(.malformed) {
@@ -74,7 +75,7 @@ struct RefusalOrderTests {
         )
     }
 
-    /// Every set of rules, so every request that breaks any k of them at once.
+    /// Every set of rules, and so every combination that a request can break at once.
     private static func sets(tooFast: Bool) -> [Set<Rule>] {
         (0..<(1 << Rule.allCases.count))
             .map { bits in Set(Rule.allCases.filter { bits >> $0.rawValue & 1 == 1 }) }
@@ -90,7 +91,7 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `whichever rules a request breaks, the first of them is the refusal`() async throws {
+    @Test func `the refusal names the first of the rules that a request breaks`() async throws {
         try await LiveServer.with {
             $0.settings = Self.settings()
         } _: { server in
@@ -100,7 +101,8 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `past the rate only malformed, unauthenticated and foreign requests come first`()
+    @Test
+    func `beyond the rate, only malformed, unauthenticated and foreign requests are refused first`()
         async throws
     {
         try await LiveServer.with {
@@ -114,7 +116,7 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `a full server refuses after the content and the price were judged`() async throws {
+    @Test func `a full server refuses only after checking content and price`() async throws {
         try await LiveServer.with {
             $0.settings.limits.functionCalls = 1
             $0.settings.limits.queuedCalls = 0
@@ -123,7 +125,7 @@ struct RefusalOrderTests {
             let poor = try await server.guest()
             try await poor.spend(downTo: 0)
             async let running = guest.echo("slow", key: "slow", delayMs: 1_000)
-            try await server.setup.delay.waitForSleepers(2)  // Housekeeping is the other one.
+            try await server.setup.delay.waitForSleepers(2)  // Housekeeping is the other sleeper.
 
             let overloaded = try await guest.echo("a", key: "again")
             #expect(overloaded.status == 503)
@@ -143,7 +145,7 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `a hold that is unknown is not found before a used key is noticed`() async throws {
+    @Test func `an unknown hold is not found before a used key is detected`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             #expect(try await guest.spend(1, key: "used").status == 200)
@@ -157,8 +159,7 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `a query that cannot be read is refused before the token is looked at`() async throws
-    {
+    @Test func `an invalid query is refused before the token is checked`() async throws {
         try await LiveServer.with { server in
             for path in [
                 "/v1/ledger?limit=0", "/v1/ledger?limit=-1", "/v1/ledger?limit=ten",

@@ -26,7 +26,7 @@ struct SyncRouteTests {
         return operation(number, "record.create", arguments)
     }
 
-    @Test func `a push says what became of each operation, and where it is contained`()
+    @Test func `a push returns the outcome and head of each operation`()
         async throws
     {
         try await LiveServer.with { server in
@@ -46,7 +46,8 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `an account that has no room is told so for one operation, and may delete`()
+    @Test
+    func `a push beyond the account's storage refuses one operation, and deleting still works`()
         async throws
     {
         try await LiveServer.with {
@@ -69,7 +70,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `a pull has what was pushed, privately and with a tag`() async throws {
+    @Test func `a pull returns pushed records, privately and with a tag`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             _ = try await push(guest, create(10, "notes", #"{"title":"Tea"}"#))
@@ -94,7 +95,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `a pull says what became of operations`() async throws {
+    @Test func `a pull reports the state of operations`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             _ = try await push(guest, create(10, "notes", "{}"))
@@ -122,7 +123,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `records are listed by index, and one by one`() async throws {
+    @Test func `records are listed by index and read one by one`() async throws {
         try await LiveServer.with { server in
             let (guest, other) = (try await server.guest(), try await server.guest())
             _ = try await push(
@@ -167,7 +168,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `a query that cannot be read is malformed before the token is looked at`()
+    @Test func `an invalid query is malformed before the token is checked`()
         async throws
     {
         try await LiveServer.with { server in
@@ -187,7 +188,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `nobody pushes, pulls or lists without a token`() async throws {
+    @Test func `pushing, pulling and listing require a token`() async throws {
         try await LiveServer.with { server in
             for (method, path) in [
                 ("POST", "/v1/sync/push"), ("GET", "/v1/sync/pull"),
@@ -200,7 +201,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `a request that no device may send is refused whole`() async throws {
+    @Test func `an invalid push is refused as a whole`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let note = create(10, "notes", "{}")
@@ -222,7 +223,7 @@ struct SyncRouteTests {
         }
     }
 
-    @Test func `a hundred operations of usual size fit in a push`() async throws {
+    @Test func `a push holds a hundred operations of usual size`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let fields = (0..<20).map { #""member\#($0)":\#($0)"# }.joined(separator: ",")

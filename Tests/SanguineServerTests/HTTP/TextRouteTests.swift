@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// `é` in one scalar and in two: other bytes, and one text to Swift.
+/// `é` as one scalar and as two: different bytes, but equal strings in Swift.
 private let composed = "\u{E9}"
 private let decomposed = "e\u{301}"
 
@@ -31,7 +31,7 @@ struct TextRouteTests {
         try await push(guest, operations).decode(PushAnswer.self).results.map(\.status)
     }
 
-    @Test func `a member whose name only looks like another's is refused, alone`() async throws {
+    @Test func `only the member whose name is equivalent to another's is refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let made = operation(10, "create", #""id":"a","fields":{"\#(composed)":1}"#)
@@ -53,7 +53,7 @@ struct TextRouteTests {
         }
     }
 
-    @Test func `a body with two names that are one text is refused, and nothing is done`()
+    @Test func `a body with two equivalent names is refused and changes nothing`()
         async throws
     {
         try await LiveServer.with { server in
@@ -69,7 +69,7 @@ struct TextRouteTests {
         }
     }
 
-    @Test func `a text that changes in its bytes alone is stored`() async throws {
+    @Test func `a text that differs only in its bytes is stored`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (number, text) in [(10, composed), (11, decomposed)] {
@@ -92,7 +92,7 @@ struct TextRouteTests {
         }
     }
 
-    @Test func `a setting whose name only looks like another's is refused`() async throws {
+    @Test func `a setting whose name is equivalent to another's is refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let first = #"{"settings":{"\#(composed)":1}}"#
@@ -123,7 +123,7 @@ struct TextRouteTests {
     }
 
     @Test(arguments: [".", ".."])
-    func `an id that a path would take away is no record's`(id: String) async throws {
+    func `an id that a URL path would remove is refused`(id: String) async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let made = operation(10, "create", #""id":"\#(id)","fields":{}"#)
@@ -132,7 +132,7 @@ struct TextRouteTests {
         }
     }
 
-    @Test func `an operation of too many values or levels is refused, and the others are done`()
+    @Test func `an operation with too many values or levels is refused without affecting others`()
         async throws
     {
         try await LiveServer.with { server in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Who has no valid token, and what counts against where they come from.
+/// Requests without a valid token, and how they count against their address.
 @Suite("Visitors", .bounded)
 struct VisitorTests {
     private static let forged = ["Authorization": "Bearer eyJhbGciOiJFZERTQSJ9.e30.AAAA"]
@@ -16,7 +16,7 @@ struct VisitorTests {
         ("PURGE", "/v1/balance"), ("GET", "/openapi.json"),
         ("GET", "/v1/collections/notes/records?limit=0"),
     ])
-    func `whoever has no valid token counts against the address, whatever is asked for`(
+    func `a request without a valid token counts against its address, whatever its path`(
         method: String,
         path: String
     ) async throws {
@@ -36,12 +36,14 @@ struct VisitorTests {
         }
     }
 
-    @Test func `bad tokens use up the address's processor time, and no one else's`() async throws {
+    @Test func `invalid tokens use up the processor time of their address, and no other's`()
+        async throws
+    {
         try await LiveServer.with {
             $0.settings.limits.addressProcessorTime = .milliseconds(10)
         } _: { server in
             let guest = try await server.guest()
-            _ = try await guest.balance()  // Its token is known from then on.
+            _ = try await guest.balance()  // The token is known to the server after this.
             var statuses: Set<Int> = []
             var reply = try await server.send("GET", "/v1/balance", headers: Self.forged)
             for _ in 0..<100 where reply.status == 401 {
@@ -66,14 +68,14 @@ struct VisitorTests {
                 Idempotency-Key: k\r\nContent-Type: application/json\r\n\
                 Content-Length: 1000000\r\n\r\n
                 """
-            // Answered, and ended, although the body never comes.
+            // The response comes and the connection ends although the body never arrives.
             let received = try await exchange(server.ports.http, head)
             #expect(received.hasPrefix("HTTP/1.1 401 "))
             #expect(received.lowercased().contains("connection: close"))
         }
     }
 
-    @Test func `an account has a share of the room for bodies`() async throws {
+    @Test func `an account may use a share of the memory for bodies`() async throws {
         try await LiveServer.with {
             $0.settings.limits.receivedBytes = 1 << 20
         } _: { server in
@@ -86,13 +88,13 @@ struct VisitorTests {
             let refused = try await guest.post("/v1/spend", body(share + 1))
             #expect(refused.code == "overloaded")
             #expect(refused["Retry-After"] != nil)
-            // All of it was given back.
+            // The refused request has returned its share.
             #expect(try await guest.post("/v1/spend", body(share / 2)).status == 200)
             #expect(try await other.post("/v1/spend", body(share / 2)).status == 200)
         }
     }
 
-    @Test func `an account has a quarter of the calls, and others go on`() async throws {
+    @Test func `an account may run a quarter of the calls without blocking others`() async throws {
         try await LiveServer.with {
             $0.settings.limits.functionCalls = 8
             $0.settings.limits.queuedCalls = 0
@@ -109,7 +111,7 @@ struct VisitorTests {
             #expect(try await other.post("/v1/functions/echo", quick).status == 200)
             #expect(try await guest.balance().held == 2)
 
-            // Once: a clock that runs on would reach the deadline of a call that is slow to answer.
+            // Only once, because another advance could reach the deadline of a slow call.
             server.setup.delay.advance(by: .seconds(60))
             for call in calls {
                 let reply = try await call.finished()
@@ -119,7 +121,7 @@ struct VisitorTests {
         }
     }
 
-    @Test func `a value to look for is bounded before it is parsed`() async throws {
+    @Test func `a value to search for is limited before it is parsed`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let path = "/v1/collections/posts/records?where.createdAt="

@@ -22,21 +22,21 @@ struct LiveConnectionStateTests {
         return LivePage(FeedPart(answer: answer), after: state.position)
     }
 
-    @Test mutating func `it reads first, and then waits to be woken`() {
+    @Test mutating func `a new connection reads first, then waits to be woken`() {
         #expect(state.takeStep() == .read)
         #expect(state.takeStep() == nil)
         state.wake()
         #expect(state.takeStep() == .read)
     }
 
-    @Test mutating func `a wake while it reads is not lost`() {
+    @Test mutating func `a wake during a read is not lost`() {
         #expect(state.takeStep() == .read)
         state.wake()
         state.wrote(page(to: 4, head: 4), head: 4)
         #expect(state.takeStep() == .read)
     }
 
-    @Test mutating func `a page that ends before what is known is followed by another`() {
+    @Test mutating func `a page that ends before the known head is followed by another`() {
         #expect(state.takeStep() == .read)
         state.wrote(page(to: 4, head: 4), head: 5)
         #expect(state.takeStep() == .read)
@@ -45,13 +45,13 @@ struct LiveConnectionStateTests {
         #expect(state.position.number == 5)
     }
 
-    @Test mutating func `a page that leads nowhere is not read again and again`() {
+    @Test mutating func `a page that does not advance is not read repeatedly`() {
         #expect(state.takeStep() == .read)
         state.wrote(page(to: 3, head: 3), head: 5)
         #expect(state.takeStep() == nil)
     }
 
-    @Test mutating func `a ping is due when nothing was written for so long, and looks for news`() {
+    @Test mutating func `a ping is due after a silent interval and is followed by a read`() {
         #expect(state.takeStep() == .read)
         #expect(!pass(19))
         #expect(state.takeStep() == nil)
@@ -64,14 +64,14 @@ struct LiveConnectionStateTests {
         #expect(state.takeStep() == nil)
     }
 
-    @Test mutating func `a write that takes too long ends it`() {
+    @Test mutating func `a write that takes too long ends the connection`() {
         state.beginWrite(at: .zero)
         #expect(!pass(29))
         #expect(pass(30))
         #expect(state.takeStep() == .end(.slow))
     }
 
-    @Test mutating func `a read that failed is tried again after the next look at the time`() {
+    @Test mutating func `a failed read is retried after the next time check`() {
         #expect(state.takeStep() == .read)
         state.readFailed()
         #expect(state.takeStep() == nil)
@@ -79,7 +79,7 @@ struct LiveConnectionStateTests {
         #expect(state.takeStep() == .read)
     }
 
-    @Test mutating func `the first reason to end is the one that counts, and nothing follows`() {
+    @Test mutating func `the first reason to end a connection is final`() {
         state.end(.shutdown)
         state.end(.closed)
         state.wake()

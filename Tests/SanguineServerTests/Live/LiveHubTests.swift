@@ -13,7 +13,7 @@ import Testing
 
 @Suite("Live connections together", .bounded)
 struct LiveHubTests {
-    /// Whose sessions have ended.
+    /// The sessions that have ended.
     private final class Ended: Sendable {
         let sessions = Mutex<Set<Identifier>>([])
     }
@@ -59,7 +59,7 @@ struct LiveHubTests {
         )
     }
 
-    /// Runs a stream into what was written; ends with the stream.
+    /// Records the output of a stream in a task that ends with the stream.
     private func run(_ stream: LiveStream) -> (Task<Void, any Error>, WrittenText) {
         let text = WrittenText()
         let task = Task {
@@ -69,7 +69,7 @@ struct LiveHubTests {
         return (task, text)
     }
 
-    @Test func `connections at one place share one read`() async throws {
+    @Test func `connections at the same position share one read`() async throws {
         let hub = hub()
         feed.hold()
         let streams = try (0..<3).map { _ in run(try admit(to: hub)) }
@@ -86,7 +86,7 @@ struct LiveHubTests {
         for (task, _) in streams { try await task.finished() }
     }
 
-    @Test func `who is told of a commit is not answered by a read that began before it`()
+    @Test func `a read that began before a commit does not serve readers that know the commit`()
         async throws
     {
         let account = LiveAccount(account, feed: feed)
@@ -101,7 +101,7 @@ struct LiveHubTests {
         #expect(pages.0.next.number == 0 && pages.1.next.number == 1)
     }
 
-    @Test func `commits while it reads and writes bring each change once, in order`() async throws {
+    @Test func `commits during reads and writes deliver each change once, in order`() async throws {
         let hub = hub()
         let (task, text) = run(try admit(to: hub))
         for _ in 0..<200 { hub.committed(account, head: feed.commit()) }
@@ -111,7 +111,9 @@ struct LiveHubTests {
         try await task.finished()
     }
 
-    @Test func `an operation of many records comes whole, however small a page`() async throws {
+    @Test func `an operation with many records is delivered whole, whatever the page size`()
+        async throws
+    {
         let hub = hub()
         feed.commit(200)
         feed.commit(200)
@@ -122,7 +124,7 @@ struct LiveHubTests {
         try await task.finished()
     }
 
-    @Test func `of one account and in all there are so many at most`() async throws {
+    @Test func `connections are limited per account and in total`() async throws {
         let hub = hub(perAccount: 2, total: 3)
         var streams = [try admit(to: hub), try admit(to: hub)]
         let own = #expect(throws: Problem.self) { try admit(to: hub) }
@@ -134,7 +136,7 @@ struct LiveHubTests {
         #expect(all?.retryAfter != nil)
         #expect(hub.count == 3)
         #expect(registry.render().contains("\nlive_connections 3"))
-        // A place is given back also where no event was ever written.
+        // A stream that never wrote an event is no longer counted either.
         streams = []
         #expect(hub.count == 0)
         #expect(registry.render().contains("\nlive_connections 0"))
@@ -154,7 +156,7 @@ struct LiveHubTests {
         #expect(text.isFinished)
     }
 
-    @Test func `a connection ends with its session, and no other`() async throws {
+    @Test func `a connection ends with its own session only`() async throws {
         let hub = hub()
         let session = Identifier.new()
         let (task, ending) = run(try admit(to: hub, session: session))
@@ -189,7 +191,7 @@ struct LiveHubTests {
         #expect(text.isFinished && feed.reads == 0)
     }
 
-    @Test func `a stop ends all, tells each to come back at a time of its own, and lets none in`()
+    @Test func `a stop ends all connections with different retry times and admits no more`()
         async throws
     {
         let hub = hub()
@@ -207,7 +209,7 @@ struct LiveHubTests {
         #expect(refusal?.code == .overloaded)
     }
 
-    @Test func `a storage that cannot be read is asked again after a while`() async throws {
+    @Test func `a failed read of the storage is retried later`() async throws {
         let hub = hub()
         feed.commit()
         feed.fail(Problem(.overloaded, "Later."))
@@ -215,7 +217,7 @@ struct LiveHubTests {
         try await text.wait(for: "retry")
         try await feed.wait(forReads: 1)
         feed.fail(nil)
-        // It rests until somebody looks at the time.
+        // The retry waits for the next time check.
         try await eventually("a change") {
             hub.look()
             return !text.numbers.isEmpty
@@ -225,7 +227,7 @@ struct LiveHubTests {
         try await task.finished()
     }
 
-    @Test func `an account that is gone ends its connections`() async throws {
+    @Test func `a deleted account ends its connections`() async throws {
         let hub = hub()
         feed.fail(Problem(.notFound, "Gone."))
         let (task, text) = run(try admit(to: hub))
@@ -233,7 +235,7 @@ struct LiveHubTests {
         #expect(text.isFinished)
     }
 
-    @Test func `a cancelled task ends its connection, and gives its place back`() async throws {
+    @Test func `a cancelled task ends its connection and its count`() async throws {
         let hub = hub()
         do {
             let (task, text) = run(try admit(to: hub))
@@ -245,7 +247,7 @@ struct LiveHubTests {
     }
 }
 
-/// What a live connection has written.
+/// The output of a live connection.
 private final class WrittenText: Sendable {
     private struct State {
         var text = ""
@@ -271,12 +273,12 @@ private final class WrittenText: Sendable {
     var text: String { state.value.text }
     var isFinished: Bool { state.value.isFinished }
 
-    /// The numbers of the events, in their order.
+    /// The numbers of the change events, in order.
     var numbers: [Int] {
         text.matches(of: #/event: change\nid: (\d+)\n/#).compactMap { Int($0.1) }
     }
 
-    /// Returns when the text was written.
+    /// Waits until the output contains the text.
     func wait(for part: String, line: Int = #line) async throws {
         try await state.wait(
             for: part.debugDescription,

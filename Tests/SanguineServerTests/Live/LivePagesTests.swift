@@ -22,7 +22,7 @@ struct LivePagesTests {
 
     private func text(_ page: LivePage) -> String { String(buffer: page.bytes) }
 
-    @Test func `a change is one event, with its number, its operation's end and the head`()
+    @Test func `a change is one event with its number, its operation's end and the head`()
         async throws
     {
         let feed = ScriptedFeed()
@@ -38,7 +38,7 @@ struct LivePagesTests {
         )
     }
 
-    @Test func `numbers that no record has move the place, without an event`() async throws {
+    @Test func `numbers without a record advance the position without an event`() async throws {
         let feed = ScriptedFeed()
         feed.commit()
         feed.skip()
@@ -46,7 +46,7 @@ struct LivePagesTests {
         #expect(text(try await page(feed, after: 1)) == "id: 2\n\n")
     }
 
-    @Test func `a reader who has everything is told nothing`() async throws {
+    @Test func `a reader that is up to date gets an empty page`() async throws {
         let feed = ScriptedFeed()
         feed.commit()
         let page = try await page(feed, after: 1)
@@ -55,7 +55,7 @@ struct LivePagesTests {
     }
 
     @Test(arguments: [5, 2])
-    func `beyond the head, or before the horizon, comes a reset and everything`(
+    func `a position beyond the head or before the horizon gets a reset and everything`(
         since: Int64
     ) async throws {
         let feed = ScriptedFeed()
@@ -66,7 +66,7 @@ struct LivePagesTests {
         #expect(page.next == FeedPosition(number: 4, horizon: 3))
     }
 
-    @Test func `pages that follow each other are found by where they begin`() async throws {
+    @Test func `consecutive pages are found by their starting position`() async throws {
         let feed = ScriptedFeed()
         var pages = LivePages()
         for number in 0..<3 {
@@ -78,7 +78,7 @@ struct LivePagesTests {
         #expect(pages.page(after: FeedPosition(number: 3)) == nil)
     }
 
-    @Test func `the oldest pages go past the bounds, of events and of bytes`() async throws {
+    @Test func `the oldest pages are dropped beyond the limits of events and bytes`() async throws {
         for (count, bytes) in [(100, 1), (1, LiveLimits.sharedBytes / 2)] {
             let feed = ScriptedFeed()
             var pages = LivePages()
@@ -93,7 +93,7 @@ struct LivePagesTests {
         }
     }
 
-    @Test func `a page that is too large is not kept, nor one that leads nowhere`() async throws {
+    @Test func `pages that are too large or do not advance are not kept`() async throws {
         let feed = ScriptedFeed()
         var pages = LivePages()
         pages.add(try await page(feed, after: 0))
@@ -102,7 +102,7 @@ struct LivePagesTests {
         #expect(pages.page(after: FeedPosition(number: 0)) == nil)
     }
 
-    @Test func `a page of someone far behind does not take the place of newer ones`() async throws {
+    @Test func `a page far behind the head does not replace newer ones`() async throws {
         let feed = ScriptedFeed()
         var pages = LivePages()
         feed.commit(4)
@@ -111,7 +111,7 @@ struct LivePagesTests {
         #expect(pages.page(after: FeedPosition(number: 3)) != nil)
     }
 
-    @Test func `a page is not for who knows of other forgotten deletions`() async throws {
+    @Test func `a page is not shared with readers that know other deletions`() async throws {
         var pages = LivePages()
         let known = FeedPosition(number: 0, horizon: 3)
         let feed = ScriptedFeed()

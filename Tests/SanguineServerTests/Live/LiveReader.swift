@@ -13,10 +13,10 @@ struct LiveReader {
     let headers: HTTPHeaders
     private var chunks: HTTPClientResponse.Body.AsyncIterator
     private var text = ""
-    /// The number to resume from.
+    /// The number from which to resume.
     private(set) var last: Int64 = 0
 
-    /// Connects; waits for the head of the answer.
+    /// Connects and waits for the response head.
     init(_ server: LiveServer, _ query: String = "", headers: [String: String] = [:]) async throws {
         let url = "http://127.0.0.1:\(server.ports.http)/v1/live\(query)"
         var request = HTTPClientRequest(url: url)
@@ -35,7 +35,7 @@ struct LiveReader {
         last = lastEventID ?? since ?? 0
     }
 
-    /// The lines up to the next empty one; `nil` at the end.
+    /// Returns the lines up to the next empty line, or `nil` at the end.
     mutating func next() async throws -> [String]? {
         while true {
             if let end = text.range(of: "\n\n") {
@@ -48,7 +48,7 @@ struct LiveReader {
         }
     }
 
-    /// The next change, past all that is none.
+    /// Returns the next change and skips other blocks.
     mutating func nextChange() async throws -> LiveChange? {
         while let block = try await next() {
             let id = block.first { $0.hasPrefix("id: ") }
@@ -59,7 +59,7 @@ struct LiveReader {
         return nil
     }
 
-    /// The changes up to a number.
+    /// Returns the changes up to a number.
     mutating func changes(through number: Int64) async throws -> [LiveChange] {
         var changes: [LiveChange] = []
         while last < number, let change = try await nextChange() { changes.append(change) }
@@ -68,7 +68,7 @@ struct LiveReader {
 }
 
 extension Guest {
-    /// Creates notes, each in an operation of its own; returns the head.
+    /// Creates notes, each in its own operation, and returns the head.
     func createNotes(_ numbers: ClosedRange<Int>, text: String = "a") async throws -> Int64 {
         let operations = numbers.map { number in
             PushedOperation(

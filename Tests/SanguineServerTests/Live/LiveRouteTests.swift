@@ -13,7 +13,7 @@ import Testing
 
 @Suite("GET /v1/live", .bounded)
 struct LiveRouteTests {
-    @Test func `it begins with everything, as a stream that nobody keeps`() async throws {
+    @Test func `a stream begins with all records and is not cached`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.createNotes(1...3)
@@ -29,7 +29,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `what it brings is what a pull brings`() async throws {
+    @Test func `a stream delivers what a pull returns`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.createNotes(1...20)
@@ -41,7 +41,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a commit comes at once`() async throws {
+    @Test func `a commit is delivered at once`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.balance().head
@@ -54,7 +54,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a reader that comes and goes while others commit gets each change once`()
+    @Test func `a reader that reconnects during commits gets each change once`()
         async throws
     {
         try await LiveServer.with { server in
@@ -86,7 +86,7 @@ struct LiveRouteTests {
         return head
     }
 
-    @Test func `Last-Event-ID counts more than the address`() async throws {
+    @Test func `Last-Event-ID takes precedence over the query`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.createNotes(1...5)
@@ -99,7 +99,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a number beyond the head brings a reset, and everything`() async throws {
+    @Test func `a number beyond the head causes a reset and a full stream`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.createNotes(1...2)
@@ -112,7 +112,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a comment comes when there was nothing else for twenty seconds`() async throws {
+    @Test func `a comment is sent after twenty silent seconds`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let head = try await guest.balance().head
@@ -130,8 +130,8 @@ struct LiveRouteTests {
         }
     }
 
-    /// Has twenty seconds pass; twice, if the server has noted only now that what came before is
-    /// written.
+    /// Advances the clock by twenty seconds, and again if the server only then recorded the end of
+    /// its last write.
     private func twentySecondsPass(
         in server: LiveServer,
         _ heard: WatchedState<[[String]]>,
@@ -162,7 +162,7 @@ struct LiveRouteTests {
             try await waitForConnections(1, server)
             let delay = server.setup.delay
             let start = delay.now
-            // Time passes until the server has noticed.
+            // Advances time until the server has disconnected the reader.
             try await eventually("the connection has ended", within: .seconds(30)) {
                 try await delay.waitForSleepers(1)
                 delay.advance(by: .seconds(10))
@@ -201,7 +201,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a client that closes its connection gives its place back`() async throws {
+    @Test func `a connection that its client closes is no longer counted`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let channel = try await connectAndReadNothing(guest)
@@ -228,7 +228,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a ticket of a session that has ended connects nobody`() async throws {
+    @Test func `a ticket of an ended session is refused`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let ticket = try await guest.post("/v1/live/tickets", nil, key: nil)
@@ -251,7 +251,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a graceful shutdown ends connections, with a time to come back`() async throws {
+    @Test func `a graceful shutdown ends connections with a retry time`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             var reader = try await LiveReader(guest, since: try await guest.balance().head)
@@ -264,12 +264,14 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `past the limits there are 429 and 503, with a time to come back`() async throws {
+    @Test func `connections beyond the limits are refused with 429 or 503 and a retry time`()
+        async throws
+    {
         try await LiveServer.with {
             $0.settings.limits.liveConnectionsPerAccount = 1
             $0.settings.limits.liveConnections = 2
         } _: { server in
-            // One address has half of the places, so that others find some.
+            // An address may use half of the connections, so that others can connect.
             let reader = try await LiveReader(try await server.guest())
             #expect(reader.status == 200)
             let second = try await server.guest()
@@ -289,7 +291,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `refusals come in their order`() async throws {
+    @Test func `refusals follow the order of other requests`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for query in ["since=a", "since=-1", "since=one.two"] {
@@ -305,7 +307,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `HEAD has the same head, and takes no place`() async throws {
+    @Test func `HEAD has the same headers and counts as no connection`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let reply = try await guest.send("HEAD", "/v1/live")
@@ -315,7 +317,7 @@ struct LiveRouteTests {
         }
     }
 
-    @Test func `a page of an allowed origin may listen`() async throws {
+    @Test func `a page of an allowed origin may connect`() async throws {
         try await LiveServer.with {
             $0.settings.http.corsOrigins = ["https://app.example.com"]
         } _: { server in

@@ -20,7 +20,7 @@ struct LiveTicketsTests {
         )
     }
 
-    @Test func `a ticket is good once, for whoever asked for it`() throws {
+    @Test func `a ticket is valid once, for the account that requested it`() throws {
         let pass = pass()
         let ticket = try tickets.issue(for: pass, to: "a")
         #expect(ticket.expiresIn == 60)
@@ -30,7 +30,7 @@ struct LiveTicketsTests {
         #expect(refusal?.code == .unauthenticated)
     }
 
-    @Test func `a ticket is good for a minute`() throws {
+    @Test func `a ticket is valid for a minute`() throws {
         let (first, second) = (
             try tickets.issue(for: pass(), to: "a"), try tickets.issue(for: pass(), to: "a")
         )
@@ -41,7 +41,7 @@ struct LiveTicketsTests {
         #expect(refusal?.code == .unauthenticated)
     }
 
-    @Test func `an account that asks for too many loses the oldest`() throws {
+    @Test func `an account with too many tickets loses the oldest`() throws {
         let pass = pass()
         let all = try (0...LiveLimits.ticketsPerAccount).map { _ in
             try tickets.issue(for: pass, to: "a")
@@ -51,7 +51,7 @@ struct LiveTicketsTests {
         #expect(throws: Never.self) { try tickets.redeem(all[1].ticket) }
     }
 
-    @Test func `of all there are so many at most, until some have expired`() throws {
+    @Test func `the number of tickets is limited until some have expired`() throws {
         for number in 0..<LiveLimits.tickets {
             _ = try tickets.issue(for: pass(), to: "\(number % 2)")
         }

@@ -3,9 +3,9 @@ import SanguineTesting
 
 @testable import SanguineServer
 
-/// Feeds in memory, whose reads are counted and can be kept back.
+/// Feeds in memory that count their reads and can delay them.
 final class ScriptedFeed: FeedReading {
-    /// What a read that was kept back answers.
+    /// The moment whose state a delayed read returns.
     enum Moment {
         case asOfTheirBeginning
         case asOfTheRelease
@@ -22,10 +22,10 @@ final class ScriptedFeed: FeedReading {
 
     private let state = WatchedState(State())
 
-    /// How often it was read.
+    /// The number of reads.
     var reads: Int { state.withLock { $0.reads } }
 
-    /// Changes so many records in one operation; returns the new head.
+    /// Changes the given number of records in one operation and returns the new head.
     @discardableResult
     func commit(_ count: Int = 1, bytes: Int = 1) -> Int64 {
         state.withLock { state in
@@ -41,18 +41,18 @@ final class ScriptedFeed: FeedReading {
     /// Forgets deletions up to a number.
     func forget(through horizon: Int64) { state.withLock { $0.horizon = horizon } }
 
-    /// Takes a number that no record has.
+    /// Uses a number for no record.
     func skip() { state.withLock { $0.head += 1 } }
 
-    /// Fails each read, or none.
+    /// Fails every read, or none.
     func fail(_ problem: Problem?) { state.withLock { $0.failure = problem } }
 
-    /// Keeps reads back from now on.
+    /// Delays later reads.
     func hold(answering moment: Moment = .asOfTheRelease) {
         state.withLock { $0.holding = moment }
     }
 
-    /// Returns when it was read so often.
+    /// Waits for the given number of reads.
     func wait(forReads count: Int, line: Int = #line) async throws {
         try await state.wait(
             for: "\(count) reads",
@@ -63,7 +63,7 @@ final class ScriptedFeed: FeedReading {
         }
     }
 
-    /// Lets reads go on.
+    /// Lets the delayed reads continue.
     func release() { state.withLock { $0.holding = nil } }
 
     static func change(_ seq: Int64, through: Int64, bytes: Int = 1) -> RecordChange {
@@ -119,6 +119,6 @@ final class ScriptedFeed: FeedReading {
 }
 
 extension Identifier {
-    /// An identifier that no other test has.
+    /// Returns a unique identifier.
     static func new() -> Identifier { Identifier(at: SystemWallClock().now()) }
 }

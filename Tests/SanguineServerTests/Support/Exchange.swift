@@ -4,10 +4,10 @@ import SanguineModel
 import SanguineTesting
 import TestSupport
 
-/// Sends bytes, and returns all that comes until the server ends the connection.
+/// Sends bytes and returns everything received until the server closes the connection.
 ///
-/// What is to be sent after something is sent once exactly that has come. What contains `until` is
-/// enough, without the end of the connection.
+/// If `after` is given, the rest is sent once exactly that text has arrived. If `until` is given,
+/// the exchange also ends once the received text contains it.
 func exchange(
     _ port: Int,
     _ text: String,
@@ -36,14 +36,14 @@ func exchange(
                     }
                 }
             } catch is IOError {
-                // A reset is an end, too: the server closed with bytes unread.
+                // A reset ends the exchange too: the server closed with unread bytes.
             }
             return received
         }
     }
 }
 
-/// A connection that sends once, and reads nothing.
+/// A connection that sends once and does not read.
 final class UnreadConnection: Sendable {
     private let channel: any Channel
     private let end = WatchedState(false)
@@ -62,12 +62,12 @@ final class UnreadConnection: Sendable {
             .channelOption(.autoRead, value: false)
             .channelOption(.socketOption(.so_rcvbuf), value: 4_096)
             .connect(host: "127.0.0.1", port: port).get()
-        // A reset is seen without reading; an orderly end is not.
+        // A reset is noticed without reading, but an orderly close is not.
         if !text.isEmpty { try await channel.writeAndFlush(ByteBuffer(string: text)) }
         return UnreadConnection(channel)
     }
 
-    /// Opens a connection that the server has counted: it was answered by it.
+    /// Opens a connection and waits for a response, so that the server has counted it.
     static func answered(_ port: Int) async throws -> UnreadConnection {
         let isAnswered = WatchedState(false)
         let channel = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
@@ -92,10 +92,10 @@ final class UnreadConnection: Sendable {
         }
     }
 
-    /// Ends it without a word.
+    /// Closes the connection without waiting.
     func close() { channel.close(promise: nil) }
 
-    /// Waits until the server has closed the connection, which reading shows.
+    /// Waits until the server has closed the connection, and writes to detect the close.
     func closed() async throws {
         try await eventually("the server closes the connection") { [channel] in
             if self.isClosed { return true }
@@ -106,7 +106,7 @@ final class UnreadConnection: Sendable {
 }
 
 extension Guest {
-    /// Creates so many notes, each of about so many bytes.
+    /// Creates the given number of notes of about the given size.
     func fill(records: Int, bytes: Int) async throws {
         let text = String(repeating: "x", count: bytes)
         for start in stride(from: 0, to: records, by: 50) {

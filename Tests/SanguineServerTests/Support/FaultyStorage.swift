@@ -4,7 +4,7 @@ import SanguineTesting
 import Synchronization
 import TestSupport
 
-/// A storage in memory that fails when told, and counts.
+/// A storage in memory that fails on demand and counts its sweeps and checks.
 final class FaultyStorage: StorageDecorator {
     typealias Fault = @Sendable (_ keys: [Key]) -> StorageError?
 
@@ -21,7 +21,7 @@ final class FaultyStorage: StorageDecorator {
     private let state: Mutex<State>
     let freeBytes: Int64?
 
-    /// Fails whatever asks for keys with what the closure makes of them.
+    /// Fails every access to keys for which the closure returns an error.
     init(freeBytes: Int64? = nil, _ fault: @escaping Fault = { _ in nil }) {
         state = Mutex(State(fault: fault))
         self.freeBytes = freeBytes
@@ -31,19 +31,19 @@ final class FaultyStorage: StorageDecorator {
 
     func fail(_ fault: @escaping Fault) { state.withLock { $0.fault = fault } }
 
-    /// How often it was swept.
+    /// The number of sweeps.
     var sweeps: Int { state.withLock { $0.sweeps } }
 
-    /// Says of each further sweep that it dropped so many rows, or what it did.
+    /// Reports the given number of dropped rows for later sweeps, or the actual one for `nil`.
     func claimToSweep(_ rows: Int?) { state.withLock { $0.sweepResult = rows } }
 
-    /// How often it was asked to prove that it works.
+    /// The number of health checks.
     var healthChecks: Int { state.withLock { $0.healthChecks } }
 
-    /// Fails to prove that it works, and nothing else.
+    /// Fails only the health checks.
     func failHealth(_ failure: StorageError) { state.withLock { $0.healthFailure = failure } }
 
-    /// Proves nothing until the gate is open.
+    /// Delays health checks until the gate is open.
     func holdHealth(until gate: WatchedState<Bool>) { state.withLock { $0.healthGate = gate } }
 
     func checkHealth() async throws(StorageError) {

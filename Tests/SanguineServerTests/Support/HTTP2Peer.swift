@@ -62,7 +62,7 @@ struct Frame: Sendable {
     }
 }
 
-/// A client of HTTP/2 that does as it is told, frame by frame, and answers nothing by itself.
+/// An HTTP/2 client that sends only the frames it is given and never responds on its own.
 final class HTTP2Peer: Sendable {
     private struct State {
         var frames: [Frame] = []
@@ -81,7 +81,7 @@ final class HTTP2Peer: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// Connects, and sends the preface with its settings.
+    /// Connects, and sends the preface with the given settings.
     static func open(
         _ port: Int,
         settings: [(UInt16, UInt32)] = []
@@ -132,12 +132,12 @@ final class HTTP2Peer: Sendable {
         try await channel.writeAndFlush(ByteBuffer(bytes: bytes))
     }
 
-    /// Reads nothing from now on.
+    /// Stops reading.
     func stopReading() async throws {
         try await channel.setOption(.autoRead, value: false).get()
     }
 
-    /// Waits for the end of the connection, which a write shows where nothing is read.
+    /// Waits until the server has closed the connection, and writes to detect the close.
     func closed() async throws {
         try await eventually("the server closes the connection", within: .seconds(30)) {
             if self.isClosed { return true }
@@ -147,7 +147,7 @@ final class HTTP2Peer: Sendable {
         }
     }
 
-    /// Cuts what comes into frames.
+    /// Splits received bytes into frames.
     private final class Recorder: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 

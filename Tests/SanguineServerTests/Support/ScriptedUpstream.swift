@@ -2,20 +2,20 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A server on loopback that does to each request what a test says, down to the bytes.
+/// A server on loopback that sends the exact bytes that a test's script returns for each request.
 final class ScriptedUpstream: Sendable {
     enum Reply: Sendable {
-        /// These bytes, and the connection stays open.
+        /// Sends the bytes and keeps the connection open.
         case bytes(String)
-        /// These bytes, and the connection is closed.
+        /// Sends the bytes and closes the connection.
         case bytesThenHangUp(String)
-        /// These bytes, and then nothing until the client goes away.
+        /// Sends the bytes, then nothing until the client disconnects.
         case bytesThenSilence(String)
     }
 
-    /// A request as it came.
+    /// A received request.
     struct Request: Sendable {
-        /// 1 for the first request of all.
+        /// The number of the request, from 1.
         let number: Int
         let head: String
         let body: String
@@ -23,7 +23,7 @@ final class ScriptedUpstream: Sendable {
 
     typealias Script = @Sendable (Request) -> Reply
 
-    /// Every request, when it has come whole.
+    /// The complete requests, in order.
     let arrivals: AsyncStream<Request>
     let port: Int
 
@@ -39,7 +39,7 @@ final class ScriptedUpstream: Sendable {
 
     var connections: Int { counts.withLock { $0.connections } }
 
-    /// Runs a server for as long as the body takes.
+    /// Runs a server while the body runs.
     static func with<Result: Sendable>(
         _ script: @escaping Script,
         _ body: @escaping @Sendable (ScriptedUpstream) async throws -> Result
@@ -63,7 +63,7 @@ final class ScriptedUpstream: Sendable {
         }
     }
 
-    /// An answer with a body of JSON.
+    /// A response with a JSON body.
     static func json(_ body: String, status: String = "200 OK", headers: String = "") -> String {
         """
         HTTP/1.1 \(status)\r\nContent-Type: application/json\r\n\(headers)\
@@ -71,7 +71,7 @@ final class ScriptedUpstream: Sendable {
         """
     }
 
-    /// A whole chat completion.
+    /// A complete chat completion.
     static func completion(_ text: String, usage: String? = nil) -> String {
         let usage = usage.map { #","usage":\#($0)"# } ?? ""
         let message = #"{"role":"assistant","content":"\#(text)"}"#

@@ -1,14 +1,14 @@
 import Foundation
 
-/// A certificate for `localhost` and 127.0.0.1 that is signed by itself, good until 2126, and its
-/// key, which protects nothing.
+/// A self-signed certificate for `localhost` and 127.0.0.1 that is valid until 2126, with its key,
+/// which protects nothing.
 enum TestCertificate {
     case first, second
 
     /// The certificate in PEM.
     var pem: String { Self.pem("CERTIFICATE", self == .first ? Self.firstPEM : Self.secondPEM) }
 
-    /// Its private key in PEM.
+    /// The private key in PEM.
     var keyPEM: String { Self.pem("PRIVATE KEY", self == .first ? Self.firstKey : Self.secondKey) }
 
     private static func pem(_ kind: String, _ content: String) -> String {
@@ -49,7 +49,7 @@ enum TestCertificate {
         """
 }
 
-/// The two files that a server reads, in a folder of their own.
+/// The two files that a server reads, in a temporary folder.
 struct CertificateFiles {
     let folder: URL
 

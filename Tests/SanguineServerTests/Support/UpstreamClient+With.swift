@@ -2,7 +2,7 @@ import SanguineModel
 import SanguineServer
 
 extension UpstreamClient {
-    /// Runs the body with a client whose connections are closed behind it.
+    /// Runs the body with a client, then closes its connections.
     @discardableResult
     static func with<Value>(
         _ configuration: UpstreamConfiguration,

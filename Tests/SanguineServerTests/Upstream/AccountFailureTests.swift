@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Failures that one account saw, and the accounts that they keep from an upstream.
+/// Failures of one account, and the accounts that they exclude from an upstream.
 @Suite("Failures of one account", .bounded)
 struct AccountFailureTests {
     private static let fails = BreakerState.Verdict.failure(pause: nil)
@@ -16,9 +16,9 @@ struct AccountFailureTests {
         Identifier(at: Timestamp(millisecondsSince1970: Int64(number)))
     }
 
-    /// Makes calls of an account that all end so.
+    /// Makes calls of an account that all end with the verdict.
     ///
-    /// - Returns: How many were let through.
+    /// - Returns: The number of admitted calls.
     @discardableResult
     private static func call(
         _ breaker: inout BreakerState,
@@ -36,7 +36,7 @@ struct AccountFailureTests {
         return count
     }
 
-    @Test func `one account's failures keep out that account and no other`() {
+    @Test func `one account's failures exclude only that account`() {
         var breaker = BreakerState()
         #expect(Self.call(&breaker, Self.attacker, Self.fails, times: 100) == 5)
         #expect(breaker.phase == .closed)
@@ -44,7 +44,7 @@ struct AccountFailureTests {
         #expect(breaker.wait(at: .zero, for: Self.other) == nil)
     }
 
-    @Test func `failures of two accounts in a row open the breaker for all`() {
+    @Test func `consecutive failures of two accounts open the breaker for all`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.attacker, Self.fails, times: 3)
         Self.call(&breaker, Self.other, Self.fails)
@@ -53,7 +53,7 @@ struct AccountFailureTests {
         #expect(breaker.phase == .open)
     }
 
-    @Test func `an upstream that cannot be reached is closed for all accounts`() {
+    @Test func `an unreachable upstream opens the breaker for all accounts`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.attacker, .unreachable, times: 5)
         #expect(breaker.phase == .open)
@@ -69,7 +69,7 @@ struct AccountFailureTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `a burst of one account that fails at once counts five times at most`() throws {
+    @Test func `a burst of one account's concurrent failures counts at most five times`() throws {
         var breaker = BreakerState()
         let passes = (0..<50).compactMap { _ in breaker.admit(at: .zero, for: Self.attacker) }
         #expect(passes.count == 50)
@@ -78,7 +78,7 @@ struct AccountFailureTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `an account that is kept out comes back by one call at a time`() throws {
+    @Test func `an excluded account returns with one call at a time`() throws {
         var breaker = BreakerState()
         Self.call(&breaker, Self.attacker, Self.fails, times: 5)
         let admitted = breaker.admit(at: .seconds(5), for: Self.attacker)
@@ -89,7 +89,7 @@ struct AccountFailureTests {
         #expect(Self.call(&breaker, Self.attacker, .success, times: 9, at: .seconds(15)) == 9)
     }
 
-    @Test func `accounts that fail are remembered within a bound`() {
+    @Test func `the number of remembered accounts is limited`() {
         var breaker = BreakerState()
         for number in 1...(3 * AccountGates.limit) {
             let account = Self.numbered(number)

@@ -17,7 +17,7 @@ struct AnswerOutputTests {
         return measure
     }
 
-    /// Messages with 40 bytes of words, which are ten tokens in the estimate.
+    /// Messages with 40 bytes of words, which are estimated as ten tokens.
     static let messages: [String] = {
         let words = String(repeating: "word ", count: 8)
         return [
@@ -48,22 +48,22 @@ struct AnswerOutputTests {
     }()
 
     @Test(arguments: messages, ["delta", "message"])
-    func `all that a model writes is output`(message: String, member: String) throws {
+    func `everything that a model writes is output`(message: String, member: String) throws {
         let measure = try Self.measure("{\"\(member)\":\(message)}")
         #expect(measure.estimatedTokens == 10)
     }
 
-    @Test func `all choices are output`() throws {
+    @Test func `every choice is output`() throws {
         let choice = #"{"delta":{"content":"\#(String(repeating: "word ", count: 8))"}}"#
         #expect(try Self.measure("\(choice),\(choice)").estimatedTokens == 20)
     }
 
-    @Test func `a message that is repeated with its delta counts once`() throws {
+    @Test func `a message repeated with its delta counts once`() throws {
         let choice = #"{"delta":{"content":"abcd"},"message":{"content":"word abcd"}}"#
         #expect(try Self.measure(choice).estimatedTokens == 1)
     }
 
-    @Test func `roles, ids and probabilities are no output`() throws {
+    @Test func `roles, ids and probabilities are not output`() throws {
         let choice = """
             {"delta":{"role":"assistant","tool_calls":[{"id":"call_123456"}]},
             "logprobs":{"content":[{"token":"a","top_logprobs":[{"token":"b"}]}]}}
@@ -71,7 +71,7 @@ struct AnswerOutputTests {
         #expect(try Self.measure(choice).isEmpty)
     }
 
-    /// Reports, and what is read of them: input, output, cached, reasoning.
+    /// Reports, each with the parsed counts: input, output, cached, reasoning.
     static let reports: [(String, [Int64?])] = [
         (
             #"{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}"#,
@@ -178,7 +178,7 @@ struct AnswerOutputTests {
         #expect(read ?? [] == counts)
     }
 
-    @Test func `reasoning that takes all tokens leaves an answer without text`() throws {
+    @Test func `reasoning that uses all tokens leaves an answer without text`() throws {
         let body = """
             {"choices":[{"index":0,"message":{"role":"assistant","content":null},
             "finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":60}}
@@ -191,7 +191,7 @@ struct AnswerOutputTests {
         #expect(UpstreamAnswer(body: silent, to: .prompt(prompt)) == nil)
     }
 
-    @Test func `any beginning of an answer shows the words that it has`() throws {
+    @Test func `any prefix of an answer yields the words it contains`() throws {
         let body = Array(
             #"""
             {"id":"x","choices":[{"index":0,"message":{"role":"assistant",\#

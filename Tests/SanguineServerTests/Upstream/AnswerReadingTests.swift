@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Answers of an upstream in a form that was not asked for.
+/// Responses of an upstream in a form that was not requested.
 @Suite("Reading answers", .bounded)
 struct AnswerReadingTests {
     private static let question = #""messages":[{"role":"user","content":"hi"}]"#
@@ -50,7 +50,7 @@ struct AnswerReadingTests {
     ]
 
     @Test(arguments: ["text/event-stream", "text/plain", "application/json", ""])
-    func `a stream in answer to a plain request is put together`(type: String) async throws {
+    func `a stream in response to a plain request is assembled`(type: String) async throws {
         let (reply, charged) = try await ask(.events(Self.events, type: type))
         #expect(reply.status == 200, "\(reply.body)")
         let json = try reply.json
@@ -71,7 +71,7 @@ struct AnswerReadingTests {
     @Test(arguments: [
         "application/octet-stream", "text/event-stream; charset=utf-8", "application/json", "",
     ])
-    func `a stream is one whatever it is called`(type: String) async throws {
+    func `a stream is recognized whatever its type`(type: String) async throws {
         let body =
             "\u{FEFF}: hello\r\n\r\n"
             + (Self.events + ["[DONE]"]).map { "data:\($0)\r\n\r\n" }.joined()
@@ -94,7 +94,7 @@ struct AnswerReadingTests {
         #expect(reply.body == "data: \(chunk)\n\ndata: [DONE]\n\n")
     }
 
-    @Test func `an answer in one piece keeps its bytes`() async throws {
+    @Test func `a whole answer keeps its bytes`() async throws {
         let body = #"""
             {"z":18446744073709551616,"choices":[{"message":{"role":"assistant","b":1,"a":1,
             "content":"\ud800","a":2},"finish_reason":"stop"}],
@@ -105,7 +105,7 @@ struct AnswerReadingTests {
         #expect(charged == 2)
     }
 
-    @Test func `an answer in one piece keeps its order and numbers as a chunk`() async throws {
+    @Test func `a whole answer keeps its order and numbers as a chunk`() async throws {
         let whole =
             #"""
             {"z":18446744073709551616,"choices":[{"message":{"content":"a"},"index":0,\#
@@ -121,7 +121,7 @@ struct AnswerReadingTests {
     }
 
     @Test(arguments: [false, true])
-    func `an answer that is compressed unasked is read`(streamed: Bool) async throws {
+    func `a compressed response is read even if it was not requested`(streamed: Bool) async throws {
         let plain: Provider.Reply =
             streamed
             ? .events(Self.events)
@@ -143,7 +143,7 @@ struct AnswerReadingTests {
         #"{"choices":[{"finish_reason":"error","delta":{}}]}"#,
         #"{"choices":[{"error":{"code":502},"delta":{}}]}"#,
     ])
-    func `an event that reports an error is one`(data: String) throws {
+    func `an event that reports an error is an error`(data: String) throws {
         var stream = CompletionStream(textBytes: 1_000)
         try stream.append(Array("data: \(data)\n\n".utf8))
         let error = #expect(throws: UpstreamError.self) { try stream.next() }
@@ -153,7 +153,7 @@ struct AnswerReadingTests {
         }
     }
 
-    @Test func `an empty error next to an answer is none`() {
+    @Test func `an empty error next to an answer is ignored`() {
         let json: JSONValue = ["error": .null, "choices": .array([]), "detail": .null]
         #expect(ReportedError(json) == nil)
         #expect(ReportedError(["error": [:], "choices": .array([])]) == nil)
@@ -162,7 +162,7 @@ struct AnswerReadingTests {
     @Test(arguments: [
         #""MAX_TOKENS":5"#, #""max_tokens":5,"max_tokens":6"#, #""max_to\u212Aens":5"#,
     ])
-    func `a limit that programs read differently is refused and named`(member: String) throws {
+    func `a limit that programs read differently is refused by name`(member: String) throws {
         let body = try WireBody.passedOn(Array("{\(Self.question),\(member)}".utf8))
         let problem = #expect(throws: Problem.self) {
             try ChatRequest(body, maxOutputTokens: 20)
@@ -170,7 +170,7 @@ struct AnswerReadingTests {
         #expect(problem?.detail.contains("'max_tokens'") == true)
     }
 
-    @Test func `a picture behind a text of the same name is found`() throws {
+    @Test func `a picture hidden behind a duplicate type is found`() throws {
         let part = #"{"type":"image_url","type":"text"}"#
         let body = try WireBody.passedOn(
             Array(#"{"messages":[{"role":"user","content":[\#(part)]}]}"#.utf8)

@@ -9,24 +9,24 @@ import Testing
 
 @testable import SanguineServer
 
-/// What follows from each thing that upstreams do: for the caller, the ledger, the next upstream,
-/// other accounts and the log.
+/// The effects of each upstream behaviour on the caller, the ledger, the next upstream, other
+/// accounts and the log.
 ///
-/// The rows print.
+/// Each row prints its result.
 @Suite("Blame", .bounded(.seconds(120)), .serialized)
 struct BlameTableTests {
-    /// One thing that an upstream does, and what must follow.
+    /// One behaviour of an upstream and its expected effects.
     struct Row: Sendable, CustomTestStringConvertible {
         let name: String
         let reply: ScriptedUpstream.Reply
         /// The status and code that the caller gets.
         let told: String
-        /// The code of the upstream that the caller gets.
+        /// The upstream's code that the caller gets.
         var word: String?
-        /// What is charged.
+        /// The charged tokens.
         var charged: Int64 = 0
         var fallsBack = true
-        /// Whether five of it, of two accounts, keep all out.
+        /// Whether five such responses to two accounts exclude all accounts.
         var counts = true
         /// The status and code in the log.
         var logged = ""
@@ -194,7 +194,7 @@ struct BlameTableTests {
     ]
 
     @Test(arguments: rows)
-    func `what an upstream does is charged, told, counted and logged by one table`(
+    func `each upstream behaviour is charged, reported, counted and logged by the table`(
         row: Row
     ) async throws {
         let notes = Notes()
@@ -226,7 +226,7 @@ struct BlameTableTests {
         var body: String
     }
 
-    /// Makes one call, and examines the ledger.
+    /// Makes one call and checks the ledger.
     private func one(_ row: Row, _ notes: Notes) async throws -> End {
         let found = Mutex<End?>(nil)
         try await serve(row, notes) { server, _ in
@@ -278,8 +278,8 @@ struct BlameTableTests {
         return asked.withLock { $0 }
     }
 
-    /// - Returns: Whether six calls of one account keep that account out, and whether five of two
-    ///   accounts keep a third one out. One account's calls never keep out another.
+    /// - Returns: Whether six calls of one account exclude that account, and whether five calls of
+    ///   two accounts exclude a third one. One account's calls never exclude another.
     private func keepsOut(_ row: Row) async throws -> (account: Bool, others: Bool) {
         let found = Mutex((account: false, others: false))
         try await serve(row, Notes()) { server, _ in
@@ -326,11 +326,11 @@ struct BlameTableTests {
     }
 }
 
-/// What the log says of upstreams: the members of each line that speak of one.
+/// The reasons that log lines about upstreams contain.
 private final class Notes: Sendable {
     private let lines = Mutex<[String]>([])
 
-    /// The lines, each once.
+    /// The recorded reasons, joined.
     var text: String { lines.withLock { $0 }.joined(separator: "; ") }
 
     var handler: some LogHandler { Handler(notes: self) }

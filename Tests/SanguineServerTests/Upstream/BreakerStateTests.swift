@@ -8,7 +8,7 @@ import Testing
 struct BreakerStateTests {
     private static let fails = BreakerState.Verdict.failure(pause: nil)
 
-    /// Makes calls that all end so at that moment.
+    /// Makes calls that all end with the verdict at the given moment.
     private static func call(
         _ breaker: inout BreakerState,
         _ verdict: BreakerState.Verdict,
@@ -26,7 +26,7 @@ struct BreakerStateTests {
         return breaker.admit(at: now) != nil
     }
 
-    /// Leave for a call, which must be given.
+    /// Returns the pass for a call, which must be admitted.
     private static func pass(
         _ breaker: inout BreakerState,
         at now: Duration
@@ -35,14 +35,14 @@ struct BreakerStateTests {
         return try #require(pass)
     }
 
-    /// A breaker that five failures have opened at that moment.
+    /// Returns a breaker that five failures opened at the given moment.
     private static func opened(at now: Duration = .zero) -> BreakerState {
         var breaker = BreakerState()
         call(&breaker, fails, times: 5, at: now)
         return breaker
     }
 
-    @Test func `five failures in a row open it`() {
+    @Test func `five failures in a row open the breaker`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.fails, times: 4)
         #expect(breaker.phase == .closed)
@@ -51,7 +51,7 @@ struct BreakerStateTests {
         #expect(!Self.admits(breaker, at: .seconds(4)))
     }
 
-    @Test func `a success between failures begins the row anew`() {
+    @Test func `a success between failures restarts the count`() {
         var breaker = BreakerState()
         Self.call(&breaker, Self.fails, times: 4)
         Self.call(&breaker, .success)
@@ -59,7 +59,7 @@ struct BreakerStateTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `half of twenty calls in the window open it, fewer calls do not`() {
+    @Test func `ten failures among twenty calls open the breaker, and fewer calls do not`() {
         var breaker = BreakerState()
         for index in 0..<9 {
             Self.call(&breaker, .success, at: .seconds(index))
@@ -71,7 +71,7 @@ struct BreakerStateTests {
         #expect(breaker.phase == .open)
     }
 
-    @Test func `what is older than the window does not count`() {
+    @Test func `failures older than the window do not count`() {
         var quick = BreakerState()
         for index in 0..<10 {
             Self.call(&quick, .success, at: .seconds(index * 2))
@@ -86,7 +86,7 @@ struct BreakerStateTests {
         #expect(slow.phase == .closed)
     }
 
-    @Test func `after its time exactly one call goes through`() {
+    @Test func `after the pause exactly one call is admitted`() {
         var breaker = Self.opened()
         #expect(breaker.wait(at: .seconds(1)) == .seconds(4))
         let probe = breaker.admit(at: .seconds(5))
@@ -97,7 +97,7 @@ struct BreakerStateTests {
         #expect(breaker.wait(at: .seconds(500)) == .seconds(1))
     }
 
-    @Test func `the probe's success closes it`() throws {
+    @Test func `a successful probe closes the breaker`() throws {
         var breaker = Self.opened()
         let probe = try Self.pass(&breaker, at: .seconds(5))
         breaker.end(probe, .success, at: .seconds(6), jitter: 0)
@@ -106,7 +106,7 @@ struct BreakerStateTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `each probe that fails doubles the time, up to five minutes`() throws {
+    @Test func `each failed probe doubles the pause, up to five minutes`() throws {
         var breaker = Self.opened()
         var now = Duration.zero
         var times: [Int64] = []
@@ -121,7 +121,7 @@ struct BreakerStateTests {
     }
 
     @Test(arguments: [(0.0, 4_000), (0.5, 5_000), (1.0, 6_000)])
-    func `the time varies by a fifth`(jitter: Double, milliseconds: Int) throws {
+    func `the pause varies by a fifth`(jitter: Double, milliseconds: Int) throws {
         var breaker = BreakerState()
         for _ in 0..<5 {
             let pass = try Self.pass(&breaker, at: .zero)
@@ -132,7 +132,7 @@ struct BreakerStateTests {
         #expect((.milliseconds(milliseconds) - wait).secondsRoundedUp <= 0)
     }
 
-    @Test func `a probe that says nothing makes room for the next`() throws {
+    @Test func `a probe without a verdict makes room for the next`() throws {
         var breaker = Self.opened()
         let probe = try Self.pass(&breaker, at: .seconds(5))
         breaker.end(probe, .nothing, at: .seconds(6), jitter: 0)
@@ -141,7 +141,8 @@ struct BreakerStateTests {
         #expect(next.isProbe)
     }
 
-    @Test func `an old success does not close it, and an old failure does not open it`() throws {
+    @Test func `results of earlier calls do not change a breaker that waits for its probe`() throws
+    {
         var breaker = BreakerState()
         let old = try Self.pass(&breaker, at: .zero)
         let other = try Self.pass(&breaker, at: .zero)
@@ -156,7 +157,7 @@ struct BreakerStateTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `an upstream that asks for a pause gets one, of five minutes at most`() throws {
+    @Test func `an upstream that asks for a pause gets it, up to five minutes`() throws {
         var breaker = BreakerState()
         let pass = try Self.pass(&breaker, at: .zero)
         breaker.end(pass, .failure(pause: .seconds(7)), at: .seconds(1), jitter: 0)
@@ -193,7 +194,7 @@ struct BreakerStateTests {
             #expect(breaker.wait(at: now) ?? .zero <= .seconds(300))
             #expect(out.count(where: \.isProbe) <= 1)
         }
-        // However it has come so far: left alone, it lets one call through.
+        // Whatever happened before, the breaker admits a call after the longest pause.
         for pass in out { breaker.end(pass, .nothing, at: now, jitter: 0) }
         let pass = breaker.admit(at: now + .seconds(300))
         #expect(pass != nil)

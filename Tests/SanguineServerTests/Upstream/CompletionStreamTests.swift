@@ -20,7 +20,7 @@ struct CompletionStreamTests {
         chunks.map { "data: \($0)\n\n" }.joined()
     }
 
-    /// The pieces of a body, and the answer.
+    /// Returns the events of a body, and the answer.
     private static func read(
         _ body: String,
         limit: Int = 10_000
@@ -42,7 +42,7 @@ struct CompletionStreamTests {
         }
     }
 
-    @Test func `pieces make up the text, and keep their bytes`() throws {
+    @Test func `pieces form the text and keep their bytes`() throws {
         let second = #"{ "choices" : [ {"delta":{"content":" b\u0021"}} ], "x": 1.0 }"#
         let (events, answer) = try Self.read(
             Self.body(Self.chunk("a"), second, Self.chunk("", finish: "\"stop\""), "[DONE]")
@@ -83,24 +83,24 @@ struct CompletionStreamTests {
         "null", "{}", #""many""#, usage("-1", "1"), usage("1", "1000000001"), usage("1.5", "1"),
         usage("\"1\"", "1"),
     ])
-    func `a usage that is nonsense counts as none`(usage: String) throws {
+    func `invalid usage is ignored`(usage: String) throws {
         let chunk = Self.chunk("a", finish: "\"stop\"", usage: usage)
         let (events, answer) = try Self.read(Self.body(chunk, "[DONE]"))
         #expect(events.map(\.usage) == [nil])
         #expect(answer.usage == nil)
     }
 
-    @Test func `the end after a finish reason is an end`() throws {
+    @Test func `a stream may end after its finish reason`() throws {
         let (_, answer) = try Self.read(Self.body(Self.chunk("a", finish: "\"length\"")))
         #expect(answer.finishReason == "length")
     }
 
-    @Test func `a stream that is done without a finish reason is not whole`() {
+    @Test func `a stream that is done without a finish reason is incomplete`() {
         let body = Self.body(Self.chunk("a"), "[DONE]")
         #expect(Self.failure(body) == .unfinished)
     }
 
-    @Test func `an empty finish reason is none`() throws {
+    @Test func `an empty finish reason counts as missing`() throws {
         let cut = Self.body(Self.chunk("a", finish: "\"\""))
         #expect(Self.failure(cut) == .failed(mayHaveBeenSent: true))
         let (_, answer) = try Self.read(
@@ -109,7 +109,7 @@ struct CompletionStreamTests {
         #expect(answer.finishReason == "stop")
     }
 
-    @Test func `of a long finish reason the beginning is kept`() throws {
+    @Test func `a long finish reason is truncated`() throws {
         let long = String(repeating: "x", count: 1_000)
         let (_, answer) = try Self.read(Self.body(Self.chunk("a", finish: "\"\(long)\"")))
         #expect(answer.finishReason == String(long.prefix(64)))
@@ -125,12 +125,12 @@ struct CompletionStreamTests {
         "", body(chunk("a")), body(chunk("a")) + "data: {\"choi", ": ping\n\n",
         body(chunk("a")) + "data: [DO",
     ])
-    func `an end in the middle is a connection that broke`(body: String) {
+    func `an end in the middle is a broken connection`(body: String) {
         #expect(Self.failure(body) == .failed(mayHaveBeenSent: true))
     }
 
     @Test(arguments: ["[1]", "hello", "{", "[DONE]", "<html>", "{\"a\":1,}"])
-    func `what is no chunk is unreadable`(data: String) {
+    func `an invalid chunk is unreadable`(data: String) {
         #expect(Self.failure(Self.body(data, Self.chunk("a"), "[DONE]")) == .unreadable)
     }
 
@@ -144,25 +144,25 @@ struct CompletionStreamTests {
         #expect(error?.withoutWords == .refused(status: status, retryAfterSeconds: nil))
     }
 
-    @Test func `an error of null is none`() throws {
+    @Test func `a null error is ignored`() throws {
         let chunk = #"{"error":null,"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}"#
         #expect(try Self.read(Self.body(chunk, "[DONE]")).answer.text == "a")
     }
 
-    @Test func `nothing is read behind the end`() throws {
+    @Test func `nothing is read after the end`() throws {
         let last = Self.chunk("a", finish: "\"stop\"")
         let (events, answer) = try Self.read(Self.body(last, "[DONE]", Self.chunk("b")))
         #expect(events.count == 1)
         #expect(answer.text == "a")
     }
 
-    @Test func `a text that is longer than the limit is refused`() {
+    @Test func `a text longer than the limit is refused`() {
         let chunks = Self.body(Self.chunk(String(repeating: "x", count: 120)))
         let body = String(repeating: chunks, count: 5)
         #expect(Self.failure(body, limit: 300) == .tooLarge(limit: 300))
     }
 
-    @Test func `a body of empty chunks that never ends is refused`() throws {
+    @Test func `an endless body of empty chunks is refused`() throws {
         let chunk = Array(Self.body(Self.chunk("")).utf8)
         var stream = CompletionStream(textBytes: 200)
         #expect(throws: UpstreamError.tooLarge(limit: 200)) {

@@ -5,10 +5,10 @@ import Testing
 
 @testable import SanguineServer
 
-/// The hostile upstream's invoice, which other tests rely on.
+/// The hostile upstream's invoice, on which other tests rely.
 @Suite("Hostile upstream", .bounded)
 struct HostileUpstreamTests {
-    @Test func `a word is a token, and the prompt says how many there are`() {
+    @Test func `a word is a token, and the prompt sets their number`() {
         let answer = HostileAnswer(to: "id=a  words=4\nplease", otherParts: 2)
         #expect(answer.promptTokens == 3 + 2 * HostileAnswer.partTokens)
         #expect(answer.words.count == 4)
@@ -19,7 +19,7 @@ struct HostileUpstreamTests {
     }
 
     @Test(arguments: [true, false])
-    func `each id has a bill of its own`(streamed: Bool) async throws {
+    func `each id has its own bill`(streamed: Bool) async throws {
         try await UpstreamWorld.with(.none) { world in
             _ = await world.ask("id=a words=5", streamed: streamed)
             _ = await world.ask("id=b-2 words=3 x", streamed: streamed)
@@ -41,14 +41,14 @@ struct HostileUpstreamTests {
         }
     }
 
-    @Test func `a silent upstream bills the prompt`() async throws {
+    @Test func `an upstream that resets the connection bills the prompt`() async throws {
         try await UpstreamWorld.with(.reset(bytes: 0)) { world in
             _ = await world.ask()
             #expect(world.upstreams[0].invoice == ["a": .init(requests: 1, promptTokens: 2)])
         }
     }
 
-    @Test func `a stream is ahead of what was read by so many words as the prompt says`()
+    @Test func `a stream is ahead of its reader by the number of words in the prompt`()
         async throws
     {
         try await UpstreamWorld.with(.none) { world in
@@ -66,7 +66,7 @@ struct HostileUpstreamTests {
     }
 
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func `what comes is never more than what is billed`(seed: UInt64) async throws {
+    func `the received words never exceed the billed ones`(seed: UInt64) async throws {
         try await UpstreamWorld.with([HostileUpstream.Fault.seeded(seed)]) { world in
             for number in 0..<4 {
                 let asked = await world.ask("id=\(number) words=20")
@@ -77,7 +77,7 @@ struct HostileUpstreamTests {
         }
     }
 
-    @Test func `the same seed does the same to the same id`() async throws {
+    @Test func `the same seed treats the same id alike`() async throws {
         func results(_ seed: UInt64) async throws -> [Bool] {
             var results: [Bool] = []
             try await UpstreamWorld.with([HostileUpstream.Fault.seeded(seed)]) { world in

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// What holds with every provider: answer, charge and reason, of functions and of OpenAI's clients.
+/// Answer, charge and finish reason with every provider, for functions and for OpenAI's clients.
 @Suite("Providers", .bounded)
 struct ProviderTests {
     private static let tools =
@@ -17,7 +17,7 @@ struct ProviderTests {
         "properties":{"zone":{"type":"string"},"city":{"type":"string"}}}}}]
         """#
 
-    /// Seven tokens that are read cost 0.7, three that are written 3: together 4.
+    /// Seven input tokens cost 0.7 and three output tokens cost 3, which is rounded up to 4.
     private func withProvider(
         _ provider: Provider,
         _ body: @escaping @Sendable (Guest, ProviderServer) async throws -> Void
@@ -36,7 +36,7 @@ struct ProviderTests {
         }
     }
 
-    /// The events of a stream for OpenAI's clients, as JSON; the last one is `null` for `[DONE]`.
+    /// The events of a stream for OpenAI's clients, as JSON, with `null` for the final `[DONE]`.
     private func events(_ reply: Reply) throws -> [JSONValue] {
         try reply.body.components(separatedBy: "\n\n").filter { $0.hasPrefix("data: ") }.map {
             let data = $0.dropFirst("data: ".count)
@@ -51,7 +51,7 @@ struct ProviderTests {
     }
 
     @Test(arguments: Provider.all, [false, true])
-    func `a function gets the words, and costs what the provider reports`(
+    func `a function gets the words and costs what the provider reports`(
         provider: Provider,
         streamed: Bool
     ) async throws {
@@ -69,7 +69,7 @@ struct ProviderTests {
     }
 
     @Test(arguments: Provider.all, [false, true])
-    func `a client of OpenAI's gets the words, and is charged what the provider reports`(
+    func `an OpenAI client gets the words and is charged what the provider reports`(
         provider: Provider,
         streamed: Bool
     ) async throws {
@@ -98,7 +98,7 @@ struct ProviderTests {
     }
 
     @Test(arguments: Provider.all, [false, true])
-    func `a client of OpenAI's gets the calls of its tools`(
+    func `an OpenAI client gets its tool calls`(
         provider: Provider,
         streamed: Bool
     ) async throws {
@@ -123,14 +123,14 @@ struct ProviderTests {
             }
             #expect(arguments == Provider.tool, "\(reply.body)")
             #expect(try await guest.balance().available == 96)
-            // The order of a schema's members is that in which a model answers.
+            // The model follows the order of a schema's members.
             let sent = try #require(upstream.requests.value.last)
             #expect(String(decoding: sent.bytes, as: UTF8.self).contains(Self.tools))
         }
     }
 
     @Test(arguments: Provider.all)
-    func `a stream that fails after its beginning ends with an error, and leaves no hold`(
+    func `a stream that fails midway ends with an error and releases its hold`(
         provider: Provider
     ) async throws {
         try await withProvider(provider) { guest, _ in
@@ -147,7 +147,7 @@ struct ProviderTests {
         }
     }
 
-    @Test func `an error with status 200 and without an answer costs nothing`() async throws {
+    @Test func `an error with status 200 and no answer costs nothing`() async throws {
         try await withProvider(.openRouter) { guest, _ in
             let reply = try await guest.post(
                 "/v1/chat/completions",
@@ -160,7 +160,7 @@ struct ProviderTests {
     }
 
     @Test(arguments: [Provider.openAI, .mistral])
-    func `the same client may name either limit`(provider: Provider) async throws {
+    func `a client may use either name of the limit`(provider: Provider) async throws {
         for name in ["max_tokens", "max_completion_tokens"] {
             try await withProvider(provider) { guest, upstream in
                 let reply = try await guest.post(

@@ -11,11 +11,11 @@ import Testing
 
 @testable import SanguineServer
 
-/// What becomes of the connections to an upstream.
+/// The reuse and the end of connections to an upstream.
 @Suite("Upstream connections", .bounded)
 struct UpstreamConnectionTests {
     @Test(arguments: [true, false])
-    func `a connection is used again after a whole answer`(streamed: Bool) async throws {
+    func `a connection is reused after a complete answer`(streamed: Bool) async throws {
         try await UpstreamWorld.with(.none) { world in
             for number in 1...10 {
                 let prompt = "id=a question \(number)"
@@ -26,7 +26,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `a connection is used again after a refusal`() async throws {
+    @Test func `a connection is reused after a refusal`() async throws {
         try await UpstreamWorld.with(.refuses(status: 400)) { world in
             for _ in 1...10 { _ = await world.ask() }
             #expect(world.upstreams[0].state.value.connections == 1)
@@ -34,14 +34,14 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false], [true, false])
-    func `a request that is lost on a kept connection is sent again on a new one`(
+    func `a request lost on a kept connection is sent again on a new one`(
         streamed: Bool,
         resets: Bool
     ) async throws {
         try await UpstreamWorld.with([
             { $0.numberOnConnection == 1 ? .none : .hangsUp(resets: resets) }
         ]) { world in
-            // Several connections are kept, and all of them are lost one after the other.
+            // Several connections are kept, and all of them are lost, one after the other.
             let gate = WatchedState(false)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 1...4 {
@@ -66,7 +66,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `a request that is lost on a new connection is not sent again`(
+    func `a request lost on a new connection is not sent again`(
         streamed: Bool
     ) async throws {
         try await UpstreamWorld.with(.hangsUp(resets: false)) { world in
@@ -76,7 +76,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `a request that is lost on the new connection too is not sent a third time`()
+    @Test func `a request lost on two connections is not sent a third time`()
         async throws
     {
         try await UpstreamWorld.with([
@@ -90,7 +90,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `an answer that breaks off on a kept connection is not asked for again`()
+    @Test func `an answer that breaks off on a kept connection is not requested again`()
         async throws
     {
         try await UpstreamWorld.with([
@@ -113,7 +113,7 @@ struct UpstreamConnectionTests {
                 let before = await world.ask("id=a\(round)", streamed: streamed)
                 #expect(before.answer != nil, "round \(round)")
                 await hostile.hangUp()
-                // It may be sent before its sender learns of the end.
+                // This request may be sent before the client notices the close.
                 _ = await world.ask("id=b\(round)", streamed: streamed)
                 let after = await world.ask("id=c\(round)", streamed: streamed)
                 #expect(after.answer != nil, "round \(round): \(world.outcomes.suffix(3))")
@@ -124,7 +124,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `a connection of a cancelled call is closed and never used again`(
+    func `a cancelled call's connection is closed and not reused`(
         streamed: Bool
     ) async throws {
         try await UpstreamWorld.with([
@@ -153,7 +153,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `a reader that waits holds the upstream up`() async throws {
+    @Test func `a reader that waits slows down the upstream`() async throws {
         try await UpstreamWorld.with(.none) { world in
             let hostile = world.upstreams[0]
             let gate = WatchedState(false)
@@ -202,7 +202,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `the request is what OpenAI's API takes`() async throws {
+    @Test func `a request has the form of OpenAI's API`() async throws {
         let seen = Mutex<HostileUpstream.Request?>(nil)
         try await UpstreamWorld.with([
             { request in
@@ -250,7 +250,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `a raw chat is passed through, with the upstream's model`(streamed: Bool) async throws {
+    func `a raw chat is forwarded with the upstream's model`(streamed: Bool) async throws {
         let seen = Mutex<JSONValue?>(nil)
         try await UpstreamWorld.with([
             { request in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Which upstream is asked, and when the next one is.
+/// Which upstream is called, and when the next one is.
 @Suite("Upstream fall-back", .bounded)
 struct UpstreamFallbackTests {
     private typealias Fault = HostileUpstream.Fault
@@ -21,7 +21,7 @@ struct UpstreamFallbackTests {
         ] as [HostileUpstream.Fault],
         [true, false]
     )
-    func `a fault before anything was given falls back`(
+    func `a failure before any output falls back`(
         fault: HostileUpstream.Fault,
         streamed: Bool
     ) async throws {
@@ -33,7 +33,7 @@ struct UpstreamFallbackTests {
     }
 
     @Test(arguments: [400, 413, 422])
-    func `the request's own fault does not fall back`(status: Int) async throws {
+    func `a failure of the request itself does not fall back`(status: Int) async throws {
         try await UpstreamWorld.with([{ _ in .refuses(status: status) }, { _ in .none }]) { world in
             let error = await world.ask().error?.withoutWords
             #expect(error == .refused(status: status, retryAfterSeconds: nil))
@@ -42,7 +42,7 @@ struct UpstreamFallbackTests {
     }
 
     @Test(arguments: [.cut(bytes: 600), .errorInStream(words: 2)] as [HostileUpstream.Fault])
-    func `nothing falls back once something was given`(
+    func `a failure after the first output does not fall back`(
         fault: HostileUpstream.Fault
     ) async throws {
         try await UpstreamWorld.with([{ _ in fault }, { _ in .none }]) { world in
@@ -54,7 +54,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `an upstream that is not there falls back`() async throws {
+    @Test func `an unreachable upstream falls back`() async throws {
         try await UpstreamWorld.with([{ _ in .none }, { _ in .none }]) { world in
             try await world.upstreams[0].close()
             #expect(await world.ask().answer != nil)
@@ -77,7 +77,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `the timeout is for the whole, fall-backs included`() async throws {
+    @Test func `the timeout includes fallbacks`() async throws {
         try await UpstreamWorld.with(
             [{ _ in .silence }, { _ in .silence }],
             timeouts: [.seconds(15), .seconds(60)]
@@ -93,14 +93,14 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a call without time asks nobody`() async throws {
+    @Test func `a call without time calls no upstream`() async throws {
         try await UpstreamWorld.with(.none) { world in
             #expect(await world.ask(within: .zero).error == .timeout(mayHaveBeenSent: false))
             #expect(world.asked.isEmpty)
         }
     }
 
-    @Test func `the error of the upstream that may have done work is the one that is told`()
+    @Test func `the reported error is that of the upstream that may have done work`()
         async throws
     {
         try await UpstreamWorld.with([{ _ in .cut(bytes: 0) }, { _ in .refuses(status: 500) }]) {
@@ -110,7 +110,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `only the named upstreams are asked, in the order of the names`() async throws {
+    @Test func `only the named upstreams are called, in the order of the names`() async throws {
         let faults: [@Sendable (HostileUpstream.Request) -> HostileUpstream.Fault] = [
             { _ in .none }, { _ in .none }, { _ in .refuses(status: 500) },
         ]
@@ -142,7 +142,7 @@ struct UpstreamFallbackTests {
 
     // MARK: - Breakers
 
-    @Test func `after five failures an upstream is left alone`() async throws {
+    @Test func `an upstream is skipped after five failures`() async throws {
         try await UpstreamWorld.with([{ _ in .refuses(status: 500) }, { _ in .none }]) { world in
             for _ in 0..<7 { #expect(await world.ask().answer != nil) }
             #expect(world.upstreams[0].total.requests == 5)
@@ -152,7 +152,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `with all upstreams open a call is refused, and asks nobody`() async throws {
+    @Test func `a call with all breakers open is refused and calls no upstream`() async throws {
         try await UpstreamWorld.with(.refuses(status: 500)) { world in
             #expect(world.pool.unavailable() == nil)
             for _ in 0..<5 { _ = await world.ask() }
@@ -180,12 +180,12 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a pool without upstreams says so`() {
+    @Test func `a pool without upstreams reports that`() {
         let pool = Upstreams([])
         #expect(pool.unavailable()?.code == .upstreamMissing)
     }
 
-    @Test func `of calls at once exactly one probes an open upstream`() async throws {
+    @Test func `exactly one of several concurrent calls probes an open upstream`() async throws {
         let isWell = Mutex(false)
         let gate = WatchedState(false)
         try await UpstreamWorld.with([
@@ -213,7 +213,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a probe that fails opens it again, for longer`() async throws {
+    @Test func `a failed probe opens the breaker again for longer`() async throws {
         try await UpstreamWorld.with(.refuses(status: 500)) { world in
             for _ in 0..<5 { _ = await world.ask() }
             world.clock.advance(by: .seconds(5))
@@ -224,7 +224,7 @@ struct UpstreamFallbackTests {
     }
 
     @Test(arguments: [400, 404, 422])
-    func `requests that are at fault themselves open nothing`(status: Int) async throws {
+    func `invalid requests do not open the breaker`(status: Int) async throws {
         try await UpstreamWorld.with(.refuses(status: status)) { world in
             for _ in 0..<30 { _ = await world.ask() }
             #expect(world.pool.unavailable() == nil)
@@ -232,7 +232,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a Retry-After pauses the upstream, and the next takes over`() async throws {
+    @Test func `Retry-After pauses the upstream, and the next one takes over`() async throws {
         try await UpstreamWorld.with([
             { $0.number == 1 ? .refuses(status: 429, retryAfter: "30") : .none },
             { _ in .none },
@@ -246,7 +246,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a caller that gives a call no time does not close the upstream for others`()
+    @Test func `a caller with too short a timeout does not open the breaker for others`()
         async throws
     {
         try await UpstreamWorld.with(.silence) { world in
@@ -263,7 +263,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a silence of ten seconds counts`() async throws {
+    @Test func `a silence of ten seconds counts as a failure`() async throws {
         try await UpstreamWorld.with(.silence) { world in
             for number in 1...5 {
                 async let asked = world.ask(within: .seconds(10))
@@ -291,7 +291,7 @@ struct UpstreamFallbackTests {
     }
 
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func `whatever fails, an answer is whole and of one upstream`(seed: UInt64) async throws {
+    func `an answer is complete and from one upstream, whatever fails`(seed: UInt64) async throws {
         let faults = (0..<3).map { HostileUpstream.Fault.seeded(seed * 3 + $0) }
         try await UpstreamWorld.with(faults) { world in
             for number in 0..<12 {
@@ -305,11 +305,11 @@ struct UpstreamFallbackTests {
                 }
                 world.clock.advance(by: .milliseconds(500))
             }
-            // Every attempt has said how it ended: nothing is left half-open.
+            // Every attempt has reported its end, so no breaker is half-open.
             world.clock.advance(by: .seconds(300))
             #expect(world.pool.unavailable() == nil)
             let billed = world.upstreams.map(\.total.requests).reduce(0, +)
-            // One that takes a connection in the moment of its reset does not arrive.
+            // A request that takes a connection at the moment of its reset does not arrive.
             #expect(world.asked.count >= billed)
         }
     }

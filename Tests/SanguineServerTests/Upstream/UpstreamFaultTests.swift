@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-/// Everything that an upstream can do wrong, and which error that is.
+/// Every fault of an upstream, and the error it causes.
 @Suite("Upstream faults", .bounded)
 struct UpstreamFaultTests {
     private static let honest = HostileAnswer(to: "id=a words=5")
@@ -14,7 +14,7 @@ struct UpstreamFaultTests {
     private static let broken = UpstreamError.failed(mayHaveBeenSent: true)
 
     @Test(arguments: [true, false])
-    func `an honest upstream is understood`(streamed: Bool) async throws {
+    func `a correct upstream is understood`(streamed: Bool) async throws {
         try await UpstreamWorld.with(.none) { world in
             let asked = await world.ask(streamed: streamed)
             #expect(asked.answer?.text == Self.honest.text)
@@ -48,7 +48,7 @@ struct UpstreamFaultTests {
         ] as [(HostileUpstream.Fault, UpstreamError)],
         [true, false]
     )
-    func `each fault is its error`(
+    func `each fault causes its error`(
         _ fault: (HostileUpstream.Fault, UpstreamError),
         streamed: Bool
     ) async throws {
@@ -60,20 +60,20 @@ struct UpstreamFaultTests {
     }
 
     @Test(arguments: 0...60)
-    func `a stream that is cut anywhere gives whole words, and fails`(cut: Int) async throws {
+    func `a stream cut anywhere yields whole words and fails`(cut: Int) async throws {
         let bytes = cut * 13
         try await UpstreamWorld.with([{ _ in .cut(bytes: bytes) }]) { world in
             let asked = await world.ask()
             #expect(asked.error == Self.broken)
             let text = asked.pieces.joined()
             #expect(Self.honest.text.hasPrefix(text))
-            // Its own invoice agrees with what came.
+            // The invoice agrees with the received words.
             #expect(world.upstreams[0].invoice["a"]?.completionTokens == asked.pieces.count)
         }
     }
 
     @Test(arguments: [.silence, .headOnly] as [HostileUpstream.Fault], [true, false])
-    func `an upstream that says nothing runs into the timeout`(
+    func `a silent upstream times out`(
         fault: HostileUpstream.Fault,
         streamed: Bool
     ) async throws {
@@ -87,7 +87,7 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `a stream that never ends runs into the timeout, with the words so far`()
+    @Test func `an endless stream times out and keeps the words received before`()
         async throws
     {
         try await UpstreamWorld.with(.neverEnds) { world in
@@ -102,11 +102,11 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `a stream is cut by its silence, and not by its length`() async throws {
+    @Test func `a stream times out on silence, not on length`() async throws {
         try await UpstreamWorld.with(.none) { world in
             let hostile = world.upstreams[0]
             let words = WatchedState(0)
-            // The clock goes on by 30 s for each word: 90 words, 45 minutes.
+            // The clock advances by 30 s per word: 90 words take 45 minutes.
             async let asked = world.ask("id=a words=90 ahead=1", within: .seconds(7_200)) { event in
                 guard !event.text.isEmpty else { return }
                 world.clock.advance(by: .seconds(30))
@@ -118,7 +118,7 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `a stream that pauses for its upstream's timeout is cut`() async throws {
+    @Test func `a stream that pauses for the upstream's timeout is cut`() async throws {
         try await UpstreamWorld.with(.none) { world in
             let words = WatchedState(0)
             async let asked = world.ask("id=a words=90 ahead=1", within: .seconds(7_200)) { event in
@@ -148,7 +148,7 @@ struct UpstreamFaultTests {
         ] as [HostileUpstream.Fault],
         [true, false]
     )
-    func `a usage that is missing or nonsense is none`(
+    func `a missing or invalid usage is ignored`(
         fault: HostileUpstream.Fault,
         streamed: Bool
     ) async throws {
@@ -159,7 +159,7 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `slow words come one by one`() async throws {
+    @Test func `slow words arrive one by one`() async throws {
         try await UpstreamWorld.with(.slow(.milliseconds(5))) { world in
             let asked = await world.ask()
             #expect(asked.pieces.count == 5)
@@ -175,7 +175,7 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `a stream that is done without a finish reason has failed, with its words`()
+    @Test func `a stream without a finish reason fails and keeps its words`()
         async throws
     {
         try await UpstreamWorld.with(.noFinishReason) { world in
@@ -187,13 +187,14 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `a stream that ends after its finish reason is whole`() async throws {
+    @Test func `a stream that ends after its finish reason is complete`() async throws {
         try await UpstreamWorld.with(.noDone) { world in
             #expect(await world.ask().answer?.text == Self.honest.text)
         }
     }
 
-    @Test func `a body that stays open after DONE is not waited for`() async throws {
+    @Test func `a body that stays open after DONE does not delay the answer forever`() async throws
+    {
         try await UpstreamWorld.with(.hangsAfterDone) { world in
             async let asked = world.ask()
             try await eventually("the wait for the body's end") {
@@ -205,7 +206,7 @@ struct UpstreamFaultTests {
         }
     }
 
-    @Test func `an upstream that is not there was certainly not asked`() async throws {
+    @Test func `an unreachable upstream has certainly not received the request`() async throws {
         try await UpstreamWorld.with(.none) { world in
             try await world.upstreams[0].close()
             #expect(await world.ask().error == .failed(mayHaveBeenSent: false))
@@ -213,7 +214,7 @@ struct UpstreamFaultTests {
     }
 
     @Test(arguments: [true, false])
-    func `no error tells of the key, the prompt or the answer`(streamed: Bool) async throws {
+    func `no error contains the key, the prompt or the answer`(streamed: Bool) async throws {
         for fault in [.garbage, .refuses(status: 401), .cut(bytes: 99)] as [HostileUpstream.Fault] {
             try await UpstreamWorld.with(fault) { world in
                 let error = try #require(

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Upstream parameters", .bounded)
 struct UpstreamParametersTests {
-    /// A pool of one provider, and what it has said to have learned.
+    /// Runs the body with a pool of one provider and the parameters that it reports as learned.
     private func withPool(
         _ provider: Provider,
         outputLimit: UpstreamConfiguration.OutputLimit = .auto,
@@ -46,13 +46,13 @@ struct UpstreamParametersTests {
         return try await pool.answer(.prompt(prompt), within: .seconds(20), streamed: streamed)
     }
 
-    /// Asks, and checks that the provider's words come.
+    /// Makes a call and checks that the provider's text arrives.
     private func check(_ pool: Upstreams, streamed: Bool) async throws {
         let answer = try await ask(pool, streamed: streamed)
         #expect(answer.text == Provider.text)
     }
 
-    @Test func `a limit that is refused is sent by its other name, also later`()
+    @Test func `a refused limit is sent under its other name, then and later`()
         async throws
     {
         try await withPool(.openAIReasoning) { pool, server, learned in
@@ -66,7 +66,7 @@ struct UpstreamParametersTests {
         }
     }
 
-    @Test func `stream options that are refused are left out, also later`() async throws {
+    @Test func `refused stream options are omitted, then and later`() async throws {
         try await withPool(.mistral) { pool, server, learned in
             try await check(pool, streamed: true)
             try await check(pool, streamed: true)
@@ -76,7 +76,7 @@ struct UpstreamParametersTests {
         }
     }
 
-    @Test func `what the settings say is sent, and nothing is tried`() async throws {
+    @Test func `configured parameters are sent without trying others`() async throws {
         try await withPool(.openAIReasoning, outputLimit: .maxTokens) { pool, server, _ in
             await #expect(throws: UpstreamError.self) { try await ask(pool, streamed: false) }
             #expect(server.requests.value.count == 1)
@@ -93,7 +93,7 @@ struct UpstreamParametersTests {
         }
     }
 
-    @Test func `nothing is learned of a request that is refused either way`() async throws {
+    @Test func `a request that is refused either way teaches nothing`() async throws {
         let provider = Provider("refuses all") { _ in
             .init(status: 400, #"{"error":{"message":"Unsupported: max_tokens, stream_options"}}"#)
         }
@@ -118,7 +118,7 @@ struct UpstreamParametersTests {
         #expect(UpstreamParameters().afterRefusal(body, configuration) == nil)
     }
 
-    @Test func `so many models are learned of, and no more`() {
+    @Test func `the number of remembered models is limited`() {
         let learned = LearnedParameters(UpstreamParameters())
         var other = UpstreamParameters()
         other.hasStreamOptions = false
@@ -139,13 +139,13 @@ struct UpstreamParametersTests {
         )
     }
 
-    @Test func `what a caller writes keeps its bytes but for what the meter changes`() {
+    @Test func `a caller's request keeps its bytes except for what metering changes`() {
         let rest = #""z" : 18446744073709551616, "a":"\ud800", "a":{"b":1e999,"a":[ 1.0 ]}"#
         let sent = body(#"{ "model":"x", \#(rest) ,"stream":true}"#, .auto)
         #expect(sent == #"{ "model":"m", \#(rest) ,"max_tokens":9}"#)
     }
 
-    @Test func `a caller's limit keeps its name, unless the upstream has one of its own`() {
+    @Test func `a caller's limit keeps its name, unless the upstream requires another`() {
         #expect(
             body(#"{"max_completion_tokens":5}"#, .auto)
                 == #"{"max_completion_tokens":5,"model":"m"}"#

@@ -7,15 +7,15 @@ import Synchronization
 
 @testable import SanguineServer
 
-/// A pool of hostile upstreams, and what it has reported.
+/// A pool of hostile upstreams, with its reports.
 final class UpstreamWorld: Sendable {
-    /// An attempt that was reported.
+    /// A reported attempt.
     struct Attempt: Hashable, Sendable {
         let name: String
         let outcome: UpstreamReports.Outcome
     }
 
-    /// What was reported, in order.
+    /// The reports, in order.
     struct Reported: Sendable {
         var attempts: [Attempt] = []
         var phases: [BreakerPhase] = []
@@ -62,7 +62,7 @@ final class UpstreamWorld: Sendable {
         log.set(self)
     }
 
-    /// Runs the body with a pool of so many upstreams; each does to a request what its fault says.
+    /// Runs the body with one upstream per closure, which chooses the fault for each request.
     static func with(
         _ faults: [@Sendable (HostileUpstream.Request) -> HostileUpstream.Fault],
         answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
@@ -72,7 +72,7 @@ final class UpstreamWorld: Sendable {
     ) async throws {
         var upstreams: [HostileUpstream] = []
         for fault in faults { upstreams.append(try await HostileUpstream.start(fault)) }
-        // How long a connection takes on a busy machine is not what is tested.
+        // The tests do not measure how long a busy machine takes to connect.
         let settings = try UpstreamConfiguration(
             url: upstreams[0].url,
             model: "m",
@@ -100,7 +100,7 @@ final class UpstreamWorld: Sendable {
         try result.get()
     }
 
-    /// Runs the body with one upstream, which does that to each request.
+    /// Runs the body with one upstream, which treats each request with the given fault.
     static func with(
         _ fault: HostileUpstream.Fault,
         answerBytes: Int = UpstreamConfiguration.defaultAnswerBytes,
@@ -109,7 +109,7 @@ final class UpstreamWorld: Sendable {
         try await with([{ _ in fault }], answerBytes: answerBytes, body)
     }
 
-    /// Asks, and returns what came: pieces, answer, error.
+    /// Makes a call and returns its pieces with the answer or error.
     func ask(
         _ prompt: String = "id=a words=5",
         among names: [String] = [],
@@ -143,10 +143,10 @@ final class UpstreamWorld: Sendable {
         UpstreamPrompt(messages: [.init(.user, text)], maxOutputTokens: 1_000)
     }
 
-    /// The outcomes that were reported, in order.
+    /// The reported outcomes, in order.
     var outcomes: [UpstreamReports.Outcome] { reported.withLock { $0.attempts.map(\.outcome) } }
 
-    /// The names of upstreams that were asked, in order.
+    /// The names of the called upstreams, in order.
     var asked: [String] { reported.withLock { $0.attempts.map(\.name) } }
 
     private func note(attempt: Attempt, _ firstByte: Duration?) {
@@ -160,7 +160,7 @@ final class UpstreamWorld: Sendable {
 }
 
 extension UpstreamWorld {
-    /// What came of a call.
+    /// The result of a call.
     struct Asked: Sendable {
         let pieces: [String]
         let result: Result<UpstreamAnswer, UpstreamError>
@@ -173,7 +173,7 @@ extension UpstreamWorld {
         }
     }
 
-    /// Lets the pool's reports reach the world that is created after it.
+    /// Forwards the pool's reports to the world that is created after the pool.
     private final class Relay: Sendable {
         private struct Weak: Sendable {
             weak var world: UpstreamWorld?
@@ -188,14 +188,14 @@ extension UpstreamWorld {
 }
 
 extension UpstreamError {
-    /// A refusal of which the upstream has said no more.
+    /// A refusal without further details.
     static func refused(status: Int, retryAfterSeconds: Int?) -> UpstreamError {
         .refused(
             UpstreamRefusal(status: status, retryAfter: retryAfterSeconds.map { .seconds($0) })
         )
     }
 
-    /// The same error without the words of a refusal.
+    /// The same error without the text of a refusal.
     var withoutWords: UpstreamError {
         guard case .refused(let refusal) = self else { return self }
         return .refused(UpstreamRefusal(status: refusal.status, retryAfter: refusal.retryAfter))

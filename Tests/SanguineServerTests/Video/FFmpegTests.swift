@@ -5,14 +5,13 @@ import Testing
 
 @testable import SanguineServer
 
-/// FFmpeg itself, and a script in its place.
+/// FFmpeg itself, and a script that stands in for it.
 @Suite("FFmpeg", .bounded(.seconds(60)))
 struct FFmpegTests {
-    /// The program of this machine, if it has one.
+    /// The installed program, if any.
     private static let installed = FFmpeg("ffmpeg")
 
-    /// A video that grows brighter from its beginning to its end, with its index at the end, as
-    /// phones write it.
+    /// A video that grows brighter over time, with its index at the end, as phones write it.
     private func video(seconds: Int, in folder: URL) async throws -> [UInt8] {
         let file = folder.appending(path: "bright.mp4")
         let size = "color=black:size=320x240:rate=10:duration=\(seconds)"
@@ -24,7 +23,7 @@ struct FFmpegTests {
         return Array(try Data(contentsOf: file))
     }
 
-    /// How bright a picture is, from 0 to 255.
+    /// The brightness of a picture, from 0 to 255.
     private func brightness(of picture: [UInt8], in folder: URL) async throws -> Int {
         let (file, raw) = (folder.appending(path: "a.jpg"), folder.appending(path: "a.gray"))
         try Data(picture).write(to: file)
@@ -45,7 +44,7 @@ struct FFmpegTests {
     }
 
     @Test(.requires(.ffmpeg, .ffprobe))
-    func `pictures come from the middles of equal stretches, in order`() async throws {
+    func `pictures come from the middle of equal parts, in order`() async throws {
         let ffmpeg = try #require(Self.installed)
         try await TemporaryFolder.with { folder in
             let video = try await video(seconds: 4, in: folder)
@@ -54,7 +53,7 @@ struct FFmpegTests {
             for (index, picture) in pictures.enumerated() {
                 let expected = 16 + 200 * (2 * index + 1) / 8
                 let seen = try await brightness(of: picture, in: folder)
-                // Limited range is stretched to full range, and neighbours are 58 apart.
+                // Limited range is converted to full range, and adjacent pictures differ by 58.
                 let full = (expected - 16) * 255 / 219
                 #expect(abs(seen - full) < 25, "\(index): \(seen), and not \(full)")
             }
@@ -62,11 +61,11 @@ struct FFmpegTests {
     }
 
     @Test(.requires(.ffmpeg, .ffprobe))
-    func `a video with many faults is shown as far as it can be seen`() async throws {
+    func `a damaged video yields the pictures that can be decoded`() async throws {
         let ffmpeg = try #require(Self.installed)
         try await TemporaryFolder.with { folder in
             var video = try await video(seconds: 60, in: folder)
-            // What is between the container's head and its index is damaged.
+            // Damages everything between the container's head and its index.
             for index in stride(from: 200, to: video.count * 3 / 4, by: 13) { video[index] ^= 0x55 }
             let pictures = try await ffmpeg.pictures(video, "video/mp4", 4)
             #expect((1...4).contains(pictures.count))
@@ -77,7 +76,7 @@ struct FFmpegTests {
         .requires(.ffmpeg, .ffprobe),
         arguments: [("4096x2160", true), ("7680x4320", false)]
     )
-    func `a film of 4K is read, and one of 8K is refused`(size: String, isRead: Bool) async throws {
+    func `a 4K film is read, and an 8K film is refused`(size: String, isRead: Bool) async throws {
         let ffmpeg = try #require(Self.installed)
         try await TemporaryFolder.with { folder in
             let file = folder.appending(path: "large.mp4")
@@ -94,7 +93,7 @@ struct FFmpegTests {
     }
 
     @Test(.requires(.ffmpeg, .ffprobe))
-    func `what is no video is said to be none`() async throws {
+    func `bytes that are no video are reported as unreadable`() async throws {
         let ffmpeg = try #require(Self.installed)
         for bytes in [[], Array("#EXTM3U\nfile:///etc/hostname\n".utf8), SampleFile.mp4.bytes()] {
             await #expect(
@@ -110,7 +109,7 @@ struct FFmpegTests {
     }
 
     @Test(.requires(.ffmpeg, .ffprobe))
-    func `a playlist that calls itself a video leads nowhere`() async throws {
+    func `a playlist disguised as a video is not followed`() async throws {
         let ffmpeg = try #require(Self.installed)
         let asked = WatchedState(0)
         try await ScriptedUpstream.with({ _ in
@@ -130,7 +129,7 @@ struct FFmpegTests {
 
     // MARK: - A script in its place
 
-    /// Writes two programs into the folder.
+    /// Writes the two programs to the folder.
     static func script(
         _ ffmpeg: String,
         probe: String = "echo 4.0",
@@ -147,10 +146,10 @@ struct FFmpegTests {
         return try #require(FFmpeg(folder.appending(path: "ffmpeg").path))
     }
 
-    /// A script that prints pictures as `printf` writes them.
+    /// A script that prints two pictures with `printf`.
     static let twoPictures = #"printf '\377\330a\377\331\377\330b\377\331'"#
 
-    @Test func `it is given the video as its input, and nothing of the environment`() async throws {
+    @Test func `the program reads the video as its input, without the environment`() async throws {
         try await TemporaryFolder.with { folder in
             let seen = folder.appending(path: "seen").path
             let ffmpeg = try Self.script(
@@ -164,7 +163,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test func `a length that is not known is a picture a second`() async throws {
+    @Test func `a video of unknown length yields a picture per second`() async throws {
         try await TemporaryFolder.with { folder in
             let seen = folder.appending(path: "seen").path
             for (said, filter) in [
@@ -179,13 +178,13 @@ struct FFmpegTests {
                 let arguments = try String(contentsOfFile: seen, encoding: .utf8)
                 #expect(arguments.contains("select='\(filter)',scale="))
                 #expect(arguments.contains("-protocol_whitelist file -f matroska -i /dev/stdin"))
-                // Of processor time, however long it is waited for.
+                // A limit of processor time, however long the program waits.
                 #expect(arguments.contains("-timelimit 20 "))
             }
         }
     }
 
-    @Test func `a header that says more than there is costs no pictures`() async throws {
+    @Test func `a header that overstates the length costs no pictures`() async throws {
         try await TemporaryFolder.with { folder in
             let ffmpeg = try Self.script(
                 "case \"$*\" in *36000*) ;; *) \(Self.twoPictures) ;; esac",
@@ -196,7 +195,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test func `its complaint is told, and more than it may say is not`() async throws {
+    @Test func `the program's complaint is reported, and endless output is cut off`() async throws {
         try await TemporaryFolder.with { folder in
             let ffmpeg = try Self.script("echo 'moov atom not found' >&2; exit 1", in: folder)
             await #expect(throws: FrameSampler.Failure.unreadable("moov atom not found\n")) {
@@ -219,7 +218,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test func `it ends with the task that waits for it`() async throws {
+    @Test func `the program ends with the task that waits for it`() async throws {
         try await TemporaryFolder.with { folder in
             let seen = folder.appending(path: "seen")
             let ffmpeg = try Self.script("echo $$ > \(seen.path); exec /bin/sleep 600", in: folder)
@@ -235,7 +234,7 @@ struct FFmpegTests {
         }
     }
 
-    @Test func `a program that is not there is missed at the start`() throws {
+    @Test func `a missing program is reported at the start`() throws {
         #expect(FFmpeg("ffmpeg", path: "/nowhere:/dev") == nil)
         #expect(FFmpeg("/nowhere/ffmpeg") == nil)
         var settings = ServerSettings()

@@ -22,7 +22,7 @@ struct FrameSamplerTests {
 
     // MARK: - A prompt
 
-    @Test func `pictures stand where the video stood, and all else stays`() async throws {
+    @Test func `pictures replace the video, and all other parts stay`() async throws {
         let sampler = FrameSampler(count: 2) { video, type, count throws(FrameSampler.Failure) in
             #expect((video, type, count) == ([7], "video/mp4", 2))
             return [Self.picture, [3]]
@@ -39,7 +39,7 @@ struct FrameSamplerTests {
         #expect(made == prompt([.text("a")] + pictures + [file, .text("b")]))
     }
 
-    @Test func `what takes too long is given up`() async throws {
+    @Test func `sampling that takes too long times out`() async throws {
         let (clock, hasEnded, never) = (ManualClock(), WatchedState(false), WatchedState(false))
         let sampler = FrameSampler(count: 2) { _, _, _ throws(FrameSampler.Failure) in
             try? await never.wait(for: "the cancellation") { $0 }
@@ -54,7 +54,7 @@ struct FrameSamplerTests {
         #expect(hasEnded.value)
     }
 
-    @Test func `several videos share the time`() async throws {
+    @Test func `several videos share the timeout`() async throws {
         let (clock, times) = (ManualClock(), WatchedState(0))
         let never = WatchedState(false)
         let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in
@@ -78,7 +78,7 @@ struct FrameSamplerTests {
         await #expect(throws: FrameSampler.Failure.timeout) { try await call.finished() }
     }
 
-    @Test func `no more videos are read at a time than there are turns`() async throws {
+    @Test func `the number of videos read at once is limited`() async throws {
         let running = Mutex(0)
         let most = Mutex(0)
         let gate = WatchedState(false)
@@ -115,7 +115,7 @@ struct FrameSamplerTests {
         #expect(most.withLock { $0 } == 2)
     }
 
-    @Test func `one account with many videos delays another's first by one`() async throws {
+    @Test func `one account's many videos delay another's first by one`() async throws {
         let (begun, allowed) = (WatchedState<[UInt8]>([]), WatchedState(0))
         let sampler = FrameSampler(count: 1, atOnce: 1) { video, _, _ in
             let number = begun.withLock { begun in
@@ -152,7 +152,7 @@ struct FrameSamplerTests {
         #expect(begun.value == [1, 1, 2, 1, 1])
     }
 
-    @Test func `an account has half of the turns, and another one's video does not wait`()
+    @Test func `an account is limited to half of the turns, so that another's video does not wait`()
         async throws
     {
         let (begun, gate) = (WatchedState(0), WatchedState(false))
@@ -190,7 +190,7 @@ struct FrameSamplerTests {
         for call in calls { _ = try await call.finished() }
     }
 
-    @Test func `a video without a picture is none`() async throws {
+    @Test func `a video without pictures is unreadable`() async throws {
         let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
         await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {
             try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
@@ -199,7 +199,7 @@ struct FrameSamplerTests {
 
     // MARK: - Motion JPEG
 
-    @Test func `pictures are divided at their ends, and half a picture is left out`() {
+    @Test func `pictures are split at their ends, and an incomplete picture is dropped`() {
         let other: [UInt8] = [0xFF, 0xD8, 0xFF, 0xE0, 0xFF, 0, 0xFF, 0xFF, 0xD9]
         let pictures = [Self.picture, other]
         #expect(JPEGSequence.pictures(in: Self.picture + other) == pictures)

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 @testable import SanguineServer
 
-/// Files as FFmpeg and libheif write them, as they are stored.
+/// Files written by FFmpeg and libheif, as the server stores them.
 @Suite("Stored films and pictures", .bounded(.seconds(120)))
 struct StoredFilmTests {
     private static let place = "+52.5200+013.4050/"
@@ -34,7 +34,7 @@ struct StoredFilmTests {
             ["e.webm", "-c:v", "libvpx"], ["f.webm", "-c:v", "libvpx", "-live", "1"],
         ]
     )
-    func `a stored film plays as before, and does not say where it was filmed`(
+    func `a stored film plays as before and has no location`(
         encoding: [String]
     ) async throws {
         try await TemporaryFolder.with { folder in
@@ -52,7 +52,7 @@ struct StoredFilmTests {
             )
             let bytes = Array(try Data(contentsOf: file))
             #expect(bytes.contains(text: Self.place))
-            // As cameras append places.
+            // Cameras append places in this way.
             let content = try BlobContent(bytes + Array(Self.place.utf8))
             #expect(!content.bytes.contains(text: Self.place))
             try Data(content.bytes).write(to: stored)
@@ -64,7 +64,7 @@ struct StoredFilmTests {
     }
 
     @Test(.requires(.ffmpeg, .heifEnc, .heifConvert, .exiftool))
-    func `a stored HEIC is decoded as before, and does not say where it was taken`() async throws {
+    func `a stored HEIC decodes as before and has no location`() async throws {
         try await TemporaryFolder.with { folder in
             let jpeg = folder.appending(path: "a.jpg").path
             let heic = folder.appending(path: "a.heic")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The tests here need programs that a machine may lack.
+/// Tests that need programs which a machine may lack.
 @Suite("Programs that tests need", .bounded)
 struct SystemToolTests {
     private static let none = SystemTool("no-such-program", in: "no-such-package")
@@ -15,14 +15,14 @@ struct SystemToolTests {
     }
 
     @Test(arguments: [nil, "", "0", "1"])
-    func `a test whose programs are there runs`(required: String?) throws {
+    func `a test with its programs installed runs`(required: String?) throws {
         let check = check([Self.shell], required: required)
         #expect(try check.mayRun())
         #expect(check.advice.isEmpty)
     }
 
     @Test(arguments: [nil, "", "0"])
-    func `a test without its program is skipped, and says what to install`(
+    func `a test without its program is skipped and names the package to install`(
         required: String?
     ) throws {
         let check = check([Self.shell, Self.none], required: required)
@@ -33,7 +33,7 @@ struct SystemToolTests {
         )
     }
 
-    @Test func `the script that prepares a machine installs every program that tests need`()
+    @Test func `the setup script installs every program that tests need`()
         throws
     {
         let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
@@ -43,7 +43,7 @@ struct SystemToolTests {
         #expect(Set(SystemTool.all.map(\.package)).subtracting(packages).isEmpty)
     }
 
-    @Test func `a test without its program fails where all programs are required`() {
+    @Test func `a test without its program fails if all programs are required`() {
         let check = check([Self.shell, Self.none], required: "1")
         let error = #expect(throws: MissingTool.self) { try check.mayRun() }
         #expect(error?.description == check.advice)

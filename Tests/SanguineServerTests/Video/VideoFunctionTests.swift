@@ -6,10 +6,10 @@ import Testing
 
 @testable import SanguineServer
 
-/// Videos of calls, and upstreams that take them or pictures alone.
+/// Videos of calls, with upstreams that accept videos or only pictures.
 @Suite("Videos of calls", .bounded(.seconds(60)))
 struct VideoFunctionTests {
-    /// A function about a video, a token for each of the upstream's.
+    /// A function about a video that costs one token for each of the upstream's.
     private static let rules = FunctionRules(
         price: .usage(perMillionInput: 1_000_000, perMillionOutput: 1_000_000),
         attachments: AttachmentRules(count: 1, types: ["video/mp4"], tokens: 100)
@@ -24,11 +24,11 @@ struct VideoFunctionTests {
         maxOutputTokens: 10
     )
 
-    /// What an upstream was shown: for each request, the types of the parts.
+    /// The part types that an upstream received, for each request.
     private let shown = WatchedState<[[String]]>([])
     private let other = WatchedState<[[String]]>([])
 
-    /// An upstream that answers, and writes down what it was shown.
+    /// An upstream that answers and records the types of the parts it received.
     private static func answers(_ shown: WatchedState<[[String]]>) -> ScriptedUpstream.Script {
         { request in
             shown.withLock { $0.append(parts(request)) }
@@ -59,7 +59,7 @@ struct VideoFunctionTests {
         return try await guest.post("/v1/functions/watch", body, key: key, headers: headers)
     }
 
-    @Test func `an upstream that takes pictures alone is shown pictures, which are held for`()
+    @Test func `an upstream that accepts only pictures gets pictures, which the hold covers`()
         async throws
     {
         try await TemporaryFolder.with { folder in
@@ -76,7 +76,8 @@ struct VideoFunctionTests {
                     let guest = try await server.guest()
                     let (quote, status) = try await Self.watch(guest)
                     #expect(status == 200)
-                    // 3 pictures of 100, the bytes of the prompt, what surrounds it, the answer.
+                    // Three pictures of 100, the bytes of the prompt, the text around it, the
+                    // answer.
                     #expect(quote.hold == 300 + 4 + 32 + 10)
                     #expect(shown.value == [["text", "image_url", "image_url"]])
                     #expect(try await guest.balance().available == 992)
@@ -86,7 +87,7 @@ struct VideoFunctionTests {
     }
 
     @Test
-    func `a fall-back is shown pictures, after an upstream that was shown the file`()
+    func `a fallback gets pictures after an upstream that got the file`()
         async throws
     {
         try await TemporaryFolder.with { folder in
@@ -120,7 +121,7 @@ struct VideoFunctionTests {
         }
     }
 
-    @Test func `a call that ends while its pictures are made has asked nobody, and costs nothing`()
+    @Test func `a call that ends during sampling calls no upstream and costs nothing`()
         async throws
     {
         var function = Self.function
@@ -153,7 +154,7 @@ struct VideoFunctionTests {
         }
     }
 
-    @Test func `a video that cannot be read is the caller's to change, and costs nothing`()
+    @Test func `an unreadable video is the caller's error and costs nothing`()
         async throws
     {
         try await TemporaryFolder.with { folder in
