@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// `sanguine backup` and `sanguine restore`, and data that is damaged.
+    /// `sanguine backup` and `sanguine restore`, and damaged data.
     @Suite("Backup and restore", .bounded(.seconds(240)))
     struct BackupTests {
         private static let environment = [
@@ -26,7 +26,7 @@ extension EndToEnd {
             }
         }
 
-        /// Spends until the task is cancelled, and returns how often.
+        /// Spends until the task is cancelled, and returns the number of spends.
         private static func spend(_ api: API, _ guest: API.Guest, _ name: String) async -> Int {
             var count = 0
             for _ in 0..<100_000 where !Task.isCancelled {
@@ -36,7 +36,7 @@ extension EndToEnd {
             return count
         }
 
-        @Test func `ten backups of a server that writes are whole, and one of them is restored`()
+        @Test func `ten backups of a busy server are complete, and one of them is restored`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -113,7 +113,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `files and keys are in the backup, and serve after the restore`() async throws {
+        @Test func `files and keys are part of a backup and work after the restore`() async throws {
             try await TemporaryFolder.with { folder in
                 let data = folder.appending(path: "data")
                 let backup = folder.appending(path: "backup")
@@ -160,14 +160,14 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a backup that is interrupted leaves no folder, or a whole one`() async throws {
+        @Test func `an interrupted backup leaves no folder or a complete one`() async throws {
             try await TemporaryFolder.with { folder in
                 let data = folder.appending(path: "data")
                 try await ServeProcess.with(data: data) { server in
                     _ = try await server.api.guest()
                     #expect(try await server.stop().status == 0)
                 }
-                // Enough pages that the signal comes while they are copied.
+                // Enough pages that the signal arrives while they are copied.
                 let queue = try DatabaseQueue(path: data.appending(path: "sanguine.sqlite").path)
                 try await queue.write { database in
                     try database.execute(sql: "CREATE TABLE filler (bytes BLOB)")
@@ -197,13 +197,13 @@ extension EndToEnd {
                         #expect(!names.contains(backup.lastPathComponent))
                         continue
                     }
-                    // It was complete when the signal came.
+                    // The backup was complete when the signal arrived.
                     try await Self.expectVerified(backup)
                 }
             }
         }
 
-        @Test func `a backup of which a part is missing is refused, and nothing is replaced`()
+        @Test func `an incomplete backup is refused, and nothing is replaced`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -240,7 +240,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `wrong usage is 2, and a backup that cannot be made is 1`() async throws {
+        @Test func `wrong usage exits with 2, and a failed backup with 1`() async throws {
             try await TemporaryFolder.with { folder in
                 #expect(try await Tool.run("backup").status == 2)
                 #expect(try await Tool.run("restore").status == 2)
@@ -257,7 +257,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a balance that is not its entries' sum takes no spend and no push`()
+        @Test func `a balance that differs from the sum of its entries stops all changes`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -289,7 +289,7 @@ extension EndToEnd {
 }
 
 extension API {
-    /// Stores a file, and returns its id.
+    /// Uploads a file and returns its id.
     fileprivate func upload(_ file: Data, as guest: Guest) async throws -> String {
         var request = HTTPClientRequest(url: base + "/v1/blobs")
         request.method = .POST

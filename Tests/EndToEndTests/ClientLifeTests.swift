@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Clients and servers that end and begin again.
+    /// Clients and servers that stop and start again (traps 7, 16).
     @Suite("A client's life", .bounded(.seconds(120)))
     struct ClientLifeTests {
         @Test func `a new process shows the last balance and its age without a server`()
@@ -35,7 +35,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a client goes on with its account when the server is another process`()
+        @Test func `a client keeps its account when the server restarts in another process`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -80,7 +80,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an answer that comes after the sign-out changes nothing`() async throws {
+        @Test func `an answer that arrives after the sign-out changes nothing`() async throws {
             let gate = Gate()
             try await ScriptedUpstream.with { _ in
                 await gate.wait()
@@ -111,7 +111,8 @@ extension EndToEnd {
                     #expect(client.cached(.balance) == nil)
                     #expect(client.balanceHistory.isEmpty)
 
-                    // A guest has nothing to come back with but the device: same account, charged.
+                    // A guest can return only with the device, which has the same account, with the
+                    // charge.
                     #expect(try await client.value(of: .balance).available == 97)
                     #expect(client.accountId == account)
                     #expect(try await server.audit().accounts == 1)

@@ -6,10 +6,11 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The rest of the command line: the terminal client, support, wrong usage, the demonstration.
+    /// Other parts of the command line: the terminal client, support, wrong usage, the
+    /// demonstration.
     @Suite("The command line", .bounded(.seconds(120)))
     struct CommandLineTests {
-        @Test func `the terminal client works online, and shows what it knew offline`()
+        @Test func `the terminal client works online and shows its last values offline`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -67,7 +68,7 @@ extension EndToEnd {
         }
 
         private static func useOffline(_ phone: String, _ new: String, port: Int) async throws {
-            // A device that knows nothing, beside one that does.
+            // A device without data and one with data.
             async let nothing = run("balance", folder: new, port: port)
             let balance = try await run("balance", "--json", folder: phone, port: port)
             #expect(balance.status == 0)
@@ -89,7 +90,7 @@ extension EndToEnd {
             #expect(try await asked.errors.contains("cannot be reached"))
         }
 
-        @Test func `support sees an account, by its id and by its device`() async throws {
+        @Test func `support finds an account by its id and by its device`() async throws {
             try await TemporaryFolder.with { data in
                 let guest = try await LocalServer.with(folder: data) { server in
                     let guest = try await server.api.guest("the-device-of-a-customer")
@@ -125,7 +126,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a balance that is not the sum of its entries is found`() async throws {
+        @Test func `a balance that differs from the sum of its entries is found`() async throws {
             try await TemporaryFolder.with { data in
                 let guests = try await LocalServer.with(folder: data) { server in
                     try await concurrently(2) {
@@ -159,7 +160,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `without data there is nothing to verify, and nothing is made`() async throws {
+        @Test func `verifying a missing folder fails and creates nothing`() async throws {
             try await TemporaryFolder.with { folder in
                 let missing = folder.appending(path: "missing")
                 let verified = try await Tool.run("ledger", "verify", "--data", missing.path)
@@ -169,7 +170,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `support gives tokens and units by the running server`() async throws {
+        @Test func `support grants tokens and units through the running server`() async throws {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(data: data, arguments: []) { server in
                     let guest = try await server.api.guest()
@@ -224,7 +225,7 @@ extension EndToEnd {
             ["account", "show", "--device", "a-device-of-a-guest", "--data", ""],
             ["account", "grant", "--id", "1", "--amount", "1", "--reason", "a"],
         ])
-        func `wrong usage exits with 2 and says so on standard error`(
+        func `wrong usage exits with 2 and prints an error to standard error`(
             arguments: [String]
         )
             async throws
@@ -235,7 +236,7 @@ extension EndToEnd {
             #expect(ended.errors.contains("Error: "))
         }
 
-        @Test func `the demonstration ends without a surprise`() async throws {
+        @Test func `the demonstration ends without losses or errors`() async throws {
             let demo = try await Tool.run("demo", "--latency-ms", "50")
             #expect(demo.status == 0, "\(demo.output) \(demo.errors)")
             #expect(demo.output.contains("Nothing was lost"))

@@ -16,7 +16,9 @@ extension EndToEnd {
             "SANGUINE_LOG_ACCESS": "false", "SANGUINE_ACCOUNTS_GRANT": "\(grant)",
         ]
 
-        /// A spend: everything follows from its number, so that it can be sent again.
+        /// A spend.
+        ///
+        /// Its number determines everything else, so that it can be sent again.
         private struct Spend: Hashable, Sendable {
             let round: Int
             let number: Int
@@ -30,7 +32,7 @@ extension EndToEnd {
         }
 
         @Test(arguments: [11, 12] as [UInt64])
-        func `killed in a storm of spends, the server loses nothing and repeats nothing`(
+        func `a server killed during many spends loses none and repeats none`(
             seed: UInt64
         ) async throws {
             try await TemporaryFolder.with { data in
@@ -51,7 +53,7 @@ extension EndToEnd {
             }
         }
 
-        /// Sends them all at once, and kills the server when so many are answered.
+        /// Sends all spends at once, and kills the server after the given number of responses.
         private static func storm(
             _ spends: [Spend],
             data: URL,
@@ -63,7 +65,7 @@ extension EndToEnd {
                 await withTaskGroup(of: Void.self) { group in
                     for spend in spends {
                         group.addTask {
-                            // Whoever gets no answer was cut off by the kill.
+                            // A spend without a response was cut off by the kill.
                             guard let answer = try? await send(spend, guests, server.api)
                             else { return }
                             let count = answered.update { answered in
@@ -124,7 +126,7 @@ extension EndToEnd {
         }
 
         @Test
-        func `killed in mid-call, a call that was sent is charged and one that was not is free`()
+        func `after a kill during a call, a sent call is charged and an unsent one is free`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -160,7 +162,8 @@ extension EndToEnd {
                             return answer?.code
                         }
                     }
-                    // One of the two is told that the other runs: so that one was accepted.
+                    // One of the two is refused because the other one runs, so that one was
+                    // accepted.
                     #expect(await group.next() == .operationInProgress)
                     try? await upstream.requests.when { !$0.isEmpty }
                     server.tool.signal(SIGKILL)
@@ -170,7 +173,7 @@ extension EndToEnd {
             }
         }
 
-        /// Goes on with the data, on clocks that stand still until they are moved.
+        /// Starts a server on the data, with clocks that advance only when told to.
         private static func expectCharged(data: URL, upstream: ScriptedUpstream) async throws {
             let clock = ManualWallClock(SystemWallClock().now())
             let delay = ManualClock()
@@ -189,7 +192,7 @@ extension EndToEnd {
                 #expect(hold == 5, "The call that was sent keeps its hold, and no other does.")
                 #expect(try await api.balance(of: guest).available == 95)
 
-                // The one that was never sent may be made again, under the same key.
+                // The unsent call may be repeated under the same key.
                 async let again = api.echo("…", delayMs: 60_000, key: "unsent", as: guest)
                 try await delay.waitForSleepers(2)
                 delay.advance(by: .seconds(60))
@@ -200,7 +203,7 @@ extension EndToEnd {
                 let waiting = try await api.ask(question, key: "sent", as: guest)
                 #expect(waiting.status == 409)
                 #expect(waiting.code == .operationInProgress)
-                // Nothing but the end of its hold will end it, and clients heed at most a minute.
+                // Only the end of its hold ends the call, and clients wait at most a minute.
                 #expect(waiting.header("Retry-After") == "60")
 
                 try await delay.waitForSleepers(1)

@@ -9,12 +9,14 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// A thousand calls at once over a thousand connections.
+    /// A thousand concurrent calls over a thousand connections (traps 25, 27).
     @Suite("A thousand calls at once", .bounded(.seconds(120)))
     struct CrowdTests {
         private static let crowd = 1_000
 
-        /// A function whose kept answers are an account's; each call pays a token for it.
+        /// A function whose answers are cached per account.
+        ///
+        /// Each call pays one token.
         private static let function = FunctionSetting(
             name: "once",
             kind: .upstream,
@@ -37,7 +39,9 @@ extension EndToEnd {
             )
         }
 
-        @Test func `what pays for a hundred calls pays for a hundred of a thousand`() async throws {
+        @Test func `a balance for a hundred calls pays exactly a hundred of a thousand`()
+            async throws
+        {
             try await LocalServer.with { server in
                 try await API.withClient(connections: Self.crowd + 10) { http in
                     let api = API(port: server.port, http: http)
@@ -54,7 +58,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `identical calls are one call of the upstream, also when the first client dies`()
+        @Test func `identical calls share one upstream call, even if the first client disconnects`()
             async throws
         {
             let gate = Gate()
@@ -94,7 +98,7 @@ extension EndToEnd {
                         }
                         #expect(outputs == Array(repeating: "Sure.", count: Self.crowd - 1))
                         #expect(upstream.requests.value.count == 1)
-                        // The first call went to its end, and its answer is there.
+                        // The first call ran to its end, and its answer is stored.
                         let again = try await api.end { try await Self.ask(0, api, guest) }
                         #expect(again.header("Idempotency-Replayed") == "true")
                         let balance = try await api.balance(of: guest)

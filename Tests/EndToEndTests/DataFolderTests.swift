@@ -7,10 +7,10 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Data folders that are not as they were left, as an operator meets them.
+    /// Data folders that changed while the server was stopped, as an operator sees them.
     @Suite("Data folders", .bounded(.seconds(120)))
     struct DataFolderTests {
-        /// Lets a server make the folder, and a guest spend.
+        /// Runs a server that creates the folder, and spends as a guest.
         private static func use(_ data: URL) async throws {
             try await ServeProcess.with(data: data) { server in
                 let guest = try await server.api.guest()
@@ -42,7 +42,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a folder that nobody has used starts again and again`() async throws {
+        @Test func `an unused folder starts repeatedly`() async throws {
             try await TemporaryFolder.with { data in
                 for _ in 1...2 {
                     try await ServeProcess.with(data: data) { server in
@@ -53,7 +53,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `keys that are gone stop the start, unless the flag accepts new ones`()
+        @Test func `missing keys stop the start, unless the flag accepts new ones`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -78,7 +78,7 @@ extension EndToEnd {
         }
 
         @Test(arguments: ["gone", "empty"])
-        func `a database that is not there stops the start, unless the flag accepts an empty one`(
+        func `a missing database stops the start, unless the flag accepts an empty one`(
             state: String
         ) async throws {
             try await TemporaryFolder.with { data in
@@ -101,7 +101,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a folder that is open to others is refused with the command that closes it`()
+        @Test func `a folder open to other users is refused with the command that closes it`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -116,7 +116,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the doctor finds a healthy folder well, with a server and without`()
+        @Test func `the doctor finds no fault in a healthy folder, with and without a server`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -139,7 +139,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a damaged page makes the server unready, and the doctor find it`()
+        @Test func `a damaged page makes the server unready, and the doctor finds it`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -158,7 +158,7 @@ extension EndToEnd {
             }
         }
 
-        /// Overwrites the page where the table of quotas begins.
+        /// Overwrites the root page of the table of quotas.
         private static func damage(_ file: URL) throws {
             let queue = try DatabaseQueue(path: file.path)
             let page = try queue.read { database in

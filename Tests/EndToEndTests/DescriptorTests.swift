@@ -6,12 +6,12 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The real server where few files may be open.
+    /// The real server with a low limit of open files.
     @Suite("Few descriptors", .bounded(.seconds(120)))
     struct DescriptorTests {
         private static let warning = "Fewer connections are taken than 'limits.connections'"
 
-        @Test func `with 1,024 files the server starts, says once what it takes, and works`()
+        @Test func `with 1,024 files the server works and logs the reduced limit once`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -28,13 +28,14 @@ extension EndToEnd {
             }
         }
 
-        @Test func `when all connections are taken, health, metrics and the end go on`()
+        @Test func `with all connections in use, health, metrics and the stop still work`()
             async throws
         {
             try await TemporaryFolder.with { data in
                 let shell = "ulimit -n \(Descriptors.reserve + 64); exec \"$@\""
                 try await ServeProcess.with(data: data, shell: shell) { server in
-                    // 64 are taken, of one address half of them; the rest waits.
+                    // 64 connections are served, and an address may use half of them. The others
+                    // wait.
                     var held: [PlainConnection] = []
                     for address in 2...6 {
                         for _ in 1...32 {
@@ -52,7 +53,7 @@ extension EndToEnd {
                     try await held[0].askIfAlive()
                     try await held[63].askIfAlive()
 
-                    // Who waits comes in when others go.
+                    // A waiting connection is served when others close.
                     for connection in held.prefix(128) { await connection.close() }
                     try await held[159].answered()
                     try await held[128].askIfAlive()
@@ -66,7 +67,7 @@ extension EndToEnd {
         }
 
         #if os(Linux)
-        @Test func `no descriptor for a connection is told once, and it waits for one`()
+        @Test func `a lack of descriptors is logged once, and connections wait for one`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -94,7 +95,7 @@ extension EndToEnd {
             }
         }
 
-        /// Changes the soft limit of a process that runs.
+        /// Changes the soft limit of a running process.
         private static func limit(_ number: Int32, to count: Int) throws {
             guard Shell.succeeds("prlimit --pid \(number) --nofile=\(count):") else {
                 throw Unexpected("The limit cannot be changed.")
@@ -102,7 +103,7 @@ extension EndToEnd {
         }
         #endif
 
-        @Test func `with too few files the server does not start, and says how many are enough`()
+        @Test func `with too few files the server does not start and names the required number`()
             async throws
         {
             try await TemporaryFolder.with { data in

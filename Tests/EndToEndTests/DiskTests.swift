@@ -6,11 +6,11 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Disks that are full, or that can only be read.
+    /// Full disks and read-only disks.
     @Suite("Disks", .bounded(.seconds(120)))
     struct DiskTests {
         @Test(Mounts.areNeeded)
-        func `a full disk makes the server unready, and room on it ready again`() async throws {
+        func `a full disk makes the server unready until it has space again`() async throws {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(
                     data: data,
@@ -21,7 +21,7 @@ extension EndToEnd {
                     let free = try #require(try await server.metric("data_free_bytes"))
                     #expect(free > 1_048_576)
 
-                    // The server's own view of its disk.
+                    // The disk as the server sees it.
                     let filler = URL(filePath: "/proc/\(server.tool.process)/root\(data.path)/x")
                     try Self.fill(filler)
                     #expect(try await server.metric("data_free_bytes") == 0.0)
@@ -54,7 +54,8 @@ extension EndToEnd {
             }
         }
 
-        /// Spends until the storage refuses: what was reserved for the log lasts for a while.
+        /// Spends until the storage refuses, which takes a while because the log has reserved
+        /// space.
         private static func spendUntilRefused(
             _ server: ServeProcess,
             _ guest: API.Guest
@@ -83,7 +84,7 @@ extension EndToEnd {
                 "after a clean end", "after a death", "after a death, without shared memory",
             ]
         )
-        func `a ledger on a disk that can only be read is verified, with all that was spent`(
+        func `a ledger on a read-only disk is verified with every spend`(
             state: String
         ) async throws {
             try await TemporaryFolder.with { data in
@@ -109,7 +110,7 @@ extension EndToEnd {
                 )
                 #expect(try shown.decode(JSONValue.self)["available"] == 97)
 
-                // The doctor reads it too, and says why no server can.
+                // The doctor reads the folder too, and reports why no server can run on it.
                 let examined = try await Self.run(["doctor"], on: data)
                 #expect(examined.status == 1)
                 #expect(examined.output.contains("ok       integrity"))
@@ -121,7 +122,7 @@ extension EndToEnd {
         }
 
         @Test(Mounts.areNeeded)
-        func `a backup is not restored to a mount point, and the message says where to`()
+        func `a restore to a mount point is refused with another place to use`()
             async throws
         {
             try await TemporaryFolder.with { folder in

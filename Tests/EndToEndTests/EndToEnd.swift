@@ -2,15 +2,15 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Both ends over loopback, and the real executable.
+/// Client and server over loopback, and the real executable.
 ///
-/// One test at a time: each starts servers and loads them, and two at once would only slow each
-/// other down. Nothing sleeps; whatever never happens ends with the time limit.
+/// The tests run one at a time, because each starts servers and loads them. Nothing sleeps, and a
+/// wait in vain ends with the time limit.
 @Suite("End to end", .serialized, .bounded(.seconds(120)))
 enum EndToEnd {}
 
-/// Runs the body so many times, all at once or a few, and returns what came of it, in the order of
-/// the numbers.
+/// Runs the body the given number of times, all at once or a few at a time, and returns the results
+/// in the order of their numbers.
 func concurrently<Value: Sendable>(
     _ count: Int,
     atOnce: Int = .max,
@@ -29,7 +29,7 @@ func concurrently<Value: Sendable>(
     }
 }
 
-/// Something that did not happen as it must, in words.
+/// A description of something unexpected.
 struct Unexpected: Error, CustomStringConvertible {
     let description: String
 

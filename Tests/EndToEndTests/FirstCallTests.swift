@@ -10,7 +10,8 @@ extension EndToEnd {
     /// A device's first calls, all at once.
     @Suite("First calls", .bounded(.seconds(120)))
     struct FirstCallTests {
-        @Test func `a thousand first calls of a device at once make one account`() async throws {
+        @Test func `a thousand concurrent first calls of a device create one account`() async throws
+        {
             try await LocalServer.with { server in
                 let answers = try await concurrently(1_000) { _ in
                     try await server.api.signIn("the-one-and-only-device")
@@ -20,7 +21,7 @@ extension EndToEnd {
                 let signedIn = try answers.map { try $0.decode(SignedIn.self) }
                 #expect(Set(signedIn.map(\.account.id)).count == 1)
 
-                // Whoever came second is signed in no worse than who came first.
+                // Every caller is signed in, whether it created the account or not.
                 let tokens = signedIn.map(\.session.accessToken)
                 let statuses = try await concurrently(tokens.count) { number in
                     try await server.api.send(.GET, "/v1/balance", token: tokens[number]).status
@@ -34,7 +35,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a thousand first reads of a client make one account, by one call`()
+        @Test func `a thousand first reads of a client create one account with one call`()
             async throws
         {
             try await LocalServer.with { server in

@@ -8,15 +8,16 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The upstream's invoice and the server's ledger, after streams that were cut by everybody.
+    /// The upstream's invoice and the server's ledger, after streams that were cut for every
+    /// reason.
     ///
-    /// `STREAMS=10000` plays more of them, `SEED=7` others.
+    /// `STREAMS=10000` plays more streams, and `SEED=7` plays others.
     @Suite("The invoice agrees", .bounded(.seconds(1_800)))
     struct InvoiceTests {
         private static let streams = environmentNumber("STREAMS", or: 300)
         private static let seed: UInt64 = environmentNumber("SEED", or: 20_262)
 
-        /// What the invoices say, and the charges.
+        /// The sums of the invoices and of the charges.
         private struct Sum: CustomStringConvertible {
             var streams = 0
             var charged: Int64 = 0
@@ -33,10 +34,10 @@ extension EndToEnd {
             }
         }
 
-        /// What runs to its end costs exactly what the upstream bills for it.
+        /// A complete stream costs exactly what the upstream bills for it.
         ///
-        /// What is cut short costs no more, and less by no more than the words that were under way.
-        @Test func `charges and invoices differ by no more than what was under way at a cut`()
+        /// A cut stream costs at most as much, and less by no more than the words in transit.
+        @Test func `charges and invoices differ by at most the words in transit at a cut`()
             async throws
         {
             let (streams, seed) = (Self.streams, Self.seed)

@@ -6,15 +6,15 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// That an app's tests meet the server that the app will meet.
+    /// The test kit behaves as the server does, so that an app's tests are meaningful.
     @Suite("The test kit and the server", .bounded(.seconds(60)))
     struct KitAndServerTests {
-        /// Both show the same time, so that all that follows from it is the same.
+        /// The same clock for both, so that everything derived from the time is equal.
         private let clock = ManualWallClock()
 
-        /// Plays the same calls to a server and to the kit.
+        /// Plays the same calls against a server and against the kit.
         ///
-        /// - Returns: The statuses of the server's answers, and what the kit answers otherwise.
+        /// - Returns: The statuses of the server's responses, and the differences of the kit's.
         private func played(
             _ play: @escaping @Sendable (inout WireScript) async throws -> Void
         ) async throws -> (statuses: [Int], differences: [String]) {
@@ -33,7 +33,7 @@ extension EndToEnd {
             return (server.map(\.status), differences)
         }
 
-        @Test func `devices sign in, refresh and leave alike`() async throws {
+        @Test func `devices sign in, refresh and sign out alike`() async throws {
             let (statuses, differences) = try await played { script in
                 let guest = GuestRequest(deviceId: "a-device-of-both", deviceSecret: secret("A"))
                 _ = try await script.signIn()
@@ -79,7 +79,7 @@ extension EndToEnd {
             )
         }
 
-        @Test func `who is not let in is told so alike`() async throws {
+        @Test func `unauthenticated and foreign requests are refused alike`() async throws {
             let (statuses, differences) = try await played { script in
                 try await script.call("nobody", "GET", "/v1/balance")
                 script.token = "nonsense"
@@ -95,7 +95,7 @@ extension EndToEnd {
             #expect(statuses == [401, 401, 201, 403, 404, 405, 200])
         }
 
-        @Test func `balances, holds and quotas are kept alike`() async throws {
+        @Test func `balances, holds and quotas behave alike`() async throws {
             let (statuses, differences) = try await played { script in
                 _ = try await script.signIn()
                 let balance = try await script.call("balance", "GET", "/v1/balance")
@@ -151,7 +151,7 @@ extension EndToEnd {
                 try await script.call("again", "POST", "/v1/functions/echo", input, key: "one")
                 try await script.call("quote", "POST", "/v1/functions/echo/quote", input)
                 try await script.call("unknown", "POST", "/v1/functions/none", input, key: "two")
-                // What is wrong with an input is a function's own to say.
+                // Each function has its own message for an invalid input.
                 try await script.call(
                     "wrong",
                     "POST",
@@ -166,7 +166,7 @@ extension EndToEnd {
             #expect(statuses == [201, 200, 200, 200, 404, 422, 200])
         }
 
-        @Test func `records are pushed, pulled, listed and told live alike`() async throws {
+        @Test func `records are pushed, pulled, listed and streamed alike`() async throws {
             let (statuses, differences) = try await played { script in
                 _ = try await script.signIn()
                 try await script.push("create", .note("a", text: "first"))

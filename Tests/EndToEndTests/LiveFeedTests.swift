@@ -11,7 +11,7 @@ import Testing
 extension EndToEnd {
     @Suite("Live feed", .bounded(.seconds(120)))
     struct LiveFeedTests {
-        @Test func `a commit reaches the client while the answer goes on, and anew`()
+        @Test func `a commit reaches the client live, and again after a reconnect`()
             async throws
         {
             try await LocalServer.with { server in
@@ -40,7 +40,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `what another device does is shown live, without a pull`() async throws {
+        @Test func `another device's changes are shown live, without a pull`() async throws {
             try await TemporaryFolder.with { folder in
                 try await LocalServer.with { server in
                     var configuration = SanguineClient.Configuration.of(
@@ -73,7 +73,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `what another device spends is shown live, without a request`() async throws {
+        @Test func `another device's spends are shown live, without a request`() async throws {
             try await TemporaryFolder.with { folder in
                 try await LocalServer.with { server in
                     let configuration = SanguineClient.Configuration.of(
@@ -152,13 +152,13 @@ extension EndToEnd {
     }
 }
 
-/// Another device of the account, which keeps one note.
+/// Another device of the account, which edits one note.
 private final class OtherDevice: Sendable {
     private let guest: API.Guest
     private let api: API
     private let pushed = Watched<Int64>(0)
 
-    /// Signs in as the device whose client keeps its state in the folder.
+    /// Signs in with the identity of the client whose state is in the folder.
     init(_ folder: URL, _ api: API) async throws {
         self.api = api
         guest = try await api.guest(of: folder)

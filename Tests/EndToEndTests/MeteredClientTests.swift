@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// What the user sees of a call: its hold at once, then its charge, and no dance.
+    /// A call as the user sees it: its hold at once, then its charge, without flicker (trap 6).
     @Suite("Metered calls of a client", .bounded(.seconds(120)))
     struct MeteredClientTests {
         private struct Stage: Sendable {
@@ -15,7 +15,7 @@ extension EndToEnd {
             let server: LocalServer
             let upstream: ScriptedUpstream
 
-            /// What the client shows now, and what the server has.
+            /// Checks the balance that the client shows, and the server's.
             func expectBoth(_ available: Int64) async throws {
                 let shown = try #require(client.cached(.balance))
                 #expect(shown.available == available)
@@ -26,7 +26,7 @@ extension EndToEnd {
             }
         }
 
-        /// A client that knows its balance, on a server whose upstream follows the script.
+        /// A client that has its balance, with a server whose upstream follows the script.
         private static func withStage(
             grant: Int = 100,
             timeout: Duration = .seconds(30),
@@ -51,7 +51,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the hold is shown before the answer, the charge with it`() async throws {
+        @Test func `the hold is shown before the answer, and the charge with it`() async throws {
             let gate = Gate()
             try await Self.withStage { _ in
                 await gate.wait()
@@ -62,7 +62,7 @@ extension EndToEnd {
                 try await stage.upstream.requests.when { $0.count == 1 }
                 #expect(client.cached(.balance)?.available == 97)
                 #expect(client.cached(.balance)?.held == 3)
-                // The server has the hold by now, of 5; the user sees one hold, and not two.
+                // The server already has a hold of 5. The user sees one hold, not two.
                 let reloaded = try await client.refresh(.balance)
                 #expect(reloaded.available == 97)
                 #expect(reloaded.held == 3)
@@ -76,7 +76,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a streamed call gives the whole text and is charged once, also found again`()
+        @Test func `a streamed call yields the whole text and is charged once, even if read again`()
             async throws
         {
             try await Self.withStage { _ in
@@ -95,7 +95,7 @@ extension EndToEnd {
             }
         }
 
-        /// What a client makes of an upstream's failure.
+        /// A failure of the upstream and the error that the client gets.
         struct Failure: Sendable, CustomTestStringConvertible {
             let testDescription: String
             let reply: ScriptedUpstream.Reply
@@ -116,7 +116,7 @@ extension EndToEnd {
             ),
         ]
 
-        /// Makes a call and waits until its hold is on the screen and its request at the upstream.
+        /// Makes a call and waits until its hold is shown and the upstream has its request.
         @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         private static func beginCall(
             on stage: Stage
@@ -138,9 +138,9 @@ extension EndToEnd {
 
         @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         @Test(arguments: failures)
-        func `a call that fails gives its hold back`(failure: Failure) async throws {
+        func `a failed call releases its hold`(failure: Failure) async throws {
             let gate = Gate()
-            // Long enough to see the hold of a call that nobody answers.
+            // Long enough to see the hold of a call without an answer.
             let timeout: Duration = failure.code == .upstreamTimeout ? .seconds(3) : .seconds(30)
             try await Self.withStage(timeout: timeout) { _ in
                 await gate.wait()
@@ -160,7 +160,7 @@ extension EndToEnd {
         }
 
         @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
-        @Test func `a lie about usage costs the hold and not more`() async throws {
+        @Test func `excessive reported usage costs the hold and no more`() async throws {
             let lie = #"{"prompt_tokens":1000000000,"completion_tokens":1000000000}"#
             let gate = Gate()
             try await Self.withStage { _ in
@@ -176,7 +176,8 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a caller who gives up sees the call through to its charge`() async throws {
+        @Test func `a caller that cancels still sees the call through to its charge`() async throws
+        {
             let gate = Gate()
             try await Self.withStage { _ in
                 await gate.wait()
@@ -204,7 +205,7 @@ extension EndToEnd {
         }
 
         @Test(arguments: [21, 22, 23] as [UInt64])
-        func `many calls that end in any order never make the number dance`(
+        func `the balance never flickers when many calls end in any order`(
             seed: UInt64
         )
             async throws
@@ -236,7 +237,8 @@ extension EndToEnd {
                 try await stage.screen.shows(955, held: 0)
                 try await stage.expectBoth(955)
 
-                // Down while calls began, then up as calls failed, and never another way.
+                // The number falls while calls begin, then rises as calls fail, and changes in no
+                // other way.
                 let numbers = stage.screen.numbers
                 let lowest = try #require(numbers.firstIndex(of: 940))
                 #expect(numbers[...lowest] == numbers[...lowest].sorted(by: >)[...])
@@ -245,7 +247,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a cancelled call leaves no reply for the client's next one`() async throws {
+        @Test func `a cancelled call leaves no response for the client's next one`() async throws {
             let gate = Gate()
             try await Self.withStage { request in
                 if request.question == "first" { await gate.wait() }

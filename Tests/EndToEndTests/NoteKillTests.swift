@@ -12,7 +12,7 @@ extension EndToEnd {
         private static let mostLines = 40
 
         @Test(arguments: [21] as [UInt64])
-        func `killed 200 times while it takes notes in, a client loses none and makes none twice`(
+        func `a client killed 200 times while adding notes loses none and duplicates none`(
             seed: UInt64
         ) async throws {
             try await TemporaryFolder.with { folder in
@@ -42,7 +42,7 @@ extension EndToEnd {
             )
         }
 
-        /// Kills the client again and again; returns the ids of the notes that it said it took in.
+        /// Kills the client repeatedly, and returns the ids of the notes that it reported as added.
         private static func storm(
             _ device: NoteDevice,
             seed: UInt64,
@@ -65,13 +65,13 @@ extension EndToEnd {
             return taken
         }
 
-        /// Every note that was taken in is there once, on all devices and on one that comes now.
+        /// Checks that every added note exists once, on all devices and on a new one.
         private static func expectAll(
             _ taken: [Substring],
             beside first: NoteDevice,
             seed: UInt64
         ) async throws {
-            // Each sends first what its last process left.
+            // Each device first sends what its last process left in the outbox.
             for number in 0..<devices {
                 let refused = try await device(number, beside: first).settled().refused
                 #expect(refused.isEmpty, "Seed \(seed): a note was made twice.")

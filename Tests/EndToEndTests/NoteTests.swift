@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The terminal client's notes, on and off the network.
+    /// The terminal client's notes, online and offline.
     @Suite("Notes", .bounded(.seconds(120)))
     struct NoteTests {
         private static func withServer(
@@ -26,7 +26,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a note that waits is marked, and is sent by a later command`() async throws {
+        @Test func `a pending note is marked and is sent by a later command`() async throws {
             try await Self.withServer { server, phone, _ in
                 let made = try await phone.run("add", "Buy milk", "--offline")
                 #expect(made.status == 0)
@@ -70,7 +70,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `what the server refuses is shown with its reason until it is discarded`()
+        @Test func `a refused operation is shown with its reason until it is discarded`()
             async throws
         {
             try await Self.withServer { _, phone, laptop in
@@ -93,14 +93,14 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a note that is not there is said to be missing`() async throws {
+        @Test func `a note that does not exist is reported as missing`() async throws {
             try await Self.withServer { _, phone, _ in
                 let removed = try await phone.run("rm", "nosuch")
                 #expect(removed.errors.contains("This device knows no note 'nosuch'."))
             }
         }
 
-        @Test func `what waits for another server's account is named`() async throws {
+        @Test func `operations of another server's account are reported`() async throws {
             try await Self.withServer { _, phone, _ in
                 _ = try await phone.add("Milk")
                 _ = try await phone.add("Bread", "--offline")
@@ -115,7 +115,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a folder that is a device of another account joins no second one`()
+        @Test func `a folder of another account cannot join an account`()
             async throws
         {
             try await Self.withServer { _, phone, laptop in

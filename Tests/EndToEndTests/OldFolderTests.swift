@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Folders that an earlier version made, opened by this one.
+    /// Folders of an earlier version, opened by this one.
     @Suite("Old folders", .bounded(.seconds(120)))
     struct OldFolderTests {
         @Test(
@@ -18,7 +18,7 @@ extension EndToEnd {
                 "It replaces the old folders by ones of the current version."
             )
         )
-        func `the folders are made`() async throws {
+        func `the folders are created`() async throws {
             try await TemporaryFolder.with { try await OldFolders.make(in: $0) }
             #expect(try OldFolders.archiveBytes < 300_000)
         }
@@ -43,7 +43,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an old data folder is backed up before its upgrade, and restored`()
+        @Test func `an old data folder can be backed up before its upgrade and restored`()
             async throws
         {
             try await OldFolders.with { old in
@@ -74,7 +74,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an account of an old data folder goes on with its tokens and its data`()
+        @Test func `an account of an old data folder keeps its tokens and its data`()
             async throws
         {
             try await Self.withServer { old, api, guest in
@@ -96,11 +96,11 @@ extension EndToEnd {
             }
         }
 
-        @Test func `lists by an index are right, whatever an earlier version has stored in it`()
+        @Test func `lists by an index are correct whatever an earlier version stored in it`()
             async throws
         {
             try await OldFolders.with { old in
-                // The entries of an index say themselves nothing of the version of their bytes.
+                // Entries of an index do not contain the version of their encoding.
                 let path = old.data.appending(path: "sanguine.sqlite").path
                 let queue = try DatabaseQueue(path: path)
                 let count = try await queue.write { database in
@@ -135,7 +135,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `what an old data folder has answered is answered again, and charged once`()
+        @Test func `responses of an old data folder are replayed and charged once`()
             async throws
         {
             try await Self.withServer { old, api, guest in
@@ -146,7 +146,7 @@ extension EndToEnd {
                 let found = try await api.send(.GET, "/v1/calls/old-call", token: guest.token)
                 #expect(found.text.contains("Hello"), "\(found.text)")
                 let thought = try await api.daily("a-new-key", as: guest)
-                // The kept answer does not say what was asked, so a model is asked: here is none.
+                // The cached answer lacks its question, so a model is asked, and there is none.
                 #expect(thought.code == .upstreamMissing)
                 let balance = try await api.balance(of: guest)
                 #expect(balance.available + balance.held == 94)
@@ -167,7 +167,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an old client folder shows its values without a network`() async throws {
+        @Test func `an old client folder shows its values offline`() async throws {
             try await OldFolders.with { old in
                 let client = try OldFolders.client(old.client, clock: old.clock)
                 defer { client.close() }
@@ -185,7 +185,8 @@ extension EndToEnd {
             }
         }
 
-        @Test func `what waits in an old client folder is sent exactly once`() async throws {
+        @Test func `pending operations of an old client folder are sent exactly once`() async throws
+        {
             try await OldFolders.with { old in
                 let clock = old.clock
                 try await LocalServer.with(folder: old.data, clock: clock) { server in
@@ -220,7 +221,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a guest of an old client folder comes back after the end of the session`()
+        @Test func `a guest of an old client folder returns after the end of the session`()
             async throws
         {
             try await OldFolders.with { old in
@@ -248,7 +249,7 @@ extension EndToEnd {
             }
         }
 
-        /// Ends every session on the server, and checks that the client's names no device.
+        /// Ends every session on the server, and checks that the client's session names no device.
         private static func endSessions(in old: OldFolders) async throws {
             let server = try DatabaseQueue(path: old.data.appending(path: "sanguine.sqlite").path)
             try await server.write { try $0.execute(sql: "DELETE FROM sessions") }
@@ -264,7 +265,7 @@ extension EndToEnd {
             #expect(stored["guestDevice"] == nil)
         }
 
-        /// Runs a server on the old data folder, shortly after that was made.
+        /// Runs a server on the old data folder, shortly after the folder was created.
         private static func withServer(
             _ body: @Sendable (OldFolders, API, API.Guest) async throws -> Void
         ) async throws {

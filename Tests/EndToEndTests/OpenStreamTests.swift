@@ -8,16 +8,16 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Streams that are open at once, 128 for each core, beside readers that take nothing.
+    /// Concurrent streams, 128 per core, together with readers that read nothing.
     @Suite("Open streams", .bounded(.seconds(180)))
     struct OpenStreamTests {
         private static let open = 128 * ProcessInfo.processInfo.activeProcessorCount
         private static let stalled = 4
         private static let guests = 4
         private static let words = 40
-        /// More than the buffers of a connection take.
+        /// More than the buffers of a connection hold.
         private static let manyWords = 20_000
-        /// What the server may have more of after the second time than after the first.
+        /// The memory that the server may gain between two rounds.
         private static let slack = 32 << 20
 
         private static let configuration = """
@@ -30,8 +30,9 @@ extension EndToEnd {
                 maxOutputTokens: 100000
             """
 
-        /// Places for those streams and the stalled readers, and hardly more: of all places for
-        /// calls, runs and readers an address has half.
+        /// Limits for these streams and the stalled readers, with little to spare.
+        ///
+        /// An address may use half of the calls, runs and readers.
         private static var environment: [String: String] {
             [
                 "SANGUINE_LOG_ACCESS": "false", "SANGUINE_LIMITS_QUEUED_CALLS": "0",
@@ -39,7 +40,9 @@ extension EndToEnd {
             ]
         }
 
-        @Test func `all get all of their answers beside readers that stall, and leave nothing`()
+        @Test
+        func
+            `all streams get whole answers despite stalled readers, and leave nothing behind`()
             async throws
         {
             let http = HTTPClient(
@@ -76,7 +79,7 @@ extension EndToEnd {
             let guests = try await concurrently(Self.guests) { number in
                 try await api.guest("a-device-of-guest-\(number)")
             }
-            // The second time there are places only if those of the first were given back.
+            // The second round fits only if the first one has released its calls and readers.
             var memory: [Double] = []
             for round in 1...3 {
                 try await openAll(round, server, api, guests, upstream)
@@ -100,7 +103,7 @@ extension EndToEnd {
             _ upstream: HostileUpstream
         ) async throws {
             let (long, begun) = ("long-\(round)", Watched(0))
-            // All of it is read by one, and by others nothing.
+            // One reader reads all of the stream, and the others read nothing.
             async let whole = read(long, "words=\(manyWords)", api, guests[0], begun)
             try await begun.when("the long stream") { $0 == 1 }
             let unread = try await concurrently(stalled) { _ in
@@ -119,7 +122,8 @@ extension EndToEnd {
             for connection in unread { await connection.close() }
         }
 
-        /// Reads a stream to its end; from its first part on only once all streams have theirs.
+        /// Reads a stream to its end, but reads past its first part only once all streams have
+        /// theirs.
         private static func read(
             _ id: String,
             _ question: String,
@@ -148,7 +152,7 @@ extension EndToEnd {
             return seen
         }
 
-        /// Asks for a stream, and never reads any of it.
+        /// Requests a stream and never reads it.
         private static func stall(
             _ key: String,
             _ port: Int,

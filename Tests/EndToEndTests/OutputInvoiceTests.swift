@@ -11,18 +11,18 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// The upstream's invoice and the charges, for output of every kind, reported in every way.
+    /// The upstream's invoice and the charges, for every kind of output and every form of report.
     ///
-    /// `OUTPUTS=10000` plays more answers, `SEED=7` others.
+    /// `OUTPUTS=10000` plays more answers, and `SEED=7` plays others.
     @Suite("Output is invoiced", .bounded(.seconds(1_800)))
     struct OutputInvoiceTests {
         private static let outputs = environmentNumber("OUTPUTS", or: 200)
         private static let seed: UInt64 = environmentNumber("SEED", or: 53)
         private static let atOnce = 16
-        /// Enough that few of them fail so often that they are kept out.
+        /// Enough that few of them fail often enough to be excluded.
         private static let guests = max(8, outputs / 20)
 
-        @Test func `a charge is within its declared bounds of what the upstream made`()
+        @Test func `a charge is within its declared bounds of the upstream's output`()
             async throws
         {
             let (outputs, seed) = (Self.outputs, Self.seed)
@@ -46,7 +46,7 @@ extension EndToEnd {
                             billed: Int64(bill.completionTokens)
                         )
                         #expect(finding == nil, "seed \(seed)")
-                        // A guest whose calls fail one after the other is kept out for a while.
+                        // A guest with consecutive failed calls is excluded for a while.
                         if bill.requests == 0, charge == 0 { refused += 1 }
                         #expect(bill.requests == 1 || charge == 0, "seed \(seed), \(plan)")
                         charged += charge
@@ -60,7 +60,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a charge for content only is found, and one of a token for each byte`() {
+        @Test func `charges for content only, or for a token per byte, are detected`() {
             let plans = (0..<1_000).map { OutputPlan($0, seed: 1) }
             let cut = plans.filter { $0.end == .cancel && $0.words > 8 && $0.place > 8 }
             let silent = cut.filter { $0.kind == .tools || $0.kind == .reasoning }
@@ -79,7 +79,7 @@ extension EndToEnd {
 
         /// Plays all answers.
         ///
-        /// - Returns: The charge of each.
+        /// - Returns: The charge of each answer.
         private static func play(_ plans: [OutputPlan], _ api: API) async throws -> [Int64] {
             let guests = try await concurrently(guests) { number in
                 try await api.guest("a-device-of-guest-\(number)")
@@ -121,7 +121,8 @@ extension EndToEnd {
             return try end.decode(JSONValue.self)["charged"]?.integer ?? 0
         }
 
-        /// Asks through the door, and cancels the call when all that comes has been read.
+        /// Makes a call through the OpenAI routes, and cancels it once everything written has been
+        /// read.
         private static func pass(
             _ plan: OutputPlan,
             _ api: API,
@@ -138,7 +139,7 @@ extension EndToEnd {
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: body.canonical))
             let response = try await api.http.execute(request, timeout: .seconds(60))
-            // The first chunk has the role.
+            // The first chunk contains the role.
             var awaited = plan.end == .cancel ? plan.place + 1 : .max
             var chunks = 0
             var last: UInt8 = 0

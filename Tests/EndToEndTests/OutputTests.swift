@@ -6,7 +6,7 @@ import Testing
 #if os(Linux)
 
 extension EndToEnd {
-    /// What is said when the output can go nowhere.
+    /// Commands whose output cannot be written.
     @Suite("Output that cannot be written", .bounded)
     struct OutputTests {
         /// Commands that print without a server.
@@ -33,7 +33,7 @@ extension EndToEnd {
         }
 
         @Test(arguments: commands, Redirected.Sink.allCases)
-        func `a command fails that cannot print`(
+        func `a command that cannot print fails`(
             command: [String],
             sink: Redirected.Sink
         ) async throws {
@@ -41,21 +41,21 @@ extension EndToEnd {
         }
 
         @Test(arguments: Redirected.Sink.allCases)
-        func `a client's command fails that cannot print`(sink: Redirected.Sink) async throws {
+        func `a client command that cannot print fails`(sink: Redirected.Sink) async throws {
             try await TemporaryFolder.with { folder in
                 let phone = ["--folder", folder.appending(path: "phone").path, "--offline"]
                 for command in [["add", "Milk"], ["list"], ["list", "--json"]] {
                     let all = ["note"] + command + phone
                     Self.expect(try await Redirected.run(all, into: sink), sink, command)
                 }
-                // What could not be printed was done all the same.
+                // The commands took effect even though they could not print.
                 let listed = try await Tool.with(["note", "list"] + phone) { try await $0.ended() }
                 #expect(listed.output.hasSuffix("  … Milk\n"))
             }
         }
 
         @Test(arguments: Redirected.Sink.allCases)
-        func `commands beside and of a server fail that cannot print`(
+        func `server commands that cannot print fail`(
             sink: Redirected.Sink
         ) async throws {
             try await TemporaryFolder.with { folder in

@@ -9,10 +9,11 @@ import Testing
 @testable import SanguineCommand
 
 extension EndToEnd {
-    /// An operator puts an older copy of the stopped data folder in its place.
+    /// An operator replaces the data folder of a stopped server with an older copy.
     @Suite("A restored data folder", .bounded(.seconds(120)))
     struct RestoredFolderTests {
-        @Test func `a device whose cursor is older or newer shows what the restored server has`()
+        @Test
+        func `a device shows the restored server's data whether its cursor is older or newer`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -46,7 +47,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the log says that a start took the database for a copy`() async throws {
+        @Test func `the log reports that a start recognized a copied database`() async throws {
             try await TemporaryFolder.with { data in
                 for isCopy in [false, false, true, false] {
                     if isCopy {
@@ -61,7 +62,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `after an epoch is renewed a device reads again from the start`() async throws {
+        @Test func `a device reads from the start after its epoch is renewed`() async throws {
             try await TemporaryFolder.with { data in
                 let renew = { @Sendable in
                     try await Tool.with(["epoch", "renew", "--json", "--data", data.path]) {
@@ -105,7 +106,7 @@ extension EndToEnd {
             }
         }
 
-        /// The ids of the notes that the device shows after the body.
+        /// Returns the ids of the notes that the device shows after the body.
         @discardableResult
         private static func notes(
             _ device: URL,
@@ -120,7 +121,7 @@ extension EndToEnd {
             return Set(client.records(Note.self).map(\.id.text))
         }
 
-        /// Creates notes, as another device of the account does.
+        /// Creates notes as another device of the account.
         private static func write(
             _ name: String,
             _ numbers: ClosedRange<Int64>,

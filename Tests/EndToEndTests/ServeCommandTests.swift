@@ -9,7 +9,7 @@ extension EndToEnd {
     /// `sanguine serve` and `sanguine stand-in` as an operator sees them.
     @Suite("The servers' commands", .bounded(.seconds(120)))
     struct ServeCommandTests {
-        @Test func `asked to stop, the server finishes what is in flight and exits with 0`()
+        @Test func `a stopped server finishes its running calls and exits with 0`()
             async throws
         {
             let gate = Gate()
@@ -46,7 +46,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `standard output has the line and nothing else, the log is elsewhere`()
+        @Test func `standard output has only the address, and the log is elsewhere`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -62,7 +62,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a log that nobody reads stops neither requests nor the end`() async throws {
+        @Test func `an unread log blocks neither requests nor the stop`() async throws {
             try await TemporaryFolder.with { data in
                 let environment = ["SANGUINE_LOG_LEVEL": "debug"]
                 try await ServeProcess.with(
@@ -77,13 +77,13 @@ extension EndToEnd {
                     let clock = ContinuousClock()
                     let start = clock.now
                     #expect(try await server.stop().status == 0)
-                    // The log has a second; the rest is what a stop takes.
+                    // The log has a second, and the stop takes the rest.
                     #expect(start.duration(to: clock.now) < .seconds(10))
                 }
             }
         }
 
-        @Test func `lines that nobody reads are dropped, counted, and told once they are read`()
+        @Test func `unread log lines are dropped, counted and reported once the log is read`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -93,7 +93,7 @@ extension EndToEnd {
                     environment: environment,
                     errors: .stalled
                 ) { server in
-                    // An entry counts as a KiB of the 7 MiB that requests may have.
+                    // An entry counts as one KiB of the 7 MiB available to access entries.
                     for _ in 1...10 {
                         let answers = try await concurrently(1_000) { _ in
                             try await server.api.send(.GET, "/health/live").status
@@ -110,7 +110,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a second server on the same data is refused and told why`() async throws {
+        @Test func `a second server on the same data is refused with the reason`() async throws {
             try await TemporaryFolder.with { data in
                 try await ServeProcess.with(data: data) { server in
                     let second = try await Tool.run("serve", "--data", data.path, "--port", "0")
@@ -123,7 +123,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the stand-in says where it listens, answers alike, and exits with 0`()
+        @Test func `the stand-in prints its address, answers consistently and exits with 0`()
             async throws
         {
             try await Tool.with(["stand-in", "--port", "0"]) { standIn in

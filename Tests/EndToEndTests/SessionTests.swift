@@ -6,10 +6,11 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Tokens that are refreshed by two at once, lost, stolen, and another's identity.
+    /// Tokens that are refreshed concurrently, lost or stolen (trap 20), and another account's
+    /// identity.
     @Suite("Sessions", .bounded(.seconds(120)))
     struct SessionTests {
-        @Test func `two refreshes at once keep both callers signed in`() async throws {
+        @Test func `two concurrent refreshes keep both callers signed in`() async throws {
             try await LocalServer.with { server in
                 let api = server.api
                 let guest = try await api.guest()
@@ -20,7 +21,7 @@ extension EndToEnd {
                 let sessions = try both.map { try $0.decode(Refreshed.self).session }
                 #expect(Set(sessions.map(\.refreshToken)).count == 1)
 
-                // Each goes on with what it got, and again both at once.
+                // Each caller continues with its own response, and both refresh concurrently again.
                 let next = try await concurrently(2) { number in
                     let token = sessions[number].accessToken
                     let balance = try await api.send(.GET, "/v1/balance", token: token)
@@ -31,7 +32,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an old token that comes after its successor was used ends the family`()
+        @Test func `an old token used after its successor ends the session family`()
             async throws
         {
             try await LocalServer.with { server in
@@ -53,14 +54,14 @@ extension EndToEnd {
                 }
                 #expect(try await api.refresh(third.refreshToken).status == 401)
 
-                // The device's other session is another family.
+                // The device's other session belongs to another family.
                 let untouched = try await api.send(.GET, "/v1/balance", token: other.token)
                 #expect(untouched.status == 200)
                 #expect(try await api.refresh(other.session.refreshToken).status == 200)
             }
         }
 
-        @Test func `a lost answer is given again for a minute and no longer`() async throws {
+        @Test func `a lost response is repeated for a minute and no longer`() async throws {
             let clock = ManualWallClock()
             try await LocalServer.with(clock: clock) { server in
                 let api = server.api
@@ -81,7 +82,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a client whose token has expired refreshes once for all who wait`()
+        @Test func `a client with an expired token refreshes once for all waiting callers`()
             async throws
         {
             let clock = ManualWallClock()
@@ -105,7 +106,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the id of another is refused, and nothing is changed`() async throws {
+        @Test func `another account's id is refused, and nothing changes`() async throws {
             try await LocalServer.with { server in
                 let api = server.api
                 let guest = try await api.guest("the-device-of-the-owner")

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Spends at once, some of them sent twice.
+    /// Concurrent spends, some of them sent twice (trap 25).
     @Suite("Spending", .bounded(.seconds(120)))
     struct SpendingTests {
         private struct Spend: Sendable {
@@ -57,7 +57,7 @@ extension EndToEnd {
             }
         }
 
-        /// 450 spends of 1 to 5, more than the accounts can pay, and 50 of them once more.
+        /// 450 spends of 1 to 5, more than the accounts can pay, and 50 of them again.
         private static func plan(seed: UInt64) -> [Spend] {
             var random = SplitMix64(seed: seed)
             let first = (0..<450).map { number in
@@ -92,7 +92,7 @@ extension EndToEnd {
                 #expect(answer.status == 200)
                 let answered = try answer.decode(BalanceAnswer.self).balance
                 #expect(answer.header("Sanguine-Head") == "\(answered.head)")
-                // Number 2 of the feed is the grant, and each spend takes the next.
+                // Number 2 of the feed is the grant, and each spend has the next number.
                 let entry = try #require(ledger.dropFirst(Int(answered.head) - 2).first)
                 #expect(entry.balanceAfter == answered.available)
                 #expect(entry.reason == spend.key)
@@ -130,7 +130,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a key with another amount moves nothing`() async throws {
+        @Test func `a key with another amount changes nothing`() async throws {
             try await LocalServer.with { server in
                 let guest = try await server.api.guest()
                 _ = try await server.api.spend(3, "tea", key: "the-key", as: guest)

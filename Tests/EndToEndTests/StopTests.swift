@@ -10,10 +10,10 @@ extension EndToEnd {
     /// SIGTERM while calls run that do not end.
     @Suite("A stop is bounded", .bounded(.seconds(120)))
     struct StopTests {
-        /// How long the end may take when the grace of 2 seconds is over.
+        /// The longest time that a stop may take after the grace period of 2 seconds.
         ///
-        /// The last answers have 2 seconds to be written, the upstream's connections 5 to be
-        /// closed, and the log has one.
+        /// The last responses have 2 seconds to be written, the upstream's connections 5 seconds to
+        /// be closed, and the log one second.
         private static let bound = Duration.seconds(2 + 2 + 5 + 1)
 
         private static let environment = [
@@ -21,7 +21,7 @@ extension EndToEnd {
             "SANGUINE_LIMITS_FUNCTION_CALLS": "4000", "SANGUINE_ACCOUNTS_GRANT": "100000",
         ]
 
-        /// Stops the server, and returns how it ended and how long that took.
+        /// Stops the server, and returns its result and the time it took.
         private static func stop(_ server: ServeProcess) async throws -> (Tool.Ended, Duration) {
             let clock = ContinuousClock()
             let start = clock.now
@@ -29,14 +29,14 @@ extension EndToEnd {
             return (ended, start.duration(to: clock.now))
         }
 
-        /// How many calls run at once: `STOP_CALLS`, 1,000 if it is not set.
+        /// The number of concurrent calls: `STOP_CALLS`, or 1,000 by default.
         ///
-        /// Under a sanitizer a machine cannot answer so many in the bound.
+        /// With a sanitizer, a machine cannot respond to so many in time.
         private static let manyCalls =
             ProcessInfo.processInfo.environment["STOP_CALLS"].flatMap { Int($0) } ?? 1_000
 
         @Test(arguments: [1, manyCalls])
-        func `calls at an upstream that hangs get an answer, and their keys an end`(
+        func `calls to an upstream that hangs get a response, and their keys an end`(
             calls: Int
         ) async throws {
             try await API.withClient(connections: calls) { http in
@@ -76,7 +76,7 @@ extension EndToEnd {
                     try await Self.repeatCalls(calls, server)
                     #expect(try await server.stop().status == 0)
                 }
-                // Each was asked once before the stop, and once after it.
+                // Each call reached the upstream once before the stop, and once after it.
                 #expect(upstream.requests.value.count == 2 * calls)
             }
         }
@@ -112,7 +112,7 @@ extension EndToEnd {
             let answers = try await concurrently(calls) { number in
                 try await server.api.ask("Is it late?", key: "\(number)", as: guests[number % 10])
             }
-            // Each was cut and cost nothing, so it runs again under its key.
+            // Each call was cut and cost nothing, so it runs again under its key.
             var codes: [String: Int] = [:]
             for answer in answers { codes[answer.code?.rawValue ?? "none", default: 0] += 1 }
             #expect(codes == ["none": calls])
@@ -127,7 +127,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `requests that never end are cut when the grace is over, and the status is 0`()
+        @Test func `requests that never end are cut after the grace period, and the status is 0`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -155,7 +155,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a stand-in that is asked to stop waits for no answer that is far away`()
+        @Test func `a stopped stand-in does not wait for a delayed answer`()
             async throws
         {
             let arguments = ["stand-in", "--port", "0", "--latency-ms", "600000"]

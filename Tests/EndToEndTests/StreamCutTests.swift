@@ -8,16 +8,18 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Streams that are cut at any byte, and read on.
+    /// Streams that are cut at any byte and resumed.
     ///
-    /// `CUTS=10000` cuts them more often, `SEED=7` elsewhere.
+    /// `CUTS=10000` cuts them more often, and `SEED=7` cuts elsewhere.
     @Suite("Cut streams", .bounded(.seconds(1_800)))
     struct StreamCutTests {
         private static let cuts = environmentNumber("CUTS", or: 300)
         private static let seed: UInt64 = environmentNumber("SEED", or: 20_263)
         private static let rounds = 4
 
-        @Test func `what is read in pieces is what is read at once, byte for byte`() async throws {
+        @Test func `a stream read in pieces equals the stream read at once, byte for byte`()
+            async throws
+        {
             let game = StreamCutGame(cuts: Self.cuts, rounds: Self.rounds, seed: Self.seed)
             let seed = Self.seed
             try await TemporaryFolder.with { folder in
@@ -42,7 +44,7 @@ extension EndToEnd {
                     if let output = reference.end?["output"]?.string {
                         #expect(output == honest && reference.answer == honest, about)
                     } else {
-                        // Its server has stopped.
+                        // Its server was stopped.
                         #expect(reference.end?["code"] == "interrupted", about)
                         #expect(honest.hasPrefix(reference.answer), about)
                     }

@@ -9,12 +9,12 @@ extension EndToEnd {
     /// `kill -9` of the real server while it streams answers, at moments that a seed chooses.
     @Suite("Streams and deaths", .bounded(.seconds(900)))
     struct StreamKillTests {
-        /// Deaths that are played: `KILLS` of the environment, or 10.
+        /// The number of kills: `KILLS` of the environment, or 10.
         private static let kills = environmentNumber("KILLS", or: 10)
         private static let streams = 6
         private static let grant: Int64 = 1_000_000
 
-        /// A token for each of the upstream's words, and none for the prompt.
+        /// One token for each word of the upstream, and none for the prompt.
         private static let configuration = """
             accounts:
               grant: \(grant)
@@ -26,7 +26,8 @@ extension EndToEnd {
                 maxOutputTokens: 60
             """
 
-        @Test func `killed in mid-stream, every key has one end, and every charge is made once`()
+        @Test
+        func `after kills during streams, every key has one end and every charge is made once`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -57,14 +58,15 @@ extension EndToEnd {
                         let verified = try await Tool.run("ledger", "verify", "--data", data.path)
                         #expect(verified.status == 0, "round \(round): \(verified.output)")
                     }
-                    // What was charged was made.
+                    // Only output that was produced is charged.
                     #expect(charges <= Int64(upstream.total.completionTokens))
                     #expect(charges > 0)
                 }
             }
         }
 
-        /// Reads streams until the upstream has written so many words more; then the server dies.
+        /// Reads streams until the upstream has written the given number of words, then kills the
+        /// server.
         private static func storm(
             _ round: Int,
             _ words: Int,
@@ -104,7 +106,7 @@ extension EndToEnd {
             return seen
         }
 
-        /// Finds the streams again, and returns what they were charged.
+        /// Reads the streams again, and returns the sum of their charges.
         private static func check(
             _ earlier: [String: SeenStream],
             _ api: API,
@@ -115,7 +117,7 @@ extension EndToEnd {
                 var after = SeenStream()
                 let status = await api.read(api.streamed(key: key, as: guest), into: &after)
                 guard status == 200 else {
-                    // It was never accepted, or never left: whoever asks again makes a new call.
+                    // The call was never accepted or never sent, so a repetition is a new call.
                     #expect(status == 404, "\(key)")
                     #expect(before.events.isEmpty, "\(key)")
                     continue

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Ids that name nothing, and folders that hold nothing.
+    /// Unknown ids and unusable folders.
     @Suite("What cannot be used", .bounded)
     struct UnusableTests {
         private static let id = "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"
@@ -12,7 +12,7 @@ extension EndToEnd {
         @Test(arguments: [
             ["rm", id], ["edit", id, "Oat milk"], ["retry", id], ["discard", id],
         ])
-        func `an id that names nothing is refused, on and off the network`(
+        func `an unknown id is refused, online and offline`(
             command: [String]
         ) async throws {
             try await TemporaryFolder.with { folder in
@@ -32,7 +32,7 @@ extension EndToEnd {
                         #expect(ended.errors.contains("'\(Self.id)'"), "\(ended.errors)")
                         #expect(ended.errors.contains("'sanguine note list'"), "\(ended.errors)")
                     }
-                    // Nothing of it waits.
+                    // The refused command left nothing pending.
                     let listed = try await phone.list()
                     #expect(listed.waiting == 0 && listed.refused.isEmpty)
                     #expect(listed.notes.map(\.text) == ["Milk"])
@@ -40,7 +40,7 @@ extension EndToEnd {
             }
         }
 
-        /// Every command that keeps a client's state.
+        /// Every command that stores a client's state.
         private static let clients: [[String]] = [
             ["note", "list"], ["note", "list", "--json"], ["note", "list", "--offline"],
             ["note", "add", "Milk"], ["note", "add", "Milk", "--offline"], ["note", "rm", id],
@@ -66,7 +66,7 @@ extension EndToEnd {
         }
 
         @Test(arguments: clients)
-        func `a client's folder that is a file is named, with what to do`(
+        func `a client folder that is a file is refused with its path and the option`(
             command: [String]
         ) async throws {
             try await TemporaryFolder.with { folder in
@@ -83,7 +83,7 @@ extension EndToEnd {
         @Test(arguments: [
             "sanguine-client.sqlite", "sanguine-outbox.sqlite", "sanguine-records.sqlite",
         ])
-        func `a folder whose file is a folder is named, with what to do`(
+        func `a client folder whose database is a folder is refused with its path`(
             name: String
         ) async throws {
             try await TemporaryFolder.with { folder in
@@ -102,7 +102,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an identity that cannot be taken over is named, with what to do`()
+        @Test func `an identity that cannot be copied is refused with the path and the option`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -123,7 +123,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a server that is to make pictures and has no FFmpeg says what to install`()
+        @Test func `a server without the FFmpeg it needs says what to install`()
             async throws
         {
             try await TemporaryFolder.with { folder in
@@ -156,7 +156,7 @@ extension EndToEnd {
             ["serve", "--port", "0", "--admin-port", "0", "--log-level", "critical"],
             ["ledger", "verify"], ["account", "show", "--id", id],
         ])
-        func `a server's folder that is a file is named, with what to do`(
+        func `a server folder that is a file is refused with its path and the option`(
             command: [String]
         ) async throws {
             try await TemporaryFolder.with { folder in

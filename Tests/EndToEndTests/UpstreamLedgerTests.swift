@@ -8,20 +8,22 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// What a caller gets and pays for each thing that an upstream can do wrong.
+    /// The caller's result and charge for each fault of an upstream.
     @Suite("Upstream and ledger", .bounded(.seconds(120)))
     struct UpstreamLedgerTests {
         private typealias Fault = HostileUpstream.Fault
 
-        /// What a caller must see of an upstream that misbehaves.
+        /// A fault of an upstream and its expected effects on the caller.
         struct Misdeed: Sendable, CustomTestStringConvertible {
-            /// How a call ends: `nil` as code is an answer.
+            /// The end of a call.
+            ///
+            /// Without a code, it is an answer.
             struct End: Sendable {
                 var status = 200
                 var code: ProblemCode?
-                /// What is charged.
+                /// The charged tokens.
                 var charged: ClosedRange<Int64>
-                /// Seconds after which the upstream is to be asked again.
+                /// The seconds to wait before the next call to the upstream.
                 var retryAfter: Int?
             }
 
@@ -42,7 +44,7 @@ extension EndToEnd {
         }
 
         private static let grant = 1_000
-        /// What an answer can cost at most, which is held.
+        /// The most that an answer can cost, which is held.
         private static let hold: Int64 = 60
         private static let question = "id=a words=5"
         private static let words = HostileAnswer(to: question)
@@ -67,10 +69,10 @@ extension EndToEnd {
             Misdeed.End(status: 504, code: .upstreamTimeout, charged: charged)
         }
 
-        /// Each word costs a token, and the prompt nothing.
+        /// Each word costs one token, and the prompt costs nothing.
         ///
-        /// Words are four bytes long, which is what the server takes for a token where usage is not
-        /// told, or cannot be: in one piece and in parts.
+        /// Words are four bytes long, which the server counts as a token if usage is missing or
+        /// invalid.
         static let misdeeds: [Misdeed] = [
             Misdeed(.none, charged(5)),
             Misdeed(
@@ -103,7 +105,7 @@ extension EndToEnd {
         ]
 
         @Test(arguments: misdeeds, [false, true])
-        func `a call is settled by what the upstream did, once`(
+        func `a call is settled once, by what the upstream did`(
             misdeed: Misdeed,
             isStreamed: Bool
         ) async throws {
@@ -124,9 +126,9 @@ extension EndToEnd {
                         #expect(balance.available == Int64(Self.grant) - end.charged)
                         #expect(balance.held == 0)
                         #expect(end.head == nil || end.head == balance.head)
-                        // One that failed without a charge runs again under its key.
+                        // A call that failed without a charge runs again under its key.
                         let repeats = end.status >= 500 && end.charged == 0
-                        // It does not during a pause that the upstream has asked for.
+                        // It does not run during a pause that the upstream requested.
                         if expected.retryAfter == nil {
                             let again = try await Self.call(isStreamed, server.api, guest)
                             #expect(repeats ? again.code == end.code : again == end)
@@ -143,7 +145,7 @@ extension EndToEnd {
             }
         }
 
-        /// How a call has ended, as its caller sees it.
+        /// The end of a call as its caller sees it.
         private struct Ended: Hashable {
             var status: Int
             var code: ProblemCode?
@@ -151,7 +153,7 @@ extension EndToEnd {
             var retryAfter: Int?
             var output: String?
             var head: Int64?
-            /// All that was said, byte for byte.
+            /// The whole response, byte for byte.
             var text: String
 
             init(_ json: JSONValue?, status: Int, head: Int64? = nil, text: String) {

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 extension EndToEnd {
-    /// Upstreams that are away or late, and callers that hang up, on the wire.
+    /// Upstreams that are unreachable or late, and callers that disconnect (traps 26 and 31).
     @Suite("Upstream", .bounded(.seconds(120)))
     struct UpstreamTests {
         private static func settings(upstream url: String) -> ServerSettings {
@@ -18,7 +18,7 @@ extension EndToEnd {
             return settings
         }
 
-        @Test func `an upstream that is not there costs nothing`() async throws {
+        @Test func `an unreachable upstream costs nothing`() async throws {
             try await LocalServer.with(settings: Self.settings(upstream: "http://127.0.0.1:1")) {
                 server in
                 let guest = try await server.api.guest()
@@ -31,7 +31,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `calls at once are taken up to what their holds can cost`() async throws {
+        @Test func `concurrent calls are accepted up to what their holds can cost`() async throws {
             let gate = Gate()
             try await ScriptedUpstream.with { _ in
                 await gate.wait()
@@ -67,7 +67,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a caller who hangs up is charged for what the upstream makes`() async throws {
+        @Test func `a caller that disconnects is charged for the upstream's output`() async throws {
             let gate = Gate()
             try await ScriptedUpstream.with { _ in
                 await gate.wait()
@@ -104,7 +104,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `an answer that comes too late reaches nobody`() async throws {
+        @Test func `a late answer does not reach another call`() async throws {
             let late = Gate()
             try await ScriptedUpstream.with { request in
                 if request.question == "first" { await late.wait() }
@@ -124,21 +124,22 @@ extension EndToEnd {
                         #expect(output == "to \(question)")
                     }
                     let again = try await api.ask("first", key: "first", as: guest)
-                    // It cost nothing, so it runs again under its key, with an answer of its own.
+                    // The call cost nothing, so it runs again under its key and gets its own
+                    // answer.
                     let output = try again.decode(FunctionResult<String>.self).output
                     #expect(output == "to first")
                 }
             }
         }
 
-        /// For the whole process: to shut it down is not what is tested.
+        /// Shared by the whole process, because the tests do not cover shutting it down.
         private static let sixteenConnections = HTTPClient(
             eventLoopGroupProvider: .singleton,
             configuration: API.configuration(connections: 16)
         )
 
         @Test(arguments: [5, 6] as [UInt64])
-        func `cancelled calls leave no reply for the next user of a connection`(
+        func `cancelled calls leave no response for the next user of a connection`(
             seed: UInt64
         )
             async throws

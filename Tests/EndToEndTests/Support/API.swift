@@ -5,9 +5,9 @@ import NIOHTTP1
 import SanguineModel
 import SanguineTesting
 
-/// The wire as `curl` would use it: without any help of the client that is tested.
+/// The wire protocol, used without any help from the tested client.
 struct API: Sendable {
-    /// What came back, whatever the status.
+    /// A response, whatever its status.
     struct Answer: Sendable {
         let status: Int
         let headers: HTTPHeaders
@@ -35,7 +35,7 @@ struct API: Sendable {
         var token: String { session.accessToken }
     }
 
-    /// For the whole process; nothing is tried again behind a test's back.
+    /// A client for the whole process that does not retry.
     private static let shared = HTTPClient(
         eventLoopGroupProvider: .singleton,
         configuration: configuration(connections: 128)
@@ -48,8 +48,9 @@ struct API: Sendable {
         return configuration
     }
 
-    /// Runs the body with a client of its own, and shuts that down whatever the body throws:
-    /// without that the process ends.
+    /// Runs the body with its own client and shuts the client down even if the body throws.
+    ///
+    /// Without the shutdown, the process would end.
     static func withClient(
         connections: Int,
         _ body: (HTTPClient) async throws -> Void
@@ -123,7 +124,7 @@ extension API {
         try await send(.GET, "/v1/balance", token: guest.token).decode()
     }
 
-    /// The whole ledger, page by page, oldest first.
+    /// Returns the whole ledger, page by page, oldest entry first.
     func ledger(of guest: Guest, page: Int = 100) async throws -> [LedgerEntry] {
         var entries: [LedgerEntry] = []
         var cursor: String?
@@ -166,7 +167,7 @@ extension API {
         return try await send(.POST, "/v1/functions/echo", token: guest.token, key: key, json: body)
     }
 
-    /// Sends the call again until it is no longer under way.
+    /// Repeats the call until it is no longer in progress.
     func end(
         fileID: String = #fileID,
         line: Int = #line,

@@ -11,33 +11,33 @@ import Testing
 
 /// Streams of a real server that are cut as planned, in rounds that end with a stop of the server.
 ///
-/// Every second stop waits for the runs that are left; the others cut them short.
+/// Every second stop waits for the remaining runs; the others cut them short.
 struct InvoiceGame: Sendable {
     /// A stream that was read as far as its plan says.
     struct Played: Sendable {
         let plan: InvoicePlan
         /// The key of its call.
         var key: String
-        /// What was read of it.
+        /// The events that were read.
         var seen = SeenStream()
-        /// What the app was given by its client.
+        /// The parts that the client delivered to the app.
         var given: [String] = []
-        /// Whether the stop of its server waited for it.
+        /// Whether the server's stop waited for it.
         var hasTime: Bool
 
-        /// How many parts somebody has read.
+        /// The number of parts that were read.
         var parts: Int { max(seen.parts, given.count) }
     }
 
-    /// What the key of a stream gives afterwards.
+    /// A stream and the events that its key returns later.
     struct Found: Sendable {
         let played: Played
         let end: SeenStream
     }
 
-    /// Streams at a time.
+    /// The number of concurrent streams.
     private static let atOnce = 48
-    /// Streams in a round, between two stops.
+    /// The number of streams per round, between two stops.
     private static let perRound = 75
     private static let guests = 8
     private static let grant: Int64 = 100_000_000
@@ -55,7 +55,7 @@ struct InvoiceGame: Sendable {
         return played
     }
 
-    /// Plays the streams of one server, and stops it while those are read that its stop cuts.
+    /// Plays the streams of one server, and stops it while some streams are still read.
     private func play(
         _ plans: [InvoicePlan],
         hasTime: Bool,
@@ -84,7 +84,7 @@ struct InvoiceGame: Sendable {
         return played + cut
     }
 
-    /// Asks for each stream again, by its key and by the same request, once all has ended.
+    /// Requests each stream again after its end, by its key and by the same request.
     func find(_ played: [Played], _ folder: URL) async throws -> [Found] {
         try await withServer(folder, hasTime: true) { port, guests in
             let api = API(port: port)
@@ -137,7 +137,7 @@ struct InvoiceGame: Sendable {
         return played
     }
 
-    /// Reads the stream, and tells the upstream how far, but for what is more than that.
+    /// Reads the stream and acknowledges the parts to the upstream, up to the given number.
     private func read(
         _ played: inout Played,
         _ api: API,
@@ -154,13 +154,14 @@ struct InvoiceGame: Sendable {
         #expect(status == 200, "\(plan)")
     }
 
-    /// Cancels a call that runs, or has ended meanwhile.
+    /// Cancels a call that runs or has just ended.
     private func cancel(_ plan: InvoicePlan, _ api: API, _ guest: API.Guest) async {
         let answer = try? await api.send(.DELETE, "/v1/calls/\(plan.id)", token: guest.token)
         #expect(answer?.status == 200, "\(plan)")
     }
 
-    /// What becomes of a stream whose reader has left: it is read on, or left to itself.
+    /// Lets a stream without a reader run to its end or stop, and reads it again if the plan says
+    /// so.
     private func leave(_ played: inout Played, _ api: API, _ guest: API.Guest) async throws {
         let plan = played.plan
         if plan.isDrained { upstream.acknowledgeAll(of: plan.id) }
@@ -180,7 +181,7 @@ struct InvoiceGame: Sendable {
         }
     }
 
-    /// Reads until the server's stop ends it: the upstream is not told of more than the plan says.
+    /// Reads until the server's stop ends the stream, but acknowledges no more than the plan says.
     private func readOn(
         _ plan: InvoicePlan,
         _ hasTime: Bool,
@@ -202,7 +203,7 @@ struct InvoiceGame: Sendable {
 
     // MARK: - An app
 
-    /// Reads by a client, which the app closes; another one of the same device may go on.
+    /// Reads with a client that the app closes, and then with another client if the plan says so.
     private func playApp<Call: FunctionCall>(
         _ plan: InvoicePlan,
         _ call: Call,
@@ -234,7 +235,7 @@ struct InvoiceGame: Sendable {
                     upstream.acknowledge(given.count, of: plan.id)
                 }
             } catch {
-                // A run that is stopped has an end of its own.
+                // A stopped run has its own end.
                 #expect(!plan.isDrained, "\(plan): \(error)")
             }
             return (stream.key, given)
@@ -250,7 +251,7 @@ struct InvoiceGame: Sendable {
 
     // MARK: - Afterwards
 
-    /// The end of a stream, which every repetition gives.
+    /// Returns the end of a stream, which every repetition returns too.
     private func end(
         of played: Played,
         _ api: API,
@@ -263,7 +264,7 @@ struct InvoiceGame: Sendable {
         #expect(found.ids == found.events.indices.map { "\($0)" }, "\(plan)")
         #expect(found.events.starts(with: played.seen.events), "\(plan)")
         #expect(found.answer.hasPrefix(played.given.joined()), "\(plan)")
-        // One that failed without a charge would run again.
+        // A call that failed without a charge would run again.
         guard found.charged > 0 || found.answer != "" else { return found }
         var repeated = SeenStream()
         let again = try api.streamed(plan.function, plan.question, key: played.key, as: guest)
@@ -301,7 +302,7 @@ struct InvoiceGame: Sendable {
 
     private static func device(_ number: Int) -> String { "a-device-of-guest-\(number)" }
 
-    /// What a client's folder says of the device that the guest has.
+    /// The file with the guest's device identity, for a client's folder.
     private static func identity(_ number: Int) throws -> Data {
         let secret = String(repeating: "A", count: 43)
         return try JSONEncoder().encode(

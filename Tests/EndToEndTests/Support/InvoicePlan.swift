@@ -2,13 +2,13 @@ import HostileUpstream
 import SanguineModel
 import SanguineTesting
 
-/// What becomes of one stream of the game of invoices, as the seed draws it.
+/// The course of one stream in the game of invoices, as the seed draws it.
 struct InvoicePlan: Sendable, CustomStringConvertible {
-    /// By whom a stream is cut.
+    /// The cause of a cut.
     enum Cut: String, Sendable, CaseIterable {
-        /// By nobody.
+        /// No cut.
         case none
-        /// Its reader closes the connection.
+        /// The reader closes the connection.
         case reader
         /// The app closes its client.
         case app
@@ -20,25 +20,25 @@ struct InvoicePlan: Sendable, CustomStringConvertible {
         case stop
     }
 
-    /// How many words the upstream may be ahead of what its reader has: no more are under way when
-    /// a cut comes.
+    /// The number of words that the upstream may be ahead of the reader, and so the most words in
+    /// transit at a cut.
     static let ahead = 8
-    /// The longest answer, in words; as much is held.
+    /// The longest answer, in words, which is also the hold.
     static let longest = 60
 
     /// The number of the stream, from 0.
     let number: Int
-    /// Whether the run goes on although nobody reads it.
+    /// Whether the run continues without a reader.
     let isDrained: Bool
-    /// By whom it is cut.
+    /// The cause of the cut.
     let cut: Cut
-    /// Words of its answer.
+    /// The number of words in the answer.
     let words: Int
-    /// Parts that are read before the cut.
+    /// The number of parts that are read before the cut.
     let read: Int
-    /// Whether whoever has left comes back before the end.
+    /// Whether a reader that left returns before the end.
     let returns: Bool
-    /// What the upstream does.
+    /// The upstream's fault.
     let fault: HostileUpstream.Fault
 
     /// Draws the plan of a stream.
@@ -46,7 +46,7 @@ struct InvoicePlan: Sendable, CustomStringConvertible {
         var random = SplitMix64(seed: seed &+ UInt64(number) &* 0x9E37_79B9)
         self.number = number
         isDrained = Bool.random(using: &random)
-        // A client is dear: one stream in sixteen is an app's.
+        // A client is expensive, so only one stream in sixteen has one.
         let cuts: [Cut] = [
             .none, .reader, .reader, .reader, .cancel, .cancel, .upstream, .stop,
         ]
@@ -65,23 +65,23 @@ struct InvoicePlan: Sendable, CustomStringConvertible {
         fault = cut == .upstream ? broken : .none
     }
 
-    /// What the upstream's invoice calls it.
+    /// The stream's id in the upstream's invoice.
     var id: String { "stream-\(number)" }
 
-    /// The function that is called.
+    /// The name of the called function.
     var function: String { isDrained ? DrainedAsk.name : StoppedAsk.name }
 
-    /// What it is asked.
+    /// The question of the call.
     var question: String { "id=\(id) words=\(words) ahead=\(Self.ahead)" }
 
     var description: String {
         "\(id): \(function), \(words) words, \(cut) after \(read), \(fault), returns: \(returns)"
     }
 
-    /// Whether all that was written must have been read.
+    /// Whether every written word must have been read.
     ///
     /// - Parameter hasTime: Whether the server's stop waited for it.
-    /// - Returns: Whether nobody cut the run short, nor threw away what was under way.
+    /// - Returns: Whether nothing cut the run short or discarded words in transit.
     func isWhole(hasTime: Bool) -> Bool {
         switch cut {
         case .none: true
@@ -93,7 +93,7 @@ struct InvoicePlan: Sendable, CustomStringConvertible {
     }
 }
 
-/// A question whose run goes on when nobody reads it.
+/// A question whose run continues without a reader.
 struct DrainedAsk: FunctionCall {
     typealias Output = String
     static let name = "drain"
@@ -108,7 +108,7 @@ struct DrainedAsk: FunctionCall {
     init(_ question: String) { input = Ask.Input(question: question) }
 }
 
-/// A question whose run is stopped when nobody reads it.
+/// A question whose run stops without a reader.
 struct StoppedAsk: FunctionCall {
     typealias Output = String
     static let name = "stop"

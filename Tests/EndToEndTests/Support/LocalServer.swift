@@ -9,14 +9,14 @@ import SanguineTesting
 import ServiceLifecycle
 import TestSupport
 
-/// A server in this process, durable in a folder, on free ports.
+/// A server in this process that stores its data in a folder and uses free ports.
 struct LocalServer: Sendable {
     let port: Int
     let folder: URL
     let api: API
     private let registry: OpenMetricsRegistry
 
-    /// Runs a server for as long as the body takes, and then settles and closes everything.
+    /// Runs a server while the body runs, then settles and closes everything.
     static func with<Value: Sendable>(
         folder: URL,
         settings: ServerSettings = ServerSettings(),
@@ -55,7 +55,7 @@ struct LocalServer: Sendable {
         }
     }
 
-    /// Runs a server on a folder of its own, which is removed afterwards.
+    /// Runs a server on a temporary folder, which is removed afterwards.
     static func with<Value: Sendable>(
         settings: ServerSettings = ServerSettings(),
         clock: any WallClock = SystemWallClock(),
@@ -102,7 +102,7 @@ struct LocalServer: Sendable {
 }
 
 extension LocalServer {
-    /// The ledger recomputed, by a connection of its own beside the server's.
+    /// Recomputes the ledger with a connection separate from the server's.
     func audit() async throws -> LedgerReport {
         let inspection = try SQLiteStorage.inspect(folder: folder)
         let report = try await inspection.examine().ledger
@@ -110,14 +110,14 @@ extension LocalServer {
         return report
     }
 
-    /// How many live connections there are.
+    /// The number of live connections.
     var liveConnections: Int {
         let lines = registry.render().split(separator: "\n")
         let line = lines.first { $0.hasPrefix("live_connections ") }
         return line?.split(separator: " ").last.flatMap { Double($0) }.map { Int($0) } ?? 0
     }
 
-    /// How many requests of a route the server has answered, whatever the status.
+    /// Returns how many requests of a route the server has handled, whatever their status.
     func requests(_ method: String, _ route: String) throws -> Int {
         let lines = registry.render().split(separator: "\n").filter { line in
             line.hasPrefix("http_server_requests_total{")
@@ -127,7 +127,9 @@ extension LocalServer {
         return lines.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +)
     }
 
-    /// A client of this server; without a folder it leaves nothing behind.
+    /// Returns a client of this server.
+    ///
+    /// Without a folder, it stores nothing on disk.
     func client(
         folder: URL? = nil,
         clock: any WallClock = SystemWallClock()

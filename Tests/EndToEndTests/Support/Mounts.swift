@@ -1,17 +1,17 @@
 import Foundation
 import Testing
 
-/// Mounts that one process alone sees, for tests of disks.
+/// Mounts that only one process sees, for tests of disks.
 enum Mounts {
-    /// Skips a test where this process may not make them: it takes root on Linux.
+    /// Skips a test if this process cannot mount, which requires root on Linux.
     ///
-    /// No package gives that, so that the test is skipped with `REQUIRE_TOOLS=1`, too.
+    /// No package grants that, so the test is skipped with `REQUIRE_TOOLS=1`, too.
     static let areNeeded: ConditionTrait = .enabled(  // tidy: allow skipped-test: as said above.
         if: Shell.succeeds("unshare -m mount -t tmpfs tmpfs /mnt 2> /dev/null"),
         "Run as root on Linux: this test mounts a disk of its own."
     )
 
-    /// What a shell does so that the folder can only be read.
+    /// Returns a shell script that makes the folder read-only.
     static func readOnly(_ folder: URL) -> String {
         script(
             "mount --bind '\(folder.path)' '\(folder.path)' && "
@@ -19,7 +19,7 @@ enum Mounts {
         )
     }
 
-    /// What a shell does so that the folder is a disk of so many MiB.
+    /// Returns a shell script that makes the folder a disk of the given size.
     static func disk(_ folder: URL, mebibytes: Int) -> String {
         script("mount -t tmpfs -o size=\(mebibytes)m,mode=0700 tmpfs '\(folder.path)'")
     }
@@ -29,9 +29,9 @@ enum Mounts {
     }
 }
 
-/// Commands of the system that take no time.
+/// Short commands of the system.
 enum Shell {
-    /// Runs the command for 10 seconds at most, and returns whether it ended well.
+    /// Runs the command for at most 10 seconds, and returns whether it succeeded.
     static func succeeds(_ command: String) -> Bool {
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")

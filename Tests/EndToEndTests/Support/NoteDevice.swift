@@ -8,9 +8,9 @@ import TestSupport
 
 @testable import SanguineCommand
 
-/// A device that keeps notes: the real `sanguine note`, with a folder of its own.
+/// A device with notes: the real `sanguine note` with its own folder.
 struct NoteDevice: Sendable {
-    /// What `sanguine note list --json` prints.
+    /// The output of `sanguine note list --json`.
     struct Listed: Decodable, Sendable {
         struct Note: Decodable, Sendable {
             var id: String
@@ -50,7 +50,7 @@ struct NoteDevice: Sendable {
         try await Tool.with(arguments(command)) { try await $0.ended() }
     }
 
-    /// Adds a note, and returns its id.
+    /// Adds a note and returns its id.
     func add(_ text: String, _ options: String...) async throws -> String {
         let added = try await Tool.with(arguments(["add", text, "--json"] + options)) {
             try await $0.ended()
@@ -67,7 +67,7 @@ struct NoteDevice: Sendable {
         return try listed.decode()
     }
 
-    /// The list, once the server has answered everything.
+    /// Returns the list once nothing is pending.
     func settled(fileID: String = #fileID, line: Int = #line) async throws -> Listed {
         var listed = try await list()
         try await eventually(
@@ -90,7 +90,7 @@ extension API {
         var deviceSecret: String
     }
 
-    /// Signs in as the device whose client keeps its state in the folder.
+    /// Signs in with the identity of the client whose state is in the folder.
     func guest(of folder: URL) async throws -> Guest {
         let data = try Data(contentsOf: folder.appending(path: SharedIdentity.file))
         let device = try JSONDecoder().decode(Device.self, from: data)
@@ -100,8 +100,8 @@ extension API {
         return Guest(account: signedIn.account.id, session: signedIn.session)
     }
 
-    /// Reads the feed live from its start until a note has the text; returns the notes' texts by id
-    /// as the changes told them.
+    /// Reads the live feed from its start until a note has the text, and returns the notes' texts
+    /// by id.
     func notes(of guest: Guest, until last: String) async throws -> [String: String] {
         try await within(.seconds(30), "the note '\(last)' in the live feed") {
             var request = HTTPClientRequest(url: base + "/v1/live?since=0")

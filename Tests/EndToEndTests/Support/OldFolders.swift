@@ -10,22 +10,23 @@ import TestSupport
 
 /// The folders of an earlier version: `data` of its server and `client` of its client.
 ///
-/// They are in `Resources/old-folders.tar.gz`. ``make(in:)`` made them with the version from which
-/// the current one must be able to upgrade. To make them again, check that version out and run
-/// `MAKE_OLD_FOLDERS=1 swift test --filter OldFolderTests`. All keys in them are for tests only.
+/// They are in `Resources/old-folders.tar.gz`. ``make(in:)`` created them with the version from
+/// which the current one must be able to upgrade. To create them again, check that version out and
+/// run `MAKE_OLD_FOLDERS=1 swift test --filter OldFolderTests`. All keys in them are only for tests.
+/// tests.
 struct OldFolders: Sendable {
-    /// What the tests need to know about the content.
+    /// Facts about the content that the tests need.
     struct Facts: Codable, Sendable {
-        /// When the folders were made.
+        /// The time at which the folders were created.
         var madeAt: Timestamp
-        /// The account of the data folder, and a refresh token of it that was not used.
+        /// The account of the data folder, and an unused refresh token of it.
         var account: Identifier
         var refreshToken: String
-        /// A hold of 5 tokens that is open.
+        /// An open hold of 5 tokens.
         var hold: Identifier
-        /// The answer of `daily`, which is kept until the account's midnight.
+        /// The answer of `daily`, which is cached until the account's midnight.
         var thought: String
-        /// The id of the file that the account sent.
+        /// The id of the account's file.
         var blob: String
         /// The account of the client folder.
         var clientAccount: Identifier
@@ -41,10 +42,10 @@ struct OldFolders: Sendable {
     let facts: Facts
     var data: URL { folder.appending(path: "data", directoryHint: .isDirectory) }
     var client: URL { folder.appending(path: "client", directoryHint: .isDirectory) }
-    /// A clock that shows five minutes after the folders were made.
+    /// A clock that shows five minutes after the folders were created.
     var clock: ManualWallClock { ManualWallClock(facts.madeAt + .seconds(300)) }
 
-    /// Gives the body a copy of the folders.
+    /// Runs the body with a copy of the folders.
     static func with(_ body: @Sendable (OldFolders) async throws -> Void) async throws {
         guard let archive = Bundle.module.url(forResource: archive, withExtension: nil) else {
             throw Unexpected("The resource '\(archive)' is missing.")
@@ -77,7 +78,7 @@ struct OldFolders: Sendable {
 
 // MARK: - The app of the client folder
 
-/// A mutation on a backend of HTTP requests, which a spend stands for.
+/// A mutation of an HTTP backend, for which a spend stands in.
 struct BuyTea: RequestMutation {
     static let name = "tea.buy"
     let cups: Int64
@@ -98,7 +99,7 @@ struct OldNote: SyncedRecord {
     var text: String
 }
 
-/// A row of a list that the app keeps on disk.
+/// A row of a list that is stored on disk.
 struct OldRow: Codable, Sendable, Equatable, Identifiable {
     var id: String
     var title: String
@@ -120,7 +121,9 @@ extension ListQuery where Item == OldRow {
 }
 
 extension OldFolders {
-    /// A client of the folder; at port 1 nothing listens.
+    /// Returns a client of the folder.
+    ///
+    /// Nothing listens at port 1.
     static func client(
         _ folder: URL,
         port: Int = 1,
@@ -141,7 +144,7 @@ extension OldFolders {
 // MARK: - Making them
 
 extension OldFolders {
-    /// Makes the folders and the archive with the current version.
+    /// Creates the folders and the archive with the current version.
     static func make(in folder: URL) async throws {
         let data = folder.appending(path: "data")
         let client = folder.appending(path: "client")
@@ -173,7 +176,7 @@ extension OldFolders {
     /// The size of the archive in the sources.
     static var archiveBytes: Int { get throws { try Data(contentsOf: madeArchive).count } }
 
-    /// Leaves all kinds of rows in the server's folder.
+    /// Creates all kinds of rows in the server's folder.
     private static func use(_ api: API) async throws -> Facts {
         let guest = try await api.guest(device)
         let token = guest.token
@@ -220,7 +223,7 @@ extension OldFolders {
         )
     }
 
-    /// Leaves values, records and operations of all kinds in the client's folder.
+    /// Creates values, records and operations of all kinds in the client's folder.
     private static func use(
         _ folder: URL,
         _ server: ServeProcess,
@@ -301,7 +304,7 @@ extension OldFolders {
         guard answer.status == status else { throw Unexpected("\(answer.status) \(answer.text)") }
     }
 
-    /// Moves all of the databases' write-ahead logs into the databases.
+    /// Moves the databases' write-ahead logs into the databases.
     private static func checkpoint(_ folder: URL) throws {
         let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
         for case let file as URL in files ?? .init() where file.pathExtension == "sqlite" {

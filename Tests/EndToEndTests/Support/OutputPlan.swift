@@ -1,16 +1,16 @@
 import HostileUpstream
 import SanguineTesting
 
-/// One answer of the game of outputs, as the seed draws it, and what it may be charged.
+/// One answer in the game of outputs, as the seed draws it, and the bounds of its charge.
 ///
-/// The upstream bills a token for each word. A token has 2 to 8 bytes, the same in all of an
-/// answer; the server takes four bytes for a token where nothing is reported. So the declared
-/// bounds of a charge are, with `b` for the bytes of a token: the invoice times `b / 4`, or the
-/// invoice, whichever is less, below; whichever is more, above. Both are wider by ``slack``.
+/// The upstream bills one token per word. A token has 2 to 8 bytes, the same number throughout an
+/// answer. The server counts four bytes as a token if no usage is reported. With `b` bytes per
+/// token, the lower bound is the lesser of the invoice and the invoice times `b / 4`, and the upper
+/// bound is the greater. Both are widened by ``slack``.
 struct OutputPlan: Sendable, CustomStringConvertible {
-    /// How an answer ends.
+    /// The end of an answer.
     enum End: String, Sendable, CaseIterable {
-        /// Whole.
+        /// The answer is complete.
         case whole
         /// The connection is closed, with or without a reset.
         case cut, reset
@@ -20,16 +20,16 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         case late
     }
 
-    /// What is reported of its usage.
+    /// The reported usage.
     enum Report: String, Sendable, CaseIterable {
         case right, none, zero, nonsense, half, early
     }
 
-    /// The longest answer, in words; as much is held.
+    /// The longest answer, in words, which is also the hold.
     static let longest = 60
-    /// Tokens by which the bounds are wider: begun ones, and the name of a tool.
+    /// The tokens by which the bounds are widened, for partial tokens and a tool's name.
     static let slack: Int64 = 2
-    /// Tokens of a report of nothing that cannot be refuted: those of 16 characters.
+    /// The tokens of an empty report that cannot be refuted, which is up to 16 characters.
     private static let uncertain: Int64 = 8
 
     let number: Int
@@ -37,11 +37,11 @@ struct OutputPlan: Sendable, CustomStringConvertible {
     let size: Int
     let words: Int
     let isStreamed: Bool
-    /// Whether it is asked for through the door for OpenAI's clients.
+    /// Whether the call is made through the OpenAI routes.
     let isPassed: Bool
     let end: End
     let report: Report
-    /// Words after which the answer is cut, or the early report comes.
+    /// The number of words before the cut or the early report.
     let place: Int
 
     /// Draws the plan of an answer.
@@ -56,28 +56,30 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         words = Int.random(in: 1...Self.longest, using: &random)
         place = Int.random(in: 1...words, using: &random)
         let drawn = any(End.allCases + [.whole, .whole])
-        // What is cancelled must have been read up to the cut, which the door's reader sees.
+        // Only a reader of the OpenAI routes knows when it has read up to the cut and can cancel.
         isPassed = drawn == .cancel ? true : drawn == .late ? false : any([true, false])
         isStreamed = [.cancel, .late].contains(drawn) ? true : any([true, true, false])
         end = drawn
         let reported = any(Report.allCases)
-        // In one piece nothing is early; and what does not come to its end reports nothing.
+        // A whole response has no early report, and an incomplete answer has no report.
         report =
             drawn != .whole ? .none : reported == .early && !isStreamed ? .right : reported
     }
 
-    /// What the upstream's invoice calls it, and the key of its call.
+    /// The answer's id in the upstream's invoice, and the key of its call.
     var id: String { "output-\(number)" }
 
-    /// The function that is called; through the door it is always the first.
+    /// The name of the called function.
+    ///
+    /// The OpenAI routes always call the first one.
     var function: String { end == .late ? "late" : "ask" }
 
-    /// What it is asked.
+    /// The question of the call.
     var question: String {
         "id=\(id) words=\(words) kind=\(kind.rawValue) size=\(size)"
     }
 
-    /// What the upstream does.
+    /// The upstream's fault.
     var fault: HostileUpstream.Fault {
         switch (end, report) {
         case (.cut, _): .cut(bytes: 260 * place)
@@ -99,7 +101,7 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         """
     }
 
-    /// The charges that are right for so many tokens of the upstream.
+    /// Returns the correct charges for the given number of billed tokens.
     func bounds(of billed: Int64) -> ClosedRange<Int64> {
         let estimate = billed * Int64(size)
         var lower = min(billed, estimate / 4) - Self.slack
@@ -108,7 +110,7 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         case (.whole, .right): (lower, upper) = (billed, billed)
         case (.whole, .half): (lower, upper) = (min(lower, billed / 2), upper)
         case (.whole, .zero): lower -= Self.uncertain
-        // A reset loses words that were under way; any cut loses an answer in one piece.
+        // A reset loses words in transit, and any cut loses a whole response.
         case (.reset, _): lower = 0
         case (.cut, _) where !isStreamed: lower = 0
         default: break
@@ -117,7 +119,7 @@ struct OutputPlan: Sendable, CustomStringConvertible {
         return min(max(0, lower), hold)...min(max(0, upper), hold)
     }
 
-    /// What is wrong with a charge; `nil` if nothing is.
+    /// Returns a description of a wrong charge, or `nil` if the charge is correct.
     func finding(charged: Int64, billed: Int64) -> String? {
         let bounds = bounds(of: billed)
         guard !bounds.contains(charged) else { return nil }

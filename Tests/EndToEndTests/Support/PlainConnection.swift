@@ -2,7 +2,7 @@ import NIOCore
 import NIOPosix
 import SanguineTesting
 
-/// A connection that stays open, from an address of loopback.
+/// A connection from a loopback address that stays open.
 final class PlainConnection: Sendable {
     private let channel: any Channel
     private let received: Watched<String>
@@ -18,11 +18,11 @@ final class PlainConnection: Sendable {
     ///
     /// - Parameters:
     ///   - port: The port.
-    ///   - address: The last number of the address. Default: 1.
-    ///   - reads: Whether what comes is read. Default: yes; otherwise the peer can write no more
-    ///     than a small buffer takes.
+    ///   - address: The last number of the address, 1 by default.
+    ///   - reads: Whether received bytes are read, by default yes. Otherwise the peer can write
+    ///     only as much as a small buffer holds.
     /// - Returns: The connection.
-    /// - Throws: What keeps it from being made.
+    /// - Throws: An error if the connection fails.
     static func open(
         _ port: Int,
         from address: Int = 1,
@@ -52,14 +52,14 @@ final class PlainConnection: Sendable {
         try await channel.writeAndFlush(ByteBuffer(string: text))
     }
 
-    /// Asks whether the server lives, and waits for the answer.
+    /// Requests the server's health, and waits for the response.
     func askIfAlive(fileID: String = #fileID, line: Int = #line) async throws {
         received.update { $0 = "" }
         try await send("GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
         try await answered(fileID: fileID, line: line)
     }
 
-    /// Waits for the answer to what was sent.
+    /// Waits for the response.
     func answered(fileID: String = #fileID, line: Int = #line) async throws {
         try await received.when("an answer", fileID: fileID, line: line) {
             $0.hasPrefix("HTTP/1.1 200 ") && $0.hasSuffix(#"{"status":"ok"}"#)

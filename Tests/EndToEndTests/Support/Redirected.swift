@@ -2,20 +2,20 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A run of the real `sanguine` whose standard output goes where nothing can be written.
+/// A run of the real `sanguine` with a standard output that cannot be written.
 enum Redirected {
-    /// Where the output goes.
+    /// The target of the output.
     enum Sink: String, CaseIterable, CustomTestStringConvertible {
         /// A device that is always full.
         case fullDisk
-        /// A pipe that nobody reads.
+        /// A pipe without a reader.
         case closedPipe
-        /// Nowhere: the descriptor is closed.
+        /// A closed descriptor.
         case nothing
 
         var testDescription: String { rawValue }
 
-        /// What a shell appends to the command.
+        /// The shell command that redirects the output.
         fileprivate var redirection: String {
             switch self {
             case .fullDisk: "exec \"$@\" > /dev/full"
@@ -25,9 +25,9 @@ enum Redirected {
         }
     }
 
-    /// How it ended, and what it said to standard error.
+    /// The result of a command and its standard error.
     struct Ended {
-        /// The exit status, or minus the signal that ended it.
+        /// The exit status, or the negative number of the signal that ended it.
         let status: Int32
         let errors: String
     }

@@ -2,7 +2,7 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// The balance as a view would show it, with everything that it showed.
+/// The balance as a view shows it, with its history.
 final class Screen: Sendable {
     struct Shown: Hashable, Sendable, CustomStringConvertible {
         let available: Int64
@@ -11,7 +11,7 @@ final class Screen: Sendable {
         var description: String { "\(available) and \(held) held" }
     }
 
-    /// What was shown, the newest last; never the same twice in a row.
+    /// The shown values, newest last, without consecutive duplicates.
     let shown = Watched<[Shown]>([])
     private let task: Task<Void, Never>
 
@@ -36,7 +36,7 @@ final class Screen: Sendable {
 
     deinit { task.cancel() }
 
-    /// Waits until that is what is shown.
+    /// Waits until the given values are shown.
     func shows(_ available: Int64, held: Int64) async throws {
         let wanted = Shown(available: available, held: held)
         try await shown.when { $0.last == wanted }

@@ -4,23 +4,23 @@ import NIOPosix
 import SanguineModel
 import SanguineTesting
 
-/// A language model on loopback that does to each request what a test says.
+/// A language model on loopback that follows a test's script.
 final class ScriptedUpstream: Sendable {
     enum Reply: Sendable {
-        /// A whole answer; `usage` is JSON, or none.
+        /// A whole answer, with `usage` as JSON or without it.
         case answer(String, usage: String? = Reply.honest)
         /// Another status, without a body.
         case status(Int)
-        /// These bytes, and the connection is closed.
+        /// Sends the bytes and closes the connection.
         case bytesThenHangUp(String)
-        /// Nothing, until the server goes away.
+        /// Sends nothing until the server disconnects.
         case silence
 
-        /// What costs three tokens by the default price of `ask`.
+        /// Usage that costs three tokens by the default price of `ask`.
         static let honest = #"{"prompt_tokens":100,"completion_tokens":300}"#
     }
 
-    /// A request as it came.
+    /// A received request.
     struct Request: Sendable {
         let question: String
     }
@@ -28,7 +28,7 @@ final class ScriptedUpstream: Sendable {
     typealias Script = @Sendable (Request) async -> Reply
 
     let port: Int
-    /// Every request, as soon as it has come whole.
+    /// The complete requests, in order.
     let requests = Watched<[Request]>([])
     private let script: Script
 
@@ -39,13 +39,14 @@ final class ScriptedUpstream: Sendable {
         self.script = script
     }
 
-    /// Runs an upstream for as long as the body takes.
+    /// Runs an upstream while the body runs.
     static func with<Value: Sendable>(
         _ script: @escaping Script,
         _ body: @Sendable (ScriptedUpstream) async throws -> Value
     ) async throws -> Value {
         let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            // A thousand calls at once: what the system drops would come seconds later, or never.
+            // For a thousand concurrent connections, because dropped ones would arrive seconds
+            // later or never.
             .serverChannelOption(.backlog, value: 1_024)
             .bind(host: "127.0.0.1", port: 0) { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -108,7 +109,7 @@ final class ScriptedUpstream: Sendable {
             """
     }
 
-    /// Takes a request out of what was received, or returns `nil` until it is whole.
+    /// Removes and returns a complete request, or returns `nil` if it is incomplete.
     private static func takeRequest(from received: inout ByteBuffer) -> Request? {
         let text = String(buffer: received)
         guard let end = text.firstRange(of: "\r\n\r\n") else { return nil }

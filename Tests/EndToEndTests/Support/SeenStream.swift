@@ -4,28 +4,28 @@ import NIOCore
 import NIOHTTP1
 import SanguineModel
 
-/// What a reader has of a streamed answer: its whole events, byte for byte, without comments.
+/// The complete events of a streamed answer that a reader has, byte for byte, without comments.
 ///
 /// ```swift
 /// var seen = SeenStream()
 /// await api.read(api.streamed(.GET, "/v1/calls/a-key", as: guest, after: seen), into: &seen)
 /// ```
 ///
-/// A problem without an id is no end: it is not among the events, and its reader asks again.
+/// A problem without an id is not an end. It is not among the events, and the reader retries.
 struct SeenStream: Hashable, Sendable {
     /// The events, each with the empty line that ends it.
     private(set) var events: [String] = []
-    /// Whether it was told to ask again.
+    /// Whether the server asked the reader to try again.
     private(set) var isPutOff = false
     private var rest: [UInt8] = []
 
-    /// All that was seen.
+    /// All events as text.
     var text: String { events.joined() }
 
-    /// How many events are parts of the answer.
+    /// The number of events that are parts of the answer.
     var parts: Int { events.count - ends }
 
-    /// How many events are an end.
+    /// The number of events that are an end.
     private(set) var ends = 0
 
     /// The id of the last event.
@@ -34,10 +34,10 @@ struct SeenStream: Hashable, Sendable {
     /// The ids of all events.
     var ids: [String] { events.map { Self.id(of: $0) } }
 
-    /// What the last event says, if it is the end.
+    /// The data of the last event, if it is the end.
     var end: JSONValue? { ends == 0 ? nil : events.last.flatMap { Self.data(of: $0) } }
 
-    /// What the end says to have been charged.
+    /// The charge that the end reports.
     var charged: Int64 { end?["charged"]?.integer ?? 0 }
 
     /// The text of the answer so far.
@@ -45,7 +45,7 @@ struct SeenStream: Hashable, Sendable {
         events.prefix(parts).map { Self.data(of: $0)?["text"]?.string ?? "" }.joined()
     }
 
-    /// Takes the bytes that follow.
+    /// Appends the next bytes.
     mutating func take(_ bytes: some Sequence<UInt8>) {
         for byte in bytes {
             rest.append(byte)
@@ -55,7 +55,7 @@ struct SeenStream: Hashable, Sendable {
         }
     }
 
-    /// The connection is gone, and with it the event that had not come whole.
+    /// Drops the incomplete event of a lost connection.
     mutating func cut() {
         rest = []
         isPutOff = false
@@ -82,7 +82,7 @@ struct SeenStream: Hashable, Sendable {
 }
 
 extension API {
-    /// A call whose answer is wanted in events: of the function, under the key.
+    /// Returns the request for a streamed call of the function under the key.
     func streamed(
         _ function: String,
         _ question: String,
@@ -99,7 +99,7 @@ extension API {
         return request
     }
 
-    /// The events of a call that was made before.
+    /// Returns the request for the events of an earlier call.
     func streamed(
         key: String,
         as guest: Guest,
@@ -125,11 +125,11 @@ extension API {
     /// Reads a streamed answer until it ends or breaks, or the reader has enough.
     ///
     /// - Parameters:
-    ///   - request: What is asked.
-    ///   - seen: What was seen before, and then also of this.
-    ///   - limit: Bytes that are read. Default: all.
-    ///   - goOn: Asked at the beginning and after each piece; `false` closes the connection.
-    /// - Returns: The status, or `nil` if there was none.
+    ///   - request: The request to send.
+    ///   - seen: The events read so far, to which the new ones are appended.
+    ///   - limit: The number of bytes to read, all by default.
+    ///   - goOn: Called at the beginning and after each piece; `false` closes the connection.
+    /// - Returns: The status, or `nil` without a response.
     @discardableResult
     func read(
         _ request: HTTPClientRequest,
@@ -144,7 +144,7 @@ extension API {
             let response = try await http.execute(request, timeout: .seconds(60))
             status = Int(response.status.code)
             guard status == 200, await goOn(seen) else { return status }
-            // The request's own time is the bound.
+            // The request's timeout is the bound.
             for try await part in response.body {  // tidy: allow unbounded-wait: see above.
                 seen.take(part.readableBytesView.prefix(left))
                 left -= part.readableBytes

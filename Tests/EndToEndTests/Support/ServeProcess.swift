@@ -36,7 +36,7 @@ struct ServeProcess: Sendable {
         }
     }
 
-    /// A port that was free a moment ago: nobody says which one the admin port is.
+    /// Returns a port that was free a moment ago, because the server does not print its admin port.
     private static func freePort() async throws -> Int {
         let server = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .bind(host: "127.0.0.1", port: 0).get()
@@ -45,14 +45,14 @@ struct ServeProcess: Sendable {
         return port
     }
 
-    /// What the admin port says of the metric, or `nil` if it is not there.
+    /// Returns the value of the metric on the admin port, or `nil` if it is missing.
     func metric(_ name: String) async throws -> Double? {
         let text = try await admin.send(.GET, "/metrics").text
         let line = text.split(separator: "\n").first { $0.hasPrefix(name + " ") }
         return line?.split(separator: " ").last.flatMap { Double($0) }
     }
 
-    /// Asks it to stop, and returns how it ended.
+    /// Stops the server and returns its result.
     func stop() async throws -> Tool.Ended {
         tool.signal(SIGTERM)
         return try await tool.ended()

@@ -7,32 +7,35 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Streams of a real server that are cut at random bytes and read on, over restarts of the server.
+/// Streams of a real server that are cut at random bytes and resumed, across restarts of the
+/// server.
 ///
-/// Three functions make them: one by itself, one whose answers are shared and kept, and one whose
-/// first upstream fails. Each account has two sessions, as two devices have, and a stream is read
-/// on by either, by the same request or by its key.
+/// There are three functions: a plain one, one with shared, cached answers, and one whose first
+/// upstream fails. Each account has two sessions, like two devices, and either resumes a stream, by
+/// the same request or by its key.
 struct StreamCutGame: Sendable {
-    /// A stream, and what was read of it.
+    /// A stream with its readings.
     struct Stream: Sendable {
         let number: Int
-        /// Whose it is.
+        /// The number of its account.
         let account: Int
         let function: String
         var question: String
-        /// What was read, from the beginning each; the last one may not have come to the end.
+        /// The readings, each from the beginning.
+        ///
+        /// The last one may be incomplete.
         var readings = [SeenStream()]
-        /// How often a reading was cut.
+        /// The number of cuts.
         var cuts = 0
-        /// What others were answered who asked for its key.
+        /// The statuses that other accounts got for its key.
         var foreign: [Int?] = []
 
         var key: String { "stream-\(number)" }
 
-        /// Whether it begins at the end of the second round, whose stop it does not outlive.
+        /// Whether it begins at the end of the second round and is ended by that round's stop.
         var isLate: Bool { number % 6 == 5 }
 
-        /// Whether it is cut in that round.
+        /// Whether it is cut in the round.
         func isCut(in round: Int) -> Bool { round >= (isLate ? 2 : number % 3) }
     }
 
@@ -44,7 +47,7 @@ struct StreamCutGame: Sendable {
     let rounds: Int
     let seed: UInt64
 
-    /// Plays all rounds, each on a server of its own, and then reads each stream at once.
+    /// Plays all rounds, each with its own server, and then reads each stream at once.
     func play(_ folder: URL) async throws -> (played: [Stream], whole: [SeenStream]) {
         try await HostileUpstream.with({ _ in .refuses(status: 503) }) { broken in
             try await HostileUpstream.with(Self.pace) { upstream in
@@ -70,7 +73,7 @@ struct StreamCutGame: Sendable {
         }
     }
 
-    /// Answers come at once, in a moment, or for longer than the server lives.
+    /// Answers arrive at once, in a moment, or take longer than the server runs.
     private static func pace(_ request: HostileUpstream.Request) -> HostileUpstream.Fault {
         if request.id.hasPrefix("late") { return .slow(.milliseconds(50)) }
         return request.number % 3 == 0 ? .none : .slow(.milliseconds(1))
@@ -80,7 +83,7 @@ struct StreamCutGame: Sendable {
         var random = SplitMix64(seed: seed &+ UInt64(number) &* 0x9E37_79B9)
         let function = Self.functions[number % 3]
         let words = Int.random(in: 1...300, using: &random)
-        // Three in a row ask for the same answer, of three accounts.
+        // Three consecutive streams of three accounts request the same answer.
         let question = function == "kept" ? "id=kept-\(number / 9) words=80" : nil
         var stream = Stream(
             number: number,
@@ -92,7 +95,7 @@ struct StreamCutGame: Sendable {
         return stream
     }
 
-    /// Cuts each stream so many times, and stops the server while some are read.
+    /// Cuts each stream several times, and stops the server while some are read.
     private func play(
         _ streams: [Stream],
         _ round: Int,
@@ -137,7 +140,7 @@ struct StreamCutGame: Sendable {
         return streams
     }
 
-    /// Reads on until the end, or until so many bytes have come.
+    /// Resumes the stream, and reads to its end or up to the given number of bytes.
     private func read(
         _ stream: inout Stream,
         _ api: API,
@@ -168,7 +171,7 @@ struct StreamCutGame: Sendable {
         }
         if !hasArrived.value { onArrival() }
         #expect(status == 200, "seed \(seed), \(stream.key)")
-        // The server of a reading without a limit has stopped.
+        // A reading without a limit ends with its server.
         if limit < .max, Int.random(in: 0..<8, using: &random) == 0 {
             let other = sessions[(stream.account + 1) % Self.accounts][0]
             var nothing = SeenStream()

@@ -1,17 +1,17 @@
 import SanguineTesting
 
-/// A value whose changes a test waits for.
+/// A value whose changes a test awaits.
 typealias Watched = WatchedState
 
-// Processes and servers take their time on a machine that has other things to do.
+// Longer waits, because processes and servers are slow on a busy machine.
 extension WatchedState {
-    /// Changes the value and tells whoever waits.
+    /// Changes the value and wakes the waiting tasks.
     @discardableResult
     func update<Outcome: Sendable>(_ change: (inout State) -> Outcome) -> Outcome {
         withLock { change(&$0) }
     }
 
-    /// Returns what is found in the value, now or after a change.
+    /// Returns the first result that is found in the value, now or after a change.
     func first<Found: Sendable>(
         _ awaited: String = "what a server or a process is to do",
         fileID: String = #fileID,
@@ -45,14 +45,14 @@ extension WatchedState {
     }
 }
 
-/// What a script waits for until the test lets it go on.
+/// A gate that holds up a script until the test opens it.
 struct Gate: Sendable {
     private let opened = Watched<Set<String>>([])
 
-    /// Lets those who wait for the name go on, now and later.
+    /// Opens the gate for current and later waiters of the name.
     func open(_ name: String = "") { opened.update { _ = $0.insert(name) } }
 
-    /// Waits for the name, for 30 seconds at most; returns early if the waiting task is cancelled.
+    /// Waits for the name, for at most 30 seconds, or until the task is cancelled.
     func wait(for name: String = "") async {
         try? await opened.when("the gate '\(name)'") { $0.contains(name) }
     }

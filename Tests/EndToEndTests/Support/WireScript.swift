@@ -3,11 +3,11 @@ import Sanguine
 import SanguineModel
 import Testing
 
-/// Calls that a server answers, whatever it is reached by, and what was seen of the answers.
+/// Calls to a server over any transport, and their recorded responses.
 ///
-/// What is another one each time, ids, tokens, cursors and tags, is seen as the same.
+/// Values that always differ, such as ids, tokens, cursors and tags, are recorded as equal.
 struct WireScript {
-    /// One answer, as far as it follows from the calls before it.
+    /// The parts of a response that follow from the calls so far.
     struct Seen: Equatable, CustomStringConvertible {
         let call: String
         let status: Int
@@ -29,7 +29,7 @@ struct WireScript {
 
     // MARK: - Calling
 
-    /// Sends a request and notes its answer.
+    /// Sends a request and records its response.
     @discardableResult
     mutating func call(
         _ name: String,
@@ -58,7 +58,7 @@ struct WireScript {
         return response
     }
 
-    /// Opens a live connection, and notes what it says until that has the text.
+    /// Opens a live connection, and records its lines until they contain the text.
     mutating func live(_ name: String, _ query: String, until end: String) async throws {
         let stream = try await transport.stream(try request("GET", "/v1/live?\(query)"))
         var text = ""
@@ -103,13 +103,13 @@ struct WireScript {
 
     // MARK: - Comparing
 
-    /// What belongs to HTTP, or to a server's rates.
+    /// Header fields that depend on the HTTP implementation or on rate limits.
     private static let ownFields: Set = [
         "connection", "content-length", "date", "keep-alive", "ratelimit", "ratelimit-policy",
         "server", "transfer-encoding",
     ]
 
-    /// The header fields that differ between any two servers.
+    /// Header fields that differ between any two servers.
     private static let own = ["etag": "a tag", "sanguine-epoch": "an epoch"]
 
     private static func comparable(_ headers: [String: String]) -> [String: String] {
