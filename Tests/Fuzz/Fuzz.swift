@@ -3,9 +3,9 @@ import Foundation
 import NIOPosix
 import SanguineTesting
 
-/// Sends what no client would to a real server: changed bodies, and bytes that are no HTTP.
+/// Sends invalid requests to a real server: changed bodies, and bytes that are not HTTP.
 ///
-/// Each case follows from the seed and its number, so that one that failed can be sent again alone.
+/// Each case follows from the seed and its number, so that a failed case can be repeated by itself.
 @main
 struct Fuzz: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -35,7 +35,7 @@ struct Fuzz: AsyncParsableCommand {
     @Option(help: "The program that is started with 'serve'.")
     var server = ".build-release/release/sanguine"
 
-    /// What the server's memory may grow by after a tenth of the cases.
+    /// The growth of the server's memory, in megabytes, allowed after a tenth of the cases.
     private static let growth = 96.0
 
     func run() async throws {
@@ -110,7 +110,7 @@ struct Fuzz: AsyncParsableCommand {
     }
 }
 
-/// What came of many cases: how often each status, and which were wrong.
+/// The outcomes of many cases: the count of each status, and the failures.
 struct FuzzTally: CustomStringConvertible {
     private var counts: [String: Int] = [:]
     private(set) var failures: [String] = []

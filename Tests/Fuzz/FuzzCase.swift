@@ -1,8 +1,8 @@
 import SanguineTesting
 
-/// What is sent, made of a seed.
+/// The bytes of a case, generated from a seed.
 struct FuzzCase: Sendable {
-    /// What is changed: a body behind a head that is fine, or everything.
+    /// The changed part: a body with a valid head, or everything.
     enum Kind: String, CaseIterable, Sendable {
         case body
         case stream
@@ -50,7 +50,7 @@ struct FuzzCase: Sendable {
         )
     }
 
-    /// One change: of bytes, of the end, or by a piece that parsers are known to stumble over.
+    /// Makes one change: of bytes, of the end, or by inserting a piece that is difficult to parse.
     private static func change(_ bytes: inout [UInt8], _ random: inout SplitMix64) {
         let place = Int.random(in: 0...bytes.count, using: &random)
         switch Int.random(in: 0..<8, using: &random) {
@@ -64,7 +64,7 @@ struct FuzzCase: Sendable {
             let piece = bytes[place..<min(bytes.count, place + 32)]
             bytes.insert(contentsOf: piece, at: Int.random(in: 0...bytes.count, using: &random))
         case 4:
-            // Deep, or long.
+            // Deep nesting, or great length.
             let piece = Array(pieces[Int.random(in: 0..<pieces.count, using: &random)].utf8)
             let count = Int.random(in: 1...200, using: &random)
             bytes.insert(contentsOf: repeatElement(piece, count: count).joined(), at: place)
@@ -146,7 +146,7 @@ struct FuzzCase: Sendable {
             var bytes = body(token, &random)
             if Bool.random(using: &random) { bytes += body(token, &random) }
             for _ in 0..<Int.random(in: 1...6, using: &random) {
-                // Near the start, where the head is.
+                // Near the start, in the head.
                 let place = Int.random(in: 0..<max(1, min(bytes.count, 160)), using: &random)
                 let word = Array(words[Int.random(in: 0..<words.count, using: &random)].utf8)
                 switch Int.random(in: 0..<3, using: &random) {
@@ -177,7 +177,7 @@ struct FuzzCase: Sendable {
         "GET /v1/collections/a\(percentMarks(5_000))/records HTTP/1.1",
     ]
 
-    /// Combining marks of two classes by turns: to normalize them is to sort them.
+    /// Combining marks of two alternating classes, which must be sorted to be normalized.
     private static func marks(_ count: Int) -> String {
         String(repeating: "\u{301}\u{316}", count: count / 2)
     }

@@ -1,22 +1,22 @@
 import NIOCore
 import NIOPosix
 
-/// Sends cases to a server, and looks at what comes back.
+/// Sends cases to a server and examines the responses.
 struct FuzzTarget: Sendable {
-    /// What a server did with a case.
+    /// The server's reaction to a case.
     enum Outcome: Sendable, CustomStringConvertible {
-        /// It answered, with these statuses.
+        /// The server responded with these statuses.
         case answered([Int])
-        /// It closed the connection without a word.
+        /// The server closed the connection without a response.
         case closed
-        /// It did neither for ``FuzzTarget/patience``.
+        /// The server did neither within ``FuzzTarget/patience``.
         case silent
-        /// It could not be reached.
+        /// The server could not be reached.
         case unreachable(String)
 
-        /// Whether no server should do so.
+        /// Whether the outcome is a failure of the server.
         ///
-        /// A server may be busy (503), and says when to come again.
+        /// The statuses 501 and 505 are valid responses to unknown methods and versions of HTTP.
         var isFailure: Bool {
             switch self {
             case .answered(let statuses): statuses.contains { $0 >= 500 && $0 != 501 && $0 != 505 }
@@ -25,7 +25,7 @@ struct FuzzTarget: Sendable {
             }
         }
 
-        /// What is counted.
+        /// The names under which the outcome is counted.
         var names: [String] {
             switch self {
             case .answered(let statuses): statuses.map { "\($0)" }
@@ -41,14 +41,14 @@ struct FuzzTarget: Sendable {
         }
     }
 
-    /// How long a server has to answer or to close a connection whose peer has ended its side.
+    /// The time for a server to respond, or to close a connection that its peer has half-closed.
     static let patience = TimeAmount.seconds(20)
 
     let port: Int
     let tokens: [String]
     let seed: UInt64
 
-    /// Sends the case on a connection of its own, ends that side, and reads to the end.
+    /// Sends the case on a new connection, closes that direction, and reads to the end.
     func send(_ kind: FuzzCase.Kind, _ number: Int, isShown: Bool = false) async -> Outcome {
         let token = tokens[number % tokens.count]
         let bytes = FuzzCase(kind, number, seed: seed, token: token).bytes
@@ -56,7 +56,8 @@ struct FuzzTarget: Sendable {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let answer = Answer(bytes: bytes, promise: loop.makePromise(of: Outcome.self))
         do {
-            // A reset at the end leaves no port waiting: there are fewer ports than cases.
+            // A reset at the end leaves no port in TIME_WAIT, because there are fewer ports than
+            // cases.
             _ = try await ClientBootstrap(group: loop)
                 .channelOption(.allowRemoteHalfClosure, value: true)
                 .channelInitializer { channel in
@@ -73,14 +74,14 @@ struct FuzzTarget: Sendable {
         }
     }
 
-    /// Reads a whole connection's answers.
+    /// Reads all responses of a connection.
     ///
     /// Mutable state belongs to the event loop.
     private final class Answer: ChannelInboundHandler, @unchecked Sendable {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
-        /// The most that is kept of what comes.
+        /// The most received bytes that are kept.
         private static let limit = 1 << 20
 
         let promise: EventLoopPromise<Outcome>
@@ -116,7 +117,7 @@ struct FuzzTarget: Sendable {
 
         func channelInactive(context: ChannelHandlerContext) { end(outcome, context) }
 
-        // A reset by the server is an end, too: it reads no more of what has no answer.
+        // A reset by the server ends the exchange too, if it stops reading without a response.
         func errorCaught(context: ChannelHandlerContext, error: any Error) {
             end(outcome, context)
         }
@@ -135,7 +136,7 @@ struct FuzzTarget: Sendable {
         private static func statuses(in bytes: [UInt8]) -> [Int] {
             let mark = Array("HTTP/1.".utf8)
             return bytes.indices.compactMap { place in
-                // A status line is the first, or follows an answer's end; bodies hold none.
+                // A status line comes first or after the end of a response. Bodies contain none.
                 guard place + 12 <= bytes.count, bytes[place..<(place + 7)].elementsEqual(mark),
                     bytes[place + 8] == UInt8(ascii: " ")
                 else { return nil }

@@ -5,7 +5,7 @@ import SanguineModel
 import FoundationNetworking
 #endif
 
-/// The real server, as a process of its own on a folder that goes with it.
+/// The real server, in a process with a temporary folder.
 final class FuzzedServer: Sendable {
     let port: Int
     private let process: Process
@@ -17,7 +17,7 @@ final class FuzzedServer: Sendable {
         process = Process()
         process.executableURL = URL(filePath: program)
         process.arguments = ["serve", "--data", folder.path(), "--port", "0", "--admin-port", "0"]
-        // What is tried is what the server does with requests, not whether it refuses many.
+        // The rate limits are high, because the cases test how the server handles requests.
         process.environment = ProcessInfo.processInfo.environment.merging([
             "SANGUINE_LIMITS_REQUESTS_PER_MINUTE": "60000000",
             "SANGUINE_LIMITS_ADDRESS_REQUESTS_PER_MINUTE": "60000000",
@@ -45,7 +45,7 @@ final class FuzzedServer: Sendable {
 
     var isRunning: Bool { process.isRunning }
 
-    /// Makes guests, and returns their access tokens.
+    /// Creates guests and returns their access tokens.
     func signIn(_ count: Int) async throws -> [String] {
         var tokens: [String] = []
         for number in 0..<count {
@@ -64,13 +64,13 @@ final class FuzzedServer: Sendable {
         return tokens
     }
 
-    /// Whether it says that it lives.
+    /// Whether the server is live.
     func isLive() async throws -> Bool {
         let (_, response) = try await URLSession.shared.data(from: try url("/health/live"))
         return (response as? HTTPURLResponse)?.statusCode == 200
     }
 
-    /// What it has in memory.
+    /// The server's resident memory, in megabytes.
     func residentMegabytes() throws -> Double {
         let status = try String(
             contentsOfFile: "/proc/\(process.processIdentifier)/status",
@@ -84,7 +84,7 @@ final class FuzzedServer: Sendable {
         return number / 1_024
     }
 
-    /// Stops it, and removes its folder.
+    /// Stops the server and removes its folder.
     func end() {
         process.terminate()
         process.waitUntilExit()  // tidy: allow unbounded-wait: its own stop is bounded.

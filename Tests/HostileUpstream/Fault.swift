@@ -1,56 +1,60 @@
 import SanguineTesting
 
 extension HostileUpstream {
-    /// What the upstream does to a request.
+    /// A fault with which the upstream treats a request.
     package enum Fault: Hashable, Sendable {
-        /// A usage that nobody should believe, but for the last two: a billion, and nothing.
+        /// Wrong usage.
+        ///
+        /// The last two values are plausible: a billion tokens, and none.
         package enum Usage: String, Hashable, Sendable, CaseIterable {
             case negative, huge, text, excessive, nothing
         }
 
-        /// It answers as it should.
+        /// No fault.
         case none
-        /// It refuses with a status, and perhaps says when to come back.
+        /// Refuses the request with a status and perhaps a time to retry.
         case refuses(status: Int, retryAfter: String? = nil)
-        /// It says nothing, and keeps the connection open.
+        /// Sends nothing and keeps the connection open.
         case silence
-        /// It ends the connection without a word, in order or by a reset.
+        /// Closes or resets the connection without a response.
         case hangsUp(resets: Bool)
-        /// It sends the head of an answer, and nothing more.
+        /// Sends the head of a response and nothing more.
         case headOnly
-        /// It answers with something that is no answer.
+        /// Responds with something that is no answer.
         case garbage
-        /// It closes the connection after so many bytes of the body.
+        /// Closes the connection after the given number of bytes of the body.
         case cut(bytes: Int)
-        /// It resets the connection (RST) after so many bytes of the body.
+        /// Resets the connection (RST) after the given number of bytes of the body.
         case reset(bytes: Int)
-        /// It reports no usage.
+        /// Reports no usage.
         case noUsage
-        /// It reports nonsense as usage.
+        /// Reports wrong usage.
         case wrongUsage(Usage)
-        /// It reports half of the words that it wrote.
+        /// Reports half of the words that it wrote.
         case halfUsage
-        /// It reports the words of a stream after so many of them, and never again.
+        /// Reports usage once, after the given number of words of a stream.
         case earlyUsage(words: Int)
-        /// It writes so many words of a stream, and then nothing more.
+        /// Writes the given number of words of a stream, then nothing more.
         case stalls(words: Int)
-        /// It goes on with words for ever, a millisecond apart, and never finishes.
+        /// Writes words forever, a millisecond apart.
         case neverEnds
-        /// It sends bytes for ever, none of which ends a line.
+        /// Sends bytes forever without ending a line.
         case lineWithoutEnd
-        /// It takes so long from one word to the next.
+        /// Waits for the duration between words.
         case slow(Duration)
-        /// It sends so many words of a stream, and then an error in place of the next.
+        /// Sends the given number of words of a stream, then an error.
         case errorInStream(words: Int)
-        /// It sends the `finish_reason` and closes, without `[DONE]`.
+        /// Sends the `finish_reason` and closes, without `[DONE]`.
         case noDone
-        /// It sends `[DONE]` without a `finish_reason` before it.
+        /// Sends `[DONE]` without a `finish_reason` before it.
         case noFinishReason
-        /// It sends `[DONE]`, and keeps the connection and the body open.
+        /// Sends `[DONE]` and keeps the connection and the body open.
         case hangsAfterDone
 
-        /// A fault by chance: each of those that come to an end by themselves is as likely as the
-        /// others, and half of the requests have none.
+        /// Returns a random fault.
+        ///
+        /// All faults that end by themselves are equally likely, and half of the requests have
+        /// none.
         package static func random(using random: inout some RandomNumberGenerator) -> Fault {
             guard Bool.random(using: &random) else { return .none }
             let bytes = Int.random(in: 0...3_000, using: &random)
@@ -64,8 +68,8 @@ extension HostileUpstream {
             return faults.randomElement(using: &random) ?? .none
         }
 
-        /// Faults by chance that are the same for the same seed and the same id, in whatever order
-        /// the requests come.
+        /// Returns random faults that depend only on the seed and the id, not on the order of
+        /// requests.
         package static func seeded(_ seed: UInt64) -> @Sendable (Request) -> Fault {
             { request in
                 var random = SplitMix64(seed: seed ^ HostileAnswer.hash(request.id))

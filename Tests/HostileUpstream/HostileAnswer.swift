@@ -1,21 +1,21 @@
 import SanguineModel
 
-/// What the hostile upstream says when it is honest, and what it bills for it.
+/// The honest answer of the hostile upstream, and its bill.
 ///
 /// The rule, which a test can follow: a word is a token. The prompt has the words of all its
-/// messages, divided by white space, and ten for every part that is no text. The answer has as many
-/// words as `words=12` in the prompt says, otherwise three to twelve, but at most `max_tokens`; the
-/// same prompt gets the same ones. In a stream, each word is one chunk. Words have three letters,
-/// so that one with the space before it has four bytes: what the server takes for a token of what
-/// nobody has reported.
+/// messages, separated by white space, and ten for every part that is not text. The answer has the
+/// number of words that `words=12` in the prompt sets, otherwise three to twelve, but at most
+/// `max_tokens`. The same prompt gets the same words. In a stream, each word is one chunk. Words
+/// have three letters, so that a word with the space before it has four bytes, which the server
+/// counts as a token if usage is not reported.
 ///
-/// A prompt with `kind=tools`, `reasoning`, `refusal` or `audio` is answered in that way instead of
-/// with content, and one with `size=6` with tokens of six bytes.
+/// A prompt with `kind=tools`, `reasoning`, `refusal` or `audio` is answered in that form and not
+/// as content. A prompt with `size=6` is answered with tokens of six bytes.
 package struct HostileAnswer: Hashable, Sendable {
-    /// Tokens of a part that is no text.
+    /// The number of tokens of a part that is not text.
     package static let partTokens = 10
 
-    /// Words of an answer at most.
+    /// The most words of an answer.
     package static let wordLimit = 100_000
 
     private static let vocabulary = [
@@ -23,31 +23,31 @@ package struct HostileAnswer: Hashable, Sendable {
         "net", "oak", "pea",
     ]
 
-    /// As what the words are said.
+    /// The form of the words.
     package enum Kind: String, Sendable, CaseIterable {
         case text, tools, reasoning, refusal, audio
     }
 
-    /// Characters of Base64 of an audio token: 50 ms of PCM, 16 bits at 24 kHz.
+    /// The Base64 characters of an audio token: 50 ms of PCM, 16 bits at 24 kHz.
     private static let audioToken = String(repeating: "AbCd", count: 800)
 
-    /// As what the words are said.
+    /// The form of the words.
     package let kind: Kind
     private let size: Int?
 
     /// The words.
     package let words: [String]
-    /// Tokens of the prompt.
+    /// The number of tokens of the prompt.
     package let promptTokens: Int
-    /// Whether `max_tokens` has cut the answer.
+    /// Whether `max_tokens` cut the answer.
     package let isCut: Bool
 
     /// Answers a prompt.
     ///
     /// - Parameters:
     ///   - prompt: The text of all messages, joined by line feeds.
-    ///   - otherParts: Parts that are no text.
-    ///   - maxTokens: The longest answer.
+    ///   - otherParts: The number of parts that are not text.
+    ///   - maxTokens: The most tokens of the answer.
     package init(to prompt: String, otherParts: Int = 0, maxTokens: Int? = nil) {
         let hash = Self.hash(prompt)
         let asked = Self.value("words=", in: prompt).flatMap { Int($0) } ?? Int(3 + hash % 10)
@@ -63,13 +63,13 @@ package struct HostileAnswer: Hashable, Sendable {
     /// The text of the answer.
     package var text: String { words.joined(separator: " ") }
 
-    /// What a stream says for the word: with a space before it, but for the first.
+    /// The text of a word in a stream, with a space before every word but the first.
     func piece(_ index: Int) -> String {
         guard let size else { return index == 0 ? words[0] : " " + words[index] }
         return String(" \(words[index])linger".prefix(size))
     }
 
-    /// What a stream says for the word, as the delta of a choice.
+    /// The delta of a choice for a word in a stream.
     func delta(_ index: Int) -> JSONValue {
         let piece = JSONValue.string(piece(index))
         switch kind {
@@ -88,7 +88,7 @@ package struct HostileAnswer: Hashable, Sendable {
         }
     }
 
-    /// The message of an answer in one piece.
+    /// The message of a whole answer.
     var message: JSONValue {
         let said =
             size == nil ? text : words.indices.map { piece($0) }.joined()
@@ -106,12 +106,12 @@ package struct HostileAnswer: Hashable, Sendable {
         }
     }
 
-    /// The word of that place, also behind the end.
+    /// The word at the index, also beyond the end.
     static func word(_ index: Int, _ hash: UInt64) -> String {
         vocabulary[Int((hash &+ UInt64(index) &* 0x9E37_79B9) >> 3 & 15)]
     }
 
-    /// What follows the marker in the text, as far as it is letters, digits, `-` and `_`.
+    /// The letters, digits, `-` and `_` that follow the marker in the text.
     static func value(_ marker: String, in text: String) -> String? {
         guard let start = text.firstRange(of: marker)?.upperBound else { return nil }
         let value = text[start...].prefix { character in

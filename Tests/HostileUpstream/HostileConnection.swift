@@ -4,20 +4,20 @@ import NIOHTTP1
 
 /// One connection of the hostile upstream.
 ///
-/// Everything happens on the connection's event loop: a piece is billed, written, and followed by
-/// the next, after its interval, as long as the connection is there and takes more.
+/// Everything runs on the connection's event loop. Each piece is billed and written, and the next
+/// one follows after its interval while the connection is open and writable.
 final class HostileConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// Bytes that are written at once, before it is asked whether the client takes more.
+    /// The number of bytes written at once, before checking that the client accepts more.
     private static let batchBytes = 1 << 16
 
     private let upstream: HostileUpstream
     private var head: HTTPRequestHead?
     private var body: [UInt8] = []
     private var requests = 0
-    /// Words of the present answer that were written.
+    /// The number of words of the current answer that were written.
     private var written = 0
     private var present: HostileUpstream.Request?
 
@@ -56,8 +56,10 @@ final class HostileConnection: ChannelInboundHandler {
         }
     }
 
-    /// Writes the pieces from that one on: those without an interval between them at once, as far
-    /// as its reader is.
+    /// Writes the pieces from the given one on.
+    ///
+    /// Pieces without an interval are written together, as far as the reader has acknowledged
+    /// words.
     private func write(
         _ reply: HostileReply,
         from start: Int,
@@ -112,8 +114,8 @@ final class HostileConnection: ChannelInboundHandler {
         case .next, .silence: return
         case .close: context.close(promise: nil)
         case .reset:
-            // With a linger time of zero, closing discards what is not sent yet and resets. On the
-            // event loop the option is set at once.
+            // With a linger time of zero, closing discards unsent bytes and resets the connection.
+            // On the event loop, the option is set at once.
             if let socket = context.channel as? any SocketOptionProvider {
                 _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0))
             }
@@ -129,7 +131,8 @@ final class HostileConnection: ChannelInboundHandler {
         _ request: HostileUpstream.Request,
         _ context: ChannelHandlerContext
     ) {
-        // What the client does not take is not written: the server's memory is bounded, too.
+        // Bytes that the client does not accept are not written, because the server's memory is
+        // bounded too.
         guard context.channel.isWritable || !context.channel.isActive else {
             upstream.stalled()
             context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) {

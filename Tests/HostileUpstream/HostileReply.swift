@@ -2,30 +2,30 @@ import NIOCore
 import SanguineAuthority
 import SanguineModel
 
-/// What a connection writes for one request, and how that ends.
+/// The bytes that a connection writes for one request, and its end.
 struct HostileReply {
-    /// Bytes, and the words that are billed once they are written whole.
+    /// Bytes, and the words that are billed once all bytes are written.
     struct Piece {
         var bytes: String
         var words = 0
     }
 
     enum Ending {
-        /// The next request may come.
+        /// The connection waits for the next request.
         case next
         /// The connection is closed.
         case close
         /// The connection is reset.
         case reset
-        /// Nothing happens any more.
+        /// Nothing more happens.
         case silence
-        /// The last piece comes again and again.
+        /// The last piece repeats forever.
         case again
     }
 
     var pieces: [Piece] = []
     var ending = Ending.next
-    /// The time before each piece with words, but for the first.
+    /// The time before each piece with words, except the first.
     var interval: TimeAmount = .zero
 
     init(to request: HostileUpstream.Request, _ fault: HostileUpstream.Fault) {
@@ -174,7 +174,7 @@ struct HostileReply {
         pieces.append(Piece(bytes: Self.chunk(text), words: words))
     }
 
-    /// Keeps so many bytes behind the head.
+    /// Keeps the given number of bytes after the head.
     private mutating func cut(after bytes: Int) {
         var left = bytes
         var kept = Array(pieces.prefix(1))
@@ -184,7 +184,7 @@ struct HostileReply {
                 kept.append(piece)
                 continue
             }
-            // A word may have come whole without the line end that ends its chunk.
+            // A word may be complete without the line end of its chunk.
             kept.append(
                 Piece(
                     bytes: String(decoding: piece.bytes.utf8.prefix(left), as: UTF8.self),
@@ -259,7 +259,7 @@ struct HostileReply {
         }
     }
 
-    /// A chunk that reports so many words.
+    /// A chunk that reports the given number of words.
     private static func usage(_ words: Int, _ answer: HostileAnswer) -> JSONValue {
         let usage: JSONValue = [
             "prompt_tokens": .integer(Int64(answer.promptTokens)),

@@ -5,7 +5,7 @@ package import SanguineModel
 package import SanguineTesting
 import Synchronization
 
-/// A language model on loopback that breaks as told, and keeps a bill of its own.
+/// A language model on loopback with scripted faults and its own bill.
 ///
 /// ```swift
 /// try await HostileUpstream.with({ $0.number == 1 ? .reset(bytes: 40) : .none }) { upstream in
@@ -14,49 +14,49 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Requests are told apart by the id in their prompt: what follows `id=`, in letters, digits, `-`
-/// and `_`. Answers and the count of tokens are those of ``HostileAnswer``.
+/// Requests are identified by the id in their prompt, which is the letters, digits, `-` and `_`
+/// after `id=`. Answers and token counts are those of ``HostileAnswer``.
 ///
-/// What is billed: the prompt's tokens when a request has come whole, unless it is refused by its
-/// status; and a token for each word whose chunk was written whole, at the moment of writing. Of an
-/// answer in one piece all words are billed once the whole is written, and none before.
+/// The prompt's tokens are billed when a request is complete, unless it is refused by its status. A
+/// word is billed as a token when its whole chunk is written. The words of a whole answer are billed
+/// together once all of it is written.
 ///
-/// What is under way is known if the prompt says `ahead=8`: then a stream is at most 8 words ahead
-/// of those that ``acknowledge(_:of:)`` says were read, and goes on when that says more.
+/// The prompt can limit the words in transit: with `ahead=8`, a stream is at most 8 words ahead of
+/// those that ``acknowledge(_:of:)`` reports as read, and continues when that reports more.
 ///
-/// Mutable state: `state`, by its mutex, which tests can wait for; `server`, `channels` and
-/// `acknowledged`, each by its own.
+/// Mutable state: `state`, behind its mutex, for tests to await; `server`, `channels` and
+/// `acknowledged`, each behind its own mutex.
 package final class HostileUpstream: Sendable {
-    /// A request as it came.
+    /// A received request.
     package struct Request: Sendable {
-        /// 1 for the first request of all.
+        /// The number of the request, from 1.
         package let number: Int
-        /// 1 for the first request on its connection.
+        /// The number of the request on its connection, from 1.
         package let numberOnConnection: Int
-        /// What the prompt says after `id=`; empty if it does not.
+        /// The id in the prompt after `id=`, or an empty string.
         package let id: String
         /// The path: `/v1/chat/completions`.
         package let path: String
-        /// The head's fields.
+        /// The header fields.
         package let headers: HTTPHeaders
         /// The body.
         package let body: JSONValue
-        /// Whether a stream was asked for.
+        /// Whether the request is for a stream.
         package let isStreamed: Bool
-        /// What an honest model answers.
+        /// The answer of an honest model.
         package let answer: HostileAnswer
-        /// How many words the stream may be ahead of its reader, as `ahead=8` in the prompt says;
-        /// `nil` for any number.
+        /// The number of words that the stream may be ahead of its reader, as `ahead=8` in the
+        /// prompt sets, or `nil` without a limit.
         package let ahead: Int?
     }
 
-    /// What was billed for an id.
+    /// The bill of an id.
     package struct Bill: Hashable, Sendable {
-        /// Requests that came whole, refused ones among them.
+        /// The number of complete requests, including refused ones.
         package var requests = 0
-        /// Tokens of the prompts.
+        /// The number of prompt tokens.
         package var promptTokens = 0
-        /// Words that were written.
+        /// The number of written words.
         package var completionTokens = 0
 
         package init(requests: Int = 0, promptTokens: Int = 0, completionTokens: Int = 0) {
@@ -66,21 +66,21 @@ package final class HostileUpstream: Sendable {
         }
     }
 
-    /// What has come and gone.
+    /// The counts of requests and connections.
     package struct State: Sendable {
-        /// What is billed, by id.
+        /// The bills by id.
         package var invoice: [String: Bill] = [:]
-        /// Connections that were opened.
+        /// The number of opened connections.
         package var connections = 0
-        /// Connections that were closed, by either side.
+        /// The number of connections that either side closed.
         package var closed = 0
-        /// Requests that came whole.
+        /// The number of complete requests.
         package var requests = 0
-        /// How often a connection had more to write than its client takes.
+        /// How often a connection had more to write than its client accepted.
         package var stalls = 0
     }
 
-    /// What has come and gone, to wait for.
+    /// The counts of requests and connections, for tests to await.
     package let state = WatchedState(State())
 
     private let faults: @Sendable (Request) -> Fault
@@ -94,10 +94,10 @@ package final class HostileUpstream: Sendable {
     /// Starts a server on a free port of 127.0.0.1.
     ///
     /// - Parameters:
-    ///   - group: What runs it.
-    ///   - faults: What it does to each request, called on the connection's event loop.
-    /// - Returns: The server, which takes connections.
-    /// - Throws: What keeps the port from being bound.
+    ///   - group: The event loops that run the server.
+    ///   - faults: Returns the fault for each request, and is called on the connection's event loop.
+    /// - Returns: The server, which accepts connections.
+    /// - Throws: An error if the port cannot be bound.
     package static func start(
         on group: any EventLoopGroup = .singletonMultiThreadedEventLoopGroup,
         _ faults: @escaping @Sendable (Request) -> Fault = { _ in .none }
@@ -119,7 +119,7 @@ package final class HostileUpstream: Sendable {
         return upstream
     }
 
-    /// Runs a server for as long as the body takes.
+    /// Runs a server while the body runs.
     package static func with<Result: Sendable>(
         _ faults: @escaping @Sendable (Request) -> Fault = { _ in .none },
         _ body: (HostileUpstream) async throws -> Result
@@ -135,32 +135,34 @@ package final class HostileUpstream: Sendable {
         }
     }
 
-    /// Takes no more connections; those that are open stay until their clients close them.
+    /// Stops accepting connections.
+    ///
+    /// Open connections stay until their clients close them.
     package func close() async throws {
         let channel = server.withLock { $0.take() }
         try await channel?.close().get()
     }
 
-    /// Closes all connections, as servers close those that are idle; new ones are taken.
+    /// Closes all connections, as servers close idle ones, and still accepts new ones.
     package func hangUp() async {
         let open = channels.withLock { channels in
             defer { channels = [] }
             return channels
         }
-        // One that its client has closed fails to close again.
+        // Closing fails if the client has closed the connection.
         for channel in open { try? await channel.close().get() }
     }
 
-    /// The port, or 0 once it is closed.
+    /// The port, or 0 after closing.
     package var port: Int { server.withLock { $0?.localAddress?.port ?? 0 } }
 
     /// The URL to configure: `http://127.0.0.1:<port>`.
     package var url: String { "http://127.0.0.1:\(port)" }
 
-    /// What is billed, by id.
+    /// The bills by id.
     package var invoice: [String: Bill] { state.value.invoice }
 
-    /// What is billed in all.
+    /// The sum of all bills.
     package var total: Bill {
         invoice.values.reduce(into: Bill()) { sum, bill in
             sum.requests += bill.requests
@@ -171,18 +173,18 @@ package final class HostileUpstream: Sendable {
 
     // MARK: - What its readers have
 
-    /// So many words of an answer were read, and it may go on.
+    /// Records that a reader has the given number of words, so that the stream may continue.
     package func acknowledge(_ words: Int, of id: String) {
         let waiting = acknowledged.withLock { $0.raise(id, to: words) }
         for promise in waiting { promise.succeed() }
     }
 
-    /// Lets a stream go on to its end, whoever reads it.
+    /// Lets a stream run to its end without further acknowledgements.
     package func acknowledgeAll(of id: String) { acknowledge(Int.max / 2, of: id) }
 
-    /// Waits until that word may be written, and says so on the event loop.
+    /// Waits on the event loop until the word may be written.
     ///
-    /// - Returns: `nil` if it may be written now; otherwise what to wait for.
+    /// - Returns: A future to wait for, or `nil` if the word may be written now.
     func turn(of word: Int, in request: Request, on loop: any EventLoop) -> EventLoopFuture<Void>? {
         guard let ahead = request.ahead else { return nil }
         return acknowledged.withLock { acknowledged in
@@ -193,7 +195,7 @@ package final class HostileUpstream: Sendable {
         }
     }
 
-    /// A connection has gone: nothing of its answer waits any more.
+    /// Ends the waits for the answer of a closed connection.
     func forget(_ id: String) {
         let waiting = acknowledged.withLock { $0.waiting.removeValue(forKey: id) } ?? []
         for promise in waiting { promise.succeed() }
@@ -215,7 +217,7 @@ package final class HostileUpstream: Sendable {
     func stalled() { state.withLock { $0.stalls += 1 } }
     func closed() { state.withLock { $0.closed += 1 } }
 
-    /// Hears of a request that has come whole, bills its prompt, and says what is done to it.
+    /// Bills the prompt of a complete request, and returns the request with its fault.
     func take(
         _ head: HTTPRequestHead,
         _ body: [UInt8],
@@ -251,14 +253,14 @@ package final class HostileUpstream: Sendable {
         return (request, fault)
     }
 
-    /// Bills words, or takes them back if they could not be written after all.
+    /// Bills words, or removes them from the bill if writing failed.
     func bill(_ words: Int, to id: String) {
         guard words != 0 else { return }
         state.withLock { $0.invoice[id]?.completionTokens += words }
     }
 }
 
-/// The words of a prompt, and how many other parts it has.
+/// The text of a prompt, and the number of its other parts.
 private struct PromptText {
     var text = ""
     var otherParts = 0

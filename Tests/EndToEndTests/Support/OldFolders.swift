@@ -12,8 +12,7 @@ import TestSupport
 ///
 /// They are in `Resources/old-folders.tar.gz`. ``make(in:)`` created them with the version from
 /// which the current one must be able to upgrade. To create them again, check that version out and
-/// run `MAKE_OLD_FOLDERS=1 swift test --filter OldFolderTests`. All keys in them are only for tests.
-/// tests.
+/// run `MAKE_OLD_FOLDERS=1 swift test --filter OldFolderTests`. All keys in them are for tests.
 struct OldFolders: Sendable {
     /// Facts about the content that the tests need.
     struct Facts: Codable, Sendable {

@@ -1,9 +1,8 @@
 extension Provider {
-    /// Anthropic's compatibility layer takes both limits and `stream_options`, and ignores what it
-    /// does not know (platform.claude.com/docs/en/api/openai-sdk).
+    /// Anthropic's compatibility layer accepts both limits and `stream_options`, and ignores
+    /// unknown members (platform.claude.com/docs/en/api/openai-sdk).
     ///
-    /// An error in a stream is an event of the type `error`
-    /// (github.com/farzaa/clicky/issues/132).
+    /// An error in a stream is an event of the type `error` (github.com/farzaa/clicky/issues/132).
     package static let anthropic = Provider("Anthropic") { request in
         guard request.isStreamed else { return whole(request) }
         if request.fails {

@@ -1,10 +1,10 @@
 extension Provider {
     /// Gemini's compatible endpoint.
     ///
-    /// Calls of tools have no `index`, come whole, with a signature, and a stream of them ends with
-    /// `stop` (github.com/THU-MAIC/OpenMAIC/issues/1556,
-    /// github.com/googleapis/python-genai/issues/2868). An error may be a bare line of JSON, which
-    /// no reader of events sees (github.com/googleapis/js-genai/issues/1973).
+    /// Tool calls have no `index`, are sent whole with a signature, and end a stream with `stop`
+    /// (github.com/THU-MAIC/OpenMAIC/issues/1556, github.com/googleapis/python-genai/issues/2868).
+    /// An error may be a bare line of JSON, which readers of events do not see
+    /// (github.com/googleapis/js-genai/issues/1973).
     package static let gemini = Provider("Gemini") { request in
         let call =
             #"""

@@ -1,8 +1,8 @@
 extension Provider {
-    /// LM Studio reports an error of a stream as an event of the type `error`, after status 200
-    /// (github.com/odysseus-dev/odysseus/pull/736); the data may be a text.
+    /// LM Studio reports an error in a stream as an event of the type `error`, after status 200.
     ///
-    /// Here behind a proxy that calls events `text/plain`.
+    /// Source: github.com/odysseus-dev/odysseus/pull/736. The data may be plain text. Here, LM
+    /// Studio is behind a proxy that labels events `text/plain`.
     package static let lmStudio = Provider("LM Studio") { request in
         guard request.isStreamed else { return whole(request) }
         if request.fails {

@@ -1,12 +1,12 @@
 import SanguineModel
 
 extension Provider {
-    /// Mistral refuses what it does not know with 422: `max_completion_tokens`
-    /// (github.com/editor-code-assistant/eca/issues/231), and here `stream_options` as well; usage
-    /// is in the last chunk without it.
+    /// Mistral refuses unknown members with 422.
     ///
-    /// Models that reason answer with a list of parts
-    /// (github.com/agentjido/req_llm/issues/742).
+    /// This includes `max_completion_tokens` (github.com/editor-code-assistant/eca/issues/231) and,
+    /// here, `stream_options`. The last chunk reports usage without it.
+    ///
+    /// Reasoning models answer with a list of parts (github.com/agentjido/req_llm/issues/742).
     package static let mistral = Provider("Mistral") { request in
         for name in ["max_completion_tokens", "stream_options"] where request.json[name] != nil {
             return Reply(

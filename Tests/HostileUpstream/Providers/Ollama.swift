@@ -1,7 +1,7 @@
 extension Provider {
-    /// Ollama gives calls of tools whole, and knows `max_tokens` alone.
+    /// Ollama sends tool calls whole and knows only `max_tokens`.
     ///
-    /// Source: github.com/ollama/ollama, `openai/openai.go`. An error after the beginning has a
+    /// Source: github.com/ollama/ollama, `openai/openai.go`. An error after the beginning is plain
     /// text (github.com/ollama/ollama, `docs/api/errors.mdx`).
     package static let ollama = Provider("Ollama") { request in
         guard request.isStreamed else { return whole(request) }

@@ -1,9 +1,9 @@
 import SanguineModel
 
 extension Provider {
-    /// OpenAI with a model that does not reason.
+    /// OpenAI with a model without reasoning.
     ///
-    /// `usage` is `null` in each chunk but the last, whose `choices` are empty (API reference,
+    /// `usage` is `null` in every chunk except the last, whose `choices` are empty (API reference,
     /// "The chat completion chunk object").
     package static let openAI = Provider("OpenAI") { request in
         if request.json["max_tokens"] != nil, request.json["max_completion_tokens"] != nil {
@@ -34,8 +34,9 @@ extension Provider {
         )
     }
 
-    /// OpenAI with a model that reasons: `max_tokens` is refused, and `param` names it
-    /// (github.com/ITSpecialist111/ai_automation_suggester/issues/38).
+    /// OpenAI with a reasoning model, which refuses `max_tokens` and names it in `param`.
+    ///
+    /// Source: github.com/ITSpecialist111/ai_automation_suggester/issues/38.
     package static let openAIReasoning = Provider("OpenAI, reasoning") { request in
         guard request.json["max_tokens"] == nil else {
             return Reply(

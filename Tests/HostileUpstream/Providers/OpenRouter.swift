@@ -1,9 +1,9 @@
 extension Provider {
     /// OpenRouter sends comments while it waits.
     ///
-    /// Source: openrouter.ai/docs/api-reference/streaming. An
-    /// error after the first piece comes with status 200, in a chunk whose `finish_reason` is
-    /// `error`; in one piece, as a body (openrouter.ai/docs/api/reference/errors-and-debugging).
+    /// Source: openrouter.ai/docs/api-reference/streaming. An error after the first piece has
+    /// status 200 and arrives in a chunk whose `finish_reason` is `error`. Without streaming, it is
+    /// a body (openrouter.ai/docs/api/reference/errors-and-debugging).
     package static let openRouter = Provider("OpenRouter") { request in
         let error = #""error":{"code":502,"message":"Provider returned error"}"#
         guard request.isStreamed else {

@@ -1,30 +1,30 @@
 package import SanguineModel
 
-/// A stand-in for a provider's chat completions: what its documentation and issue trackers say of
-/// where it differs from OpenAI's.
+/// A stand-in for a provider's chat completions, with the differences from OpenAI's that its
+/// documentation and issue trackers describe.
 ///
-/// Each says ``text`` in two pieces, or calls ``tool`` if it is given tools, and reports
-/// ``promptTokens`` and ``completionTokens``.
+/// Each one answers with ``text`` in two pieces, or calls ``tool`` if it is given tools, and
+/// reports ``promptTokens`` and ``completionTokens``.
 package struct Provider: Sendable, CustomStringConvertible {
-    /// A request as it came.
+    /// A received request.
     package struct Request: Sendable {
         /// The body, byte for byte.
         package let bytes: [UInt8]
-        /// What it says.
+        /// The parsed body.
         package let json: JSONValue
-        /// Whether a stream is asked for.
+        /// Whether the request is for a stream.
         package var isStreamed: Bool { json["stream"] == true }
-        /// Whether tools are given.
+        /// Whether the request has tools.
         package var hasTools: Bool { json["tools"] != nil }
         /// Whether the prompt asks for an answer that fails after its first piece.
         package var fails: Bool { String(decoding: bytes, as: UTF8.self).contains("please fail") }
     }
 
-    /// An answer.
+    /// A response.
     package struct Reply: Sendable {
         /// The status.
         package var status = 200
-        /// The media type, with other fields on lines of their own; none if empty.
+        /// The media type, with other fields on separate lines, or an empty string for none.
         package var type: String
         /// The body.
         package var body: [UInt8]
@@ -37,7 +37,7 @@ package struct Provider: Sendable, CustomStringConvertible {
             (self.status, self.type, body) = (status, type, bytes)
         }
 
-        /// Chunks as events, and `[DONE]`.
+        /// Chunks as events, followed by `[DONE]`.
         package static func events(
             _ chunks: [String],
             type: String = "text/event-stream"
@@ -63,13 +63,13 @@ package struct Provider: Sendable, CustomStringConvertible {
 
     package var description: String { name }
 
-    /// All that there are.
+    /// All providers.
     package static let all: [Provider] = [
         openAI, openAIReasoning, anthropic, gemini, xAI, mistral, openRouter, vLLM, ollama,
         llamaCpp, lmStudio,
     ]
 
-    /// An answer in one piece as OpenAI writes it.
+    /// A whole answer as OpenAI writes it.
     package static func whole(
         _ request: Request,
         content: String = #""Hello, world.""#,
@@ -105,8 +105,9 @@ package struct Provider: Sendable, CustomStringConvertible {
         """
     }
 
-    /// The chunks of an answer as OpenAI writes them, without usage: a role, the text in two pieces
-    /// or a call in three, and the reason.
+    /// The chunks of an answer as OpenAI writes them, without usage.
+    ///
+    /// They are a role, the text in two pieces or a call in three, and the reason.
     package static func chunks(_ request: Request, more: String = "") -> [String] {
         let role = chunk(#"{"role":"assistant","content":""}"#, more: more)
         guard request.hasTools else {
@@ -136,7 +137,7 @@ package struct Provider: Sendable, CustomStringConvertible {
         #"{"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[],\#(usage)}"#
     }
 
-    /// Whether usage was asked for.
+    /// Whether the request asks for usage.
     package static func wantsUsage(_ request: Request) -> Bool {
         request.json["stream_options"]?["include_usage"] == true
     }

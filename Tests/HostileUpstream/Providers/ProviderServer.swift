@@ -6,9 +6,9 @@ package import SanguineTesting
 
 /// A provider on loopback.
 ///
-/// Mutable state: `requests`, by its mutex, which tests can wait for.
+/// Mutable state: `requests`, behind its mutex, for tests to await.
 package final class ProviderServer: Sendable {
-    /// The requests that have come whole.
+    /// The complete requests.
     package let requests: WatchedState<[Provider.Request]>
     private let channel: any Channel
 
@@ -19,7 +19,7 @@ package final class ProviderServer: Sendable {
     /// The URL to configure.
     package var url: String { "http://127.0.0.1:\(channel.localAddress?.port ?? 0)" }
 
-    /// Runs a provider for as long as the body takes.
+    /// Runs a provider while the body runs.
     package static func with<Result: Sendable>(
         _ provider: Provider,
         _ body: @escaping @Sendable (ProviderServer) async throws -> Result
@@ -52,7 +52,7 @@ package final class ProviderServer: Sendable {
     }
 }
 
-/// One connection: everything happens on its event loop.
+/// One connection, on whose event loop everything runs.
 private final class ProviderConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer

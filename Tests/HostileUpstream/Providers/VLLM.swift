@@ -1,8 +1,8 @@
 extension Provider {
-    /// vLLM ends a stream that fails with an event that has an `error`, and `[DONE]`.
+    /// vLLM ends a failed stream with an event that has an `error`, and `[DONE]`.
     ///
-    /// Source: github.com/vllm-project/guidellm/issues/743. In one piece, members that are not
-    /// there are `null`.
+    /// Source: github.com/vllm-project/guidellm/issues/743. In whole answers, missing members are
+    /// `null`.
     package static let vLLM = Provider("vLLM") { request in
         guard request.isStreamed else {
             return whole(request, usage: usage + #","prompt_logprobs":null,"error":null"#)

@@ -1,8 +1,8 @@
 extension Provider {
-    /// xAI reports what was used so far in each chunk.
+    /// xAI reports cumulative usage in each chunk.
     ///
-    /// Source: github.com/zeitlings/ayai-gpt-nexus/issues/23. It does so again in one without
-    /// choices (github.com/BerriAI/litellm/issues/17136). Calls of tools have no `index`
+    /// Source: github.com/zeitlings/ayai-gpt-nexus/issues/23. It reports it again in a chunk
+    /// without choices (github.com/BerriAI/litellm/issues/17136). Tool calls have no `index`
     /// (github.com/chenyme/grok2api/issues/239).
     package static let xAI = Provider("xAI") { request in
         guard request.isStreamed else { return whole(request) }
