@@ -25,7 +25,7 @@ struct FuzzTarget: Sendable {
             }
         }
 
-        /// The names under which the outcome is counted.
+        /// The names that count the outcome.
         var names: [String] {
             switch self {
             case .answered(let statuses): statuses.map { "\($0)" }

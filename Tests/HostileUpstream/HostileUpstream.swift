@@ -17,9 +17,9 @@ import Synchronization
 /// Requests are identified by the id in their prompt, which is the letters, digits, `-` and `_`
 /// after `id=`. Answers and token counts are those of ``HostileAnswer``.
 ///
-/// The prompt's tokens are billed when a request is complete, unless it is refused by its status. A
-/// word is billed as a token when its whole chunk is written. The words of a whole answer are billed
-/// together once all of it is written.
+/// The prompt's tokens are billed when a request is complete, unless it is refused by its status.
+/// A word is billed as a token when its whole chunk is written. The words of a whole answer are
+/// billed together once all of it is written.
 ///
 /// The prompt can limit the words in transit: with `ahead=8`, a stream is at most 8 words ahead of
 /// those that ``acknowledge(_:of:)`` reports as read, and continues when that reports more.
@@ -95,7 +95,7 @@ package final class HostileUpstream: Sendable {
     ///
     /// - Parameters:
     ///   - group: The event loops that run the server.
-    ///   - faults: Returns the fault for each request, and is called on the connection's event loop.
+    ///   - faults: Returns the fault for each request, on the connection's event loop.
     /// - Returns: The server, which accepts connections.
     /// - Throws: An error if the port cannot be bound.
     package static func start(
