@@ -6,12 +6,12 @@ struct DocumentedSample: Sendable, CustomTestStringConvertible {
     let path: String
     /// The line of the opening fence, from 1.
     let line: Int
-    /// The block without its fences and without the indentation that all lines share.
+    /// The block without its fences and its common indentation.
     let code: [String]
 
     var testDescription: String { "\(path):\(line)" }
 
-    /// The blocks of a file that are marked ```` ```swift ````, in order.
+    /// Returns the blocks of a file that are marked ```` ```swift ````, in order.
     static func all(in file: SourceFile) -> [DocumentedSample] {
         var samples: [DocumentedSample] = []
         var opening: (line: Int, fence: Substring, isSwift: Bool)?
@@ -37,10 +37,10 @@ struct DocumentedSample: Sendable, CustomTestStringConvertible {
         return samples
     }
 
-    /// Whether the block is the file.
+    /// Whether the block is the whole file.
     func isWhole(_ file: SourceFile) -> Bool { code.joined(separator: "\n") + "\n" == file.text }
 
-    /// Whether the block occurs in the file, line by line, at any one indentation.
+    /// Whether the block occurs in the file, line by line, at one indentation.
     func occurs(in file: SourceFile) -> Bool {
         let lines = file.text.components(separatedBy: "\n")
         guard !code.isEmpty, lines.count >= code.count else { return false }
@@ -51,7 +51,7 @@ struct DocumentedSample: Sendable, CustomTestStringConvertible {
 }
 
 extension [String] {
-    /// The lines without the indentation that all but the blank ones share.
+    /// The lines without their common indentation, which blank lines do not limit.
     fileprivate var unindented: [String] {
         let indentation = filter { !$0.allSatisfy(\.isWhitespace) }
             .map { $0.prefix { $0 == " " }.count }

@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// Documentation compiles: each sample in Swift stands in `SnippetTests` too.
+/// Documentation compiles: each Swift sample is also part of `SnippetTests`.
 @Suite("Documented samples", .timeLimit(.minutes(15)))
 struct DocumentedSampleTests {
-    @Test func `every sample is a part of a snippet that compiles`() throws {
+    @Test func `every sample is part of a snippet that compiles`() throws {
         let files = try Repository.files()
         let folders = ["Tests/SnippetTests/", "Tests/ConsumerPackage/", "Examples/"]
         let snippets = files.filter { file in folders.contains { file.path.hasPrefix($0) } }
@@ -21,7 +21,7 @@ struct DocumentedSampleTests {
         }
     }
 
-    @Test func `a sample that imports is a whole file of a package that has no other module`()
+    @Test func `a sample with imports is a whole file of a package without other modules`()
         throws
     {
         let files = try Repository.files()
@@ -40,14 +40,14 @@ struct DocumentedSampleTests {
         }
     }
 
-    @Test func `the guide to moving counts the lines of its own samples`() throws {
+    @Test func `the moving guide states the line counts of its samples`() throws {
         let guide = try #require(
             try Repository.files().first { $0.path.hasSuffix("Moving-Here.md") }
         )
         let samples = DocumentedSample.all(in: guide).map(\.code)
         try #require(samples.count == 2)
 
-        // Each part of the first sample begins with its comment, the types of values before them.
+        // Each part of the first sample begins with its comment. The types of values come first.
         let parts = samples[0].split(omittingEmptySubsequences: false) { $0.hasPrefix("///") }
         for (number, part) in parts.enumerated().dropFirst() {
             let row = "| \(Self.lines(part)) lines |"
@@ -59,7 +59,7 @@ struct DocumentedSampleTests {
         }
     }
 
-    /// Lines of code, without empty ones and comments.
+    /// Counts lines of code, without blank lines and comments.
     private static func lines(_ code: ArraySlice<String>) -> Int {
         code.map { $0.trimmingCharacters(in: .whitespaces) }
             .count { !$0.isEmpty && !$0.hasPrefix("//") }
@@ -74,7 +74,7 @@ struct DocumentedSampleTests {
         #expect(Self.isDocumentation(path) == isDocumentation)
     }
 
-    @Test func `blocks of Swift are found, and no others`() {
+    @Test func `only blocks of Swift are found`() {
         let file = SourceFile(
             "README.md",
             """
@@ -112,7 +112,7 @@ struct DocumentedSampleTests {
         ("a {\n  b()\n\n}", false),
         ("a {", false),
     ])
-    func `a sample occurs whole, at any indentation`(snippet: String, occurs: Bool) throws {
+    func `a sample occurs as a whole, at any indentation`(snippet: String, occurs: Bool) throws {
         let readMe = SourceFile("README.md", "```swift\na {\n    b()\n\n}\n```\n")
         let sample = try #require(DocumentedSample.all(in: readMe).first)
 

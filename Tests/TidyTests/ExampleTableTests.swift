@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-/// The tables of examples say how many lines a feature takes: these are counted.
+/// The line counts in the tables of examples are correct.
 @Suite("Tables of examples", .timeLimit(.minutes(15)))
 struct ExampleTableTests {
-    /// What a feature of an app may take.
+    /// The most lines that a feature of an app may have.
     private static let mostLines = 30
 
-    @Test func `the lines that an example's table gives are those of its types`() throws {
+    @Test func `the line counts in an example's table are those of its types`() throws {
         let files = try Repository.files()
         var counted = 0
         for page in files where page.path.hasPrefix("Examples/") && page.path.hasSuffix("README.md")
@@ -28,7 +28,8 @@ struct ExampleTableTests {
         #expect(counted >= 7)
     }
 
-    @Test func `a feature of the habit tracker takes 30 lines at most, and the range is said`()
+    @Test
+    func `a feature of the habit tracker has at most 30 lines, and the README states the range`()
         throws
     {
         let files = try Repository.files()
@@ -42,10 +43,9 @@ struct ExampleTableTests {
         #expect(readme.text.contains("\(least) to \(most) lines a feature"))
     }
 
-    /// The types and members of a row, and how many lines it says that they have.
+    /// Returns the types and members of a row, and the line count that the row states.
     ///
-    /// Rows are such as `| delete a log | ``DeleteLog`` | 12 |`; several names are divided by
-    /// commas.
+    /// A row has the form `| delete a log | ``DeleteLog`` | 12 |`. Commas separate several names.
     private static func claim(_ row: String) -> (names: [String], lines: Int)? {
         let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
         guard cells.count == 3, let lines = Int(cells[2]) else { return nil }
@@ -54,8 +54,8 @@ struct ExampleTableTests {
         return (names.map { $0.trimmingCharacters(in: CharacterSet(charactersIn: "`")) }, lines)
     }
 
-    /// Lines of code of a type at the file's outermost level, or of a member of one, without empty
-    /// ones and comments.
+    /// Counts the lines of code of a top-level type or of a member, without blank lines and
+    /// comments.
     private static func lines(of name: String, in text: String) -> Int? {
         let parts = name.components(separatedBy: ".")
         var lines = text.components(separatedBy: "\n")[...]

@@ -1,7 +1,7 @@
-/// Which modules each target may import: the dependency rules of `ARCHITECTURE.md` as data.
+/// The modules that each target may import: the dependency rules of `ARCHITECTURE.md` as data.
 ///
-/// The manifest says what a target can link; this says what it may know. A target without a row may
-/// import nothing.
+/// The manifest lists the modules that a target can link, and this table the ones it may use. A
+/// target without a row may import nothing.
 enum ImportTable {
     enum Row: Sendable {
         case anything
@@ -24,7 +24,7 @@ enum ImportTable {
                 "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
             ]
         ),
-        // Views: the client, and SwiftUI or what stands in for it.
+        // Views: the client, and SwiftUI or its stand-in.
         "SanguineUI": .only(["Sanguine", "SwiftUI", "SwiftUIStandIn"]),
         "SanguineTesting": .only(
             language + collections + [
@@ -60,7 +60,7 @@ enum ImportTable {
         // A module map over a header of the system.
         "SystemZlib": .only([]),
 
-        // Wiring, measuring and testing see everything; the manifest says what they link.
+        // Wiring, benchmarks and tests may import everything that the manifest lets them link.
         "SanguineCommand": .anything,
         "Benchmarks": .anything,
         "Simulation": .anything,
@@ -80,7 +80,7 @@ enum ImportTable {
         "SanguineCommandTests": .anything,
         "EndToEndTests": .anything,
         "SnippetTests": .anything,
-        // The examples: an app's code imports what an app would.
+        // The examples import only what an app would.
         "AssistantModel": .only(["SanguineModel"]),
         "AssistantServer": .only([
             "AssistantModel", "Foundation", "Logging", "SanguineSQLite", "SanguineServer",
@@ -94,7 +94,7 @@ enum ImportTable {
         "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),
         "Habits": .anything,
         "HabitsTests": .anything,
-        // The example on a plain REST backend, which knows nothing of Sanguine.
+        // The example with a plain REST backend, which does not depend on Sanguine.
         "NotebookBackend": .only(
             language + ["HTTPTypes", "Hummingbird", "Logging", "NIOCore"]
         ),
@@ -106,7 +106,7 @@ enum ImportTable {
         "TidyTests": .only(["Foundation", "Testing"]),
     ]
 
-    /// The targets of examples by their folders, where these have other names.
+    /// Targets of examples by folder, if their names differ.
     static let examples = [
         "Examples/Notebook/App": "Notebook",
         "Examples/Notebook/Backend": "NotebookBackend",
@@ -119,7 +119,7 @@ enum ImportTable {
 
     private static let systemCalls: Set = ["Bionic", "Darwin", "Glibc", "Musl"]
 
-    /// What Apple's systems offer a client, behind `#if canImport`.
+    /// Modules of Apple's systems for a client, behind `#if canImport`.
     private static let platform: Set = [
         "AppKit", "Dispatch", "Network", "Security", "SwiftUI", "UIKit", "WatchKit", "os",
     ]

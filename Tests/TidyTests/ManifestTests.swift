@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// What must be true of the manifest, besides what SwiftPM checks.
+/// Requirements on the manifest that SwiftPM does not check.
 @Suite("Manifest", .timeLimit(.minutes(15)))
 struct ManifestTests {
-    @Test func `every target has a row in the table of imports, and every row a target`() throws {
+    @Test func `the table of imports has a row for exactly the manifest's targets`() throws {
         let manifest = try #require(try Repository.files().first { $0.path == "Package.swift" })
         let targets = Set(try manifest.declaredTargets())
 
@@ -12,7 +12,7 @@ struct ManifestTests {
         #expect(targets == Set(ImportTable.rows.keys))
     }
 
-    @Test func `targets of every kind are seen`() throws {
+    @Test func `targets of every kind are found`() throws {
         let manifest = SourceFile(
             "Package.swift",
             """
@@ -27,7 +27,7 @@ struct ManifestTests {
 }
 
 extension SourceFile {
-    /// The names of the targets that a manifest declares or names.
+    /// Returns the names of the targets that a manifest declares or names.
     fileprivate func declaredTargets() throws -> [String] {
         let text = zip(code.utf8, literals.utf8).map { $0 == UInt8(ascii: " ") ? $1 : $0 }
         let withoutComments = SourceFile("Package.txt", String(decoding: text, as: UTF8.self))

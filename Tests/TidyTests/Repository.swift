@@ -1,8 +1,8 @@
 import Foundation
 
-/// The files of this checkout that the rules look at.
+/// The files of this checkout that the rules check.
 enum Repository {
-    /// The folders that are read besides the root's own files, as far as they are there.
+    /// The folders to read in addition to the root's own files, if they exist.
     private static let folders = [
         ".ci", ".github", "Benchmarks", "Documentation", "Examples", "Scripts", "Sources", "Tests",
     ]
@@ -11,7 +11,7 @@ enum Repository {
 
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 
-    /// Reads all files, in the order of their paths.
+    /// Reads all files, ordered by path.
     static func files() throws -> [SourceFile] {
         var paths = try FileManager.default.contentsOfDirectory(atPath: root.path)
         for folder in folders {

@@ -1,9 +1,9 @@
 import Testing
 
-/// One rule of the house: what it is called, what to do instead, and how a program finds out.
+/// One rule of the house style: its name, its remedy, and the code that checks it.
 ///
-/// A rule earns its place by having been broken. It brings samples that break it and samples that
-/// keep it, so that the tests can show that it is alive. To take an exception, end the line with a
+/// A rule is added after it has been broken. Its samples break it or keep it, so that the tests can
+/// show that it works. To make an exception, end the line with a
 /// comment: `tidy: allow`, the rule, a colon and the reason.
 struct Rule: Sendable, CustomTestStringConvertible {
     let name: String
@@ -11,7 +11,7 @@ struct Rule: Sendable, CustomTestStringConvertible {
     let scope: Scope
     let broken: [SourceFile]
     let clean: [SourceFile]
-    /// Returns the numbers of the lines that break the rule, from 1, exceptions included.
+    /// Returns the numbers, from 1, of the lines that break the rule, including exceptions.
     let find: @Sendable (SourceFile) throws -> [Int]
 
     var testDescription: String { name }
@@ -47,7 +47,7 @@ struct Rule: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// Returns the lines of the file that break the rule without taking an exception.
+    /// Returns the lines of the file that break the rule without an exception.
     func brokenLines(in file: SourceFile) throws -> [Int] {
         guard scope.contains(file.path) else { return [] }
         let allowed = Set(file.exceptions.lazy.filter { $0.rule == name }.map(\.line))
@@ -55,31 +55,31 @@ struct Rule: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// The files that a rule looks at.
+/// The files that a rule checks.
 struct Scope: Sendable {
     let contains: @Sendable (_ path: String) -> Bool
 
-    /// All files, but for the rules themselves, which must name what they forbid.
+    /// All files except the rules themselves, which must contain what they forbid.
     static let everything = Scope { !$0.hasPrefix("Tests/TidyTests/") }
-    /// Swift, wherever it is.
+    /// All Swift files.
     static let swift = Scope { $0.hasSuffix(".swift") }
-    /// What ships.
+    /// The shipped sources.
     static let sources = Scope { $0.hasPrefix("Sources/") && $0.hasSuffix(".swift") }
-    /// What ships and may be linked by others.
+    /// The shipped sources of libraries.
     static let libraries = Scope {
         sources.contains($0) && !$0.hasPrefix("Sources/SanguineCommand/")
     }
-    /// What an app imports.
+    /// The modules that an app imports.
     static let client = Scope { path in
         ["Sources/Sanguine/", "Sources/SanguineModel/", "Sources/SanguineUI/"].contains {
             path.hasPrefix($0)
         }
     }
-    /// What ships, and what measures it.
+    /// The shipped sources and the benchmarks.
     static let sourcesAndBenchmarks = Scope {
         sources.contains($0) || $0.hasPrefix("Benchmarks/") && $0.hasSuffix(".swift")
     }
-    /// The tests, those of the examples among them, but for whole programs that guides show.
+    /// The tests, except the complete programs of the guides.
     static let tests = Scope { path in
         let isTest = path.hasPrefix("Tests/") && !path.hasPrefix("Tests/ConsumerPackage/")
         return exampleTests.contains(path) || isTest && path.hasSuffix(".swift")
@@ -88,20 +88,20 @@ struct Scope: Sendable {
     static let exampleTests = Scope { path in
         path.hasPrefix("Examples/") && path.contains("/Tests/") && path.hasSuffix(".swift")
     }
-    /// The tests but for the documentation's samples, which are an app's code.
+    /// The tests, except the documentation's samples, which are an app's code.
     static let testsButSamples = Scope {
         tests.contains($0) && !$0.hasPrefix("Tests/SnippetTests/")
     }
 }
 
 extension Rule {
-    /// Every rule but the one about exceptions from them.
+    /// Every rule except the one about exceptions.
     static let ordinary = text + code + tests + structure
 
     /// Every rule.
     static let all = ordinary + [exceptions]
 
-    /// An exception states its reason, and goes when it is no longer needed.
+    /// An exception states its reason and is removed when it is no longer needed.
     static let exceptions = Rule(
         "exception",
         remedy: """

@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// A file of the repository, or a sample that stands for one.
+/// A file of the repository, or a sample of one.
 struct SourceFile: Sendable, CustomTestStringConvertible {
-    /// An exception that a file takes from a rule, for one line.
+    /// An exception from a rule, for one line.
     struct Exception: Hashable, Sendable {
         let rule: String
         let reason: String
@@ -13,11 +13,11 @@ struct SourceFile: Sendable, CustomTestStringConvertible {
     /// The path from the root of the repository, with slashes.
     let path: String
     let text: String
-    /// What is code, with literals and comments blanked; all of a file that is not Swift.
+    /// The code, with literals and comments blanked, or the whole text of a file that is not Swift.
     let code: String
-    /// What stands in string literals; nothing in a file that is not Swift.
+    /// The content of string literals, which is empty for a file that is not Swift.
     let literals: String
-    /// What stands in comments; all of a file that is not Swift.
+    /// The comments, or the whole text of a file that is not Swift.
     let comments: String
     let exceptions: [Exception]
 
@@ -51,12 +51,12 @@ struct SourceFile: Sendable, CustomTestStringConvertible {
 }
 
 extension SourceFile {
-    /// The module that the file belongs to, or `nil` if it belongs to none.
+    /// The module of the file, or `nil` without one.
     var target: String? {
         let folders = path.split(separator: "/").dropLast()
         switch folders.first {
         case "Benchmarks": return "Benchmarks"
-        case "Tests" where path.hasPrefix(Self.consumer): return nil  // A package of its own.
+        case "Tests" where path.hasPrefix(Self.consumer): return nil  // A separate package.
         case "Examples":
             let known = ImportTable.examples[folders.prefix(3).joined(separator: "/")]
             return known ?? folders.dropFirst().first.map(String.init)
@@ -65,7 +65,7 @@ extension SourceFile {
         }
     }
 
-    /// The numbers of the lines, from 1, on which a match of the regular expression starts.
+    /// Returns the numbers, from 1, of the lines on which a match of the regular expression starts.
     ///
     /// `^` and `$` match at line ends.
     func lines(
@@ -75,7 +75,8 @@ extension SourceFile {
         try matches(of: pattern, in: part).map(\.line)
     }
 
-    /// The matches of the regular expression: line, and the first group or the whole match.
+    /// Returns the matches of the regular expression: the line, and the first group or the whole
+    /// match.
     func matches(
         of pattern: String,
         in part: any KeyPath<SourceFile, String> & Sendable
@@ -93,7 +94,7 @@ extension SourceFile {
         }
     }
 
-    /// Whether the line above is a comment and nothing else.
+    /// Whether the line above contains only a comment.
     func hasComment(above line: Int) -> Bool {
         let index = line - 2
         guard index >= 0 else { return false }

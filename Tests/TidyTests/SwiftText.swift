@@ -1,8 +1,8 @@
-/// A Swift file taken apart: what is code, what stands in string literals, what in comments.
+/// A Swift file split into code, string literals and comments.
 ///
-/// Each part has the lines and columns (in bytes) of the whole, with spaces where another part
-/// stands, so that a rule looks at its own part and reports the right line. A word in a comment can
-/// then break no rule of code, and a sample in a string literal none at all.
+/// Each part keeps the lines and columns (in bytes) of the whole, with spaces in all other places.
+/// A rule therefore reads only its own part and reports the correct line: a word in a comment
+/// breaks no rule about code, and a sample in a string literal breaks no rule.
 ///
 /// Code keeps the quotes of literals. The letters of raw identifiers become `x`, because a test's
 /// name is prose.
@@ -27,7 +27,7 @@ extension SwiftText {
             case code, literals, comments
         }
 
-        /// A string literal that is not closed yet.
+        /// An open string literal.
         private struct Literal {
             let hashes: Int
             let quotes: Int
@@ -117,7 +117,7 @@ extension SwiftText {
             }
         }
 
-        /// A slash starts a regex where a value may start, if another one follows on the line.
+        /// A slash starts a regex if a value may start there and another slash follows on the line.
         private func lengthOfRegex() -> Int? {
             if sees("#/") { return lengthUpTo("/#", from: position + 2) }
             guard sees("/"), let next = byte(at: position + 1), next != .space else { return nil }

@@ -1,9 +1,9 @@
 import Testing
 
-/// Whether code, literals and comments are told apart, since most rules rely on it.
+/// Most rules rely on the separation of code, literals and comments.
 @Suite("Swift text", .timeLimit(.minutes(15)))
 struct SwiftTextTests {
-    /// Dots stand for what is blanked.
+    /// Dots mark blanked bytes.
     @Test(arguments: [
         (#"let a = "b"  // c"#, #"let a = "·"  ····"#),
         (#"a("b\(c("d"))e", f)"#, #"a("·\(c("·"))·", f)"#),
@@ -20,20 +20,20 @@ struct SwiftTextTests {
         ("a `b", "a `x"),
         ("a = \"\\(b", "a = \"\\(b"),
     ])
-    func `code stays, and the rest is blank`(text: String, code: String) {
+    func `code is kept, and the rest is blanked`(text: String, code: String) {
         #expect(SwiftText(text).code == code.replacing("·", with: " "))
     }
 
-    @Test func `literals and comments go to their own parts`() {
+    @Test func `literals and comments are separate parts`() {
         let text = SwiftText("a(\"b // c\") // d \"e\"\n")
 
         #expect(text.literals == "···b // c···········\n".replacing("·", with: " "))
         #expect(text.comments == "············// d \"e\"\n".replacing("·", with: " "))
     }
 
-    /// Plays 500 texts per seed, of the bytes that the scanner cares about.
+    /// Generates 500 texts per seed from the bytes that matter to the scanner.
     @Test(arguments: 1...20)
-    func `any text comes apart without loss`(seed: UInt64) {
+    func `any text is split without loss`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let pieces = [
             "\"", "\"\"\"", "#", "/", "//", "/*", "*/", "\\", "(", ")", "`", "\n", " ", "a", "ä",
@@ -52,7 +52,7 @@ struct SwiftTextTests {
     }
 }
 
-/// A random number generator that repeats itself exactly for the same seed.
+/// A random number generator that repeats its sequence for the same seed.
 private struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 

@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-/// The part of the house style that a program can check, so that reviewers need not.
+/// The part of the house style that a program can check, so that reviewers do not have to.
 @Suite("Tidy", .timeLimit(.minutes(15)))
 struct TidyTests {
     private static let files = Result { try Repository.files() }
 
     @Test(arguments: Rule.all)
-    func `every file keeps the rule`(rule: Rule) throws {
+    func `every file follows the rule`(rule: Rule) throws {
         let files = try Self.files.get()
         try #require(files.count > 20, "The repository's files were not found.")
         for file in files {
@@ -20,7 +20,7 @@ struct TidyTests {
     }
 
     @Test(arguments: Rule.all)
-    func `the rule finds what is broken`(rule: Rule) throws {
+    func `the rule finds broken samples`(rule: Rule) throws {
         #expect(!rule.broken.isEmpty)
         for sample in rule.broken {
             #expect(try !rule.brokenLines(in: sample).isEmpty, "\(sample.path): \(sample.text)")
@@ -28,19 +28,19 @@ struct TidyTests {
     }
 
     @Test(arguments: Rule.all)
-    func `the rule leaves alone what is clean`(rule: Rule) throws {
+    func `the rule accepts clean samples`(rule: Rule) throws {
         #expect(!rule.clean.isEmpty)
         for sample in rule.clean {
             #expect(try rule.brokenLines(in: sample).isEmpty, "\(sample.path): \(sample.text)")
         }
     }
 
-    @Test func `every rule has its own name and a remedy`() {
+    @Test func `every rule has a unique name and a remedy`() {
         #expect(Set(Rule.all.map(\.name)).count == Rule.all.count)
         #expect(Rule.all.allSatisfy { $0.remedy.hasSuffix(".") })
     }
 
-    @Test func `an exception holds for its own line and rule`() throws {
+    @Test func `an exception applies only to its own line and rule`() throws {
         let rule = try #require(Rule.all.first { $0.name == "hidden-clock" })
         let file = SourceFile(
             "Sources/A/A.swift",
@@ -54,7 +54,7 @@ struct TidyTests {
         #expect(try rule.brokenLines(in: file) == [2, 3])
     }
 
-    @Test func `a finding names its line`() throws {
+    @Test func `a finding has the correct line`() throws {
         let rule = try #require(Rule.all.first { $0.name == "silent-crash" })
         let file = SourceFile("Sources/A/A.swift", "// ä\nlet a = \"\"\"\n  x!\n  \"\"\"\nb!\n")
 

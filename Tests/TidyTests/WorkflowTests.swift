@@ -1,14 +1,14 @@
 import Foundation
 import Testing
 
-/// What must be true of the files that continuous integration runs by.
+/// Requirements on the workflows of continuous integration.
 @Suite("Workflows", .timeLimit(.minutes(15)))
 struct WorkflowTests {
     private func workflows() throws -> [SourceFile] {
         try Repository.files().filter { $0.path.hasPrefix(".github/workflows/") }
     }
 
-    @Test func `what a workflow uses is pinned, bounded, and given no secret`() throws {
+    @Test func `workflows use pinned actions, have timeouts and get no secrets`() throws {
         let workflows = try workflows()
         try #require(!workflows.isEmpty)
 
@@ -37,14 +37,14 @@ struct WorkflowTests {
         #expect(try WorkflowFaults(SourceFile("a.yml", sound + "\n" + line)).all == [fault])
     }
 
-    @Test func `a job without a bound and a token that may write are found`() throws {
+    @Test func `a job without a timeout and a token that can write are found`() throws {
         let workflow = SourceFile("a.yml", "jobs:\n  a:\n    runs-on: macos-26\n")
 
         #expect(try WorkflowFaults(workflow).all == ["bound", "permissions"])
     }
 }
 
-/// What is wrong with a workflow.
+/// The faults of a workflow.
 private struct WorkflowFaults {
     let all: [String]
 

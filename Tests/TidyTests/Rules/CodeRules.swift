@@ -156,7 +156,7 @@ extension Rule {
         ),
     ]
 
-    /// Samples of one file each, all at the same path.
+    /// Returns samples of one file each, all at the same path.
     static func samples(in path: String, _ texts: String...) -> [SourceFile] {
         texts.map { SourceFile(path, $0 + "\n") }
     }

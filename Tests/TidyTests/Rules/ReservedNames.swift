@@ -1,7 +1,8 @@
-/// Names that a type of the client must not have: it is imported beside these frameworks, and an
-/// app could then write none of the two without its module.
+/// Names that a type of the client must not have.
 ///
-/// Those of Apple's frameworks are as of the systems of 2026; GRDB's are those of version 7.
+/// An app imports the client together with these frameworks, and would need the module's name to
+/// refer to either type. The names of Apple's frameworks are those of the systems of 2026, and
+/// GRDB's are those of version 7.
 enum ReservedNames {
     static let all: [String: String] = Dictionary(
         [

@@ -1,10 +1,12 @@
 import Foundation
 
-/// Rules about size, and about which part may know which.
+/// Rules about size and about dependencies.
 extension Rule {
-    /// Lines of a source file, at most.
+    /// The most lines of a source file.
     static let fileLines = 500
-    /// Lines of a function from its first to its last: fewer than these.
+    /// The limit of lines of a function, from its first to its last.
+    ///
+    /// A function must have fewer.
     static let functionLines = 60
 
     static let structure = [
@@ -104,14 +106,15 @@ extension Rule {
         },
     ]
 
-    /// A declaration with a body, of so many lines from the last one of its head.
+    /// Returns a declaration with a body that has the given number of lines, including its last
+    /// head line.
     private static func function(_ head: String, lines: Int) -> String {
         head + " {\n" + String(repeating: "    b()\n", count: lines - 2) + "}"
     }
 }
 
 extension SourceFile {
-    /// The imports: the line, and the module without its submodules.
+    /// Returns the imports: the line, and the module without its submodules.
     func imports() throws -> [(line: Int, module: String)] {
         let pattern = #"""
             ^[ \t]*(?:@\w+(?:\([^()]*\))?\s+)*\#
@@ -121,7 +124,7 @@ extension SourceFile {
         return try matches(of: pattern, in: \.code).map { (line: $0.line, module: $0.text) }
     }
 
-    /// The lines that each test takes, from that of its `func`.
+    /// Returns the lines of each test, from its `func`.
     func tests() throws -> [ClosedRange<Int>] {
         let lines = code.components(separatedBy: "\n").map { Array($0.utf8) }
         return try matches(of: #"@Test\b[\s\S]*?\bfunc\b"#, in: \.code).compactMap { match in
@@ -130,7 +133,7 @@ extension SourceFile {
         }
     }
 
-    /// The lines that each function, initializer, subscript and computed property takes.
+    /// Returns the lines of each function, initializer, subscript and computed property.
     func functions() throws -> [ClosedRange<Int>] {
         let pattern = #"""
             ^[ \t]*(?:@\w+(?:\([^()\n]*\))?[ \t]+|[a-z]+(?:\(\w+\))?[ \t]+)*?\#
@@ -143,9 +146,9 @@ extension SourceFile {
     }
 }
 
-/// Finds where the function ends that starts on the first of the lines.
+/// Finds the end of the function that starts on the first of the lines.
 private struct FunctionScanner {
-    /// Lines of code, without literals and comments, by index in the file.
+    /// Lines of code without literals and comments, by index in the file.
     let lines: ArraySlice<[UInt8]>
 
     /// Returns the index of the line with the brace that closes the body, or `nil` without a body.
@@ -169,7 +172,7 @@ private struct FunctionScanner {
         return nil
     }
 
-    /// Whether a head without a brace goes on in the next line, as `-> T`, `where` or `{` do.
+    /// Whether a head without a brace continues on the next line, as `-> T`, `where` or `{` do.
     private func headGoesOn(after index: Int) -> Bool {
         guard index + 1 < lines.endIndex else { return false }
         let line = lines[index].reversed().drop { $0 == UInt8(ascii: " ") }

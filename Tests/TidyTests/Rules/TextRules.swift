@@ -1,6 +1,6 @@
 import Foundation
 
-/// Rules about the text of a file, whatever stands in it.
+/// Rules about the text of a file, of any kind.
 extension Rule {
     static let text = [
         Rule(
@@ -112,7 +112,7 @@ extension Rule {
 }
 
 extension SourceFile {
-    /// The numbers, from 1, of the lines for which the condition holds.
+    /// Returns the numbers, from 1, of the lines that satisfy the condition.
     func numberedLines(where condition: (String) -> Bool) -> [Int] {
         text.components(separatedBy: "\n").enumerated()
             .filter { condition($0.element) }
