@@ -5,16 +5,16 @@ import SanguineSQLite
 import SanguineServer
 import Synchronization
 
-/// What one honest user notices of an attack: the same server and the same requests, without it and
-/// with it.
+/// The effect of an attack on one honest user: the same requests to the same server, with and
+/// without it.
 ///
-/// The server is a process of its own, at its default limits or with few open files, and nobody
-/// reads its log. The victim comes from one address, the attackers from another.
+/// The server is a separate process, with its default limits or few open files, and its log is not
+/// read. The victim and the attackers use different addresses.
 enum AbuseBenchmarks {
     static let serverArgument = "--abuse-server"
-    /// What the server may have in memory under any of the attacks, in MB.
+    /// The most memory that the server may use during an attack, in MB.
     static let memory = 512.0
-    /// How much longer a hundredth of the victim's answers may take.
+    /// The factor by which the victim's 99th percentile may grow.
     static let slowdown = 3.0
 
     private static let victims = 4
@@ -27,16 +27,16 @@ enum AbuseBenchmarks {
 
     /// Measures the attacks.
     ///
-    /// - Parameter text: Only those with the text in their name. Default: all.
+    /// - Parameter text: Selects the attacks with the text in their name. All by default.
     /// - Returns: The figures.
-    /// - Throws: ``BenchmarkError`` if the victim is not answered.
+    /// - Throws: ``BenchmarkError`` if a request of the victim fails.
     static func run(only text: String?) async throws -> [Figure] {
         LiveServers.raiseDescriptorLimit()
         if let leftOut = UpstreamAttacks.leftOut { print(leftOut) }
         let attacks = Attack.all.filter { attack in text.map { attack.name.contains($0) } ?? true }
         var figures: [Figure] = []
         for openFiles in [nil, 1_024] {
-            // Few open files change nothing of what is asked of a model.
+            // The limit of open files does not affect attacks on a model.
             for attack in attacks where openFiles == nil || attack.victim == nil {
                 let measured = try await measure(attack, openFiles)
                 let name = attack.name + (openFiles.map { ", \($0) open files" } ?? "")
@@ -78,7 +78,7 @@ enum AbuseBenchmarks {
     }
 
     private static func measure(_ attack: Attack, _ openFiles: Int?) async throws -> Measured {
-        let log = Pipe()  // Which nobody reads.
+        let log = Pipe()  // This log is not read.
         let model = attack.victim == nil ? nil : try FunctionServers.upstream()
         defer { model?.end() }
         let child = try LiveServers.Child(
@@ -91,7 +91,7 @@ enum AbuseBenchmarks {
             let folder = folder(of: child.process.processIdentifier)
             try? FileManager.default.removeItem(at: folder)
         }
-        // On one thread a victim's answers would wait for the attackers' requests.
+        // On a shared thread, the victim's responses would wait for the attackers' requests.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let attackers = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let target = try await AttackedServer(port: child.port, group: attackers)
@@ -133,7 +133,7 @@ enum AbuseBenchmarks {
         return measured
     }
 
-    /// Reads the balance, and spends.
+    /// Reads the balance and spends in turn.
     private static let spender = Attack.Victim { token, run in
         { connection, number in
             number.isMultiple(of: 2)
@@ -163,9 +163,9 @@ enum AbuseBenchmarks {
         FileManager.default.temporaryDirectory.appending(path: "sanguine-abuse-\(process)")
     }
 
-    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    /// Serves in this process until it is terminated, if its argument says so.
     ///
-    /// The argument may have the port of a language model after it.
+    /// The argument may include the port of a language model. Returns whether this process served.
     static func serveIfAsked() async throws -> Bool {
         let words = CommandLine.arguments.dropFirst().first?.split(separator: "=") ?? []
         guard words.first.map({ $0 == serverArgument }) ?? false else { return false }
@@ -183,8 +183,8 @@ enum AbuseBenchmarks {
             log: log,
             logger: BenchmarkedServer.quiet
         ) { ports in
-            // Open files outlive their names: nothing is left when the process is ended. Files that
-            // are uploaded need the folder.
+            // Removes the folder's name, so that nothing remains when the process is terminated.
+            // Open files stay usable. Uploaded files need the folder.
             if model == nil { try? FileManager.default.removeItem(at: folder) }
             try? FileHandle.standardOutput.write(contentsOf: Data("\(ports.http)\n".utf8))
         }

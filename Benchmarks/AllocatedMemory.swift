@@ -6,9 +6,9 @@ import Darwin
 import Glibc
 #endif
 
-/// What this process has allocated and not given back, as the allocator counts it.
+/// The memory that this process has allocated and not freed, as reported by the allocator.
 ///
-/// The resident set is of no use for small differences: the allocator keeps pages, and the system
+/// The resident set cannot show small differences, because the allocator keeps pages and the system
 /// counts others.
 enum AllocatedMemory {
     static func megabytes() throws -> Double {
@@ -17,12 +17,12 @@ enum AllocatedMemory {
         malloc_zone_statistics(nil, &statistics)
         return Double(statistics.size_in_use) / 1_048_576
         #else
-        // Not `mallinfo2`, which is in a header that the platform's module leaves out.
+        // `mallinfo2` is in a header that the platform's module leaves out.
         typealias Info = @convention(c) (Int32, OpaquePointer) -> Int32
         var (text, size): (UnsafeMutablePointer<CChar>?, Int) = (nil, 0)
         guard let symbol = dlsym(nil, "malloc_info"), let stream = open_memstream(&text, &size)
         else { throw BenchmarkError.wrong("the allocator, which counts nothing") }
-        // Its address becomes the function that the header declares.
+        // The symbol's address is cast to the function that the header declares.
         _ = unsafeBitCast(symbol, to: Info.self)(0, OpaquePointer(stream))
         fclose(stream)
         defer { free(text) }
@@ -31,9 +31,10 @@ enum AllocatedMemory {
         #endif
     }
 
-    /// What is in use by the report of glibc: all that it has of the system, less what is free.
+    /// Returns the memory in use according to glibc: all memory from the system less the free
+    /// memory.
     private static func inUse(_ report: String) throws -> Double {
-        // The sums of all arenas come after the last of these.
+        // The sums of all arenas follow the last of these elements.
         guard let sums = report.components(separatedBy: "</heap>").last,
             let system = size("<system type=\"current\"", sums),
             let fast = size("<total type=\"fast\"", sums),
@@ -43,7 +44,7 @@ enum AllocatedMemory {
         return system - fast - rest + mapped
     }
 
-    /// The `size` of the element that begins so.
+    /// Returns the `size` of the element with the given beginning.
     private static func size(_ element: String, _ report: String) -> Double? {
         let line = report.split(separator: "\n").first { $0.contains(element) }
         return line?.components(separatedBy: "size=\"").dropFirst().first

@@ -4,11 +4,13 @@ import NIOPosix
 import SanguineModel
 import Synchronization
 
-/// A server that is attacked, from an address of the attackers' own.
+/// A server under attack, and the attackers' own address.
 struct AttackedServer: Sendable {
     let port: Int
     let group: any EventLoopGroup
-    /// Where attackers come from: on Linux all of 127.0.0.0/8 is this machine.
+    /// The attackers' address.
+    ///
+    /// On Linux, all of 127.0.0.0/8 is this machine.
     static let address: String = {
         #if os(Linux)
         "127.0.0.2"
@@ -18,7 +20,7 @@ struct AttackedServer: Sendable {
     }()
 
     private let channels: Channels
-    /// Guests of the attackers.
+    /// The access tokens of the attackers' guests.
     let tokens: [String]
 
     init(port: Int, group: any EventLoopGroup) async throws {
@@ -32,9 +34,9 @@ struct AttackedServer: Sendable {
         self.tokens = tokens
     }
 
-    /// Opens connections that send what they are given, and read only if they are said to.
+    /// Opens connections that send the given text, and read only if `reads` is true.
     ///
-    /// What the server refuses to accept is left out.
+    /// Connections that the server refuses are left out.
     func open(
         _ count: Int,
         reads: Bool,
@@ -53,7 +55,7 @@ struct AttackedServer: Sendable {
                 guard let channel = try? await channel.get() else { continue }
                 await channels.add(channel)
                 let bytes = text(number)
-                // A peer that is full takes no more: nobody waits for it.
+                // The write may never finish if the peer's buffers are full, so it is not awaited.
                 if !bytes.isEmpty {
                     channel.writeAndFlush(ByteBuffer(string: bytes), promise: nil)
                 }
@@ -61,8 +63,8 @@ struct AttackedServer: Sendable {
         }
     }
 
-    /// Sends requests over connections, each a while after the answer to the one before, and opens
-    /// those anew that the server has closed.
+    /// Sends requests on several connections, each after a pause since the last response, and
+    /// reopens connections that the server has closed.
     func storm(
         _ connections: Int,
         every pace: Duration,
@@ -71,7 +73,7 @@ struct AttackedServer: Sendable {
         try await storm(connections, every: pace, bytes: { ByteBuffer(string: request($0, $1)) })
     }
 
-    /// The same with requests that are no text.
+    /// Sends binary requests in the same way.
     func storm(
         _ connections: Int,
         every pace: Duration,
@@ -108,7 +110,7 @@ struct AttackedServer: Sendable {
         let channel: any Channel
         let arrivals: Arrivals
 
-        /// Sends, and waits for the first of the answer, or for the end of the connection.
+        /// Sends bytes, and waits for the beginning of the response or the end of the connection.
         func exchange(_ bytes: ByteBuffer) async {
             let arrival = arrivals.arm()
             channel.writeAndFlush(bytes, promise: nil)
@@ -117,7 +119,7 @@ struct AttackedServer: Sendable {
         }
     }
 
-    /// Tells of the next bytes, or of the end.
+    /// Notifies of the next bytes or of the end.
     private final class Arrivals: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
 
@@ -144,7 +146,7 @@ struct AttackedServer: Sendable {
         }
     }
 
-    /// Closes what was opened.
+    /// Closes all opened connections.
     func leave() async throws { await channels.close() }
 
     private actor Channels {
@@ -159,21 +161,22 @@ struct AttackedServer: Sendable {
     }
 }
 
-/// One way in which a stranger, or ten guests, could stop a server.
+/// An attempt of a stranger or of ten guests to stop a server.
 struct Attack: Sendable {
-    /// What a victim sends.
+    /// The requests of a victim.
     struct Victim: Sendable {
-        /// Its requests with its token, in one of several runs.
+        /// Returns the requests with the given token, in one of several runs.
         let requests: @Sendable (_ token: String, _ run: String) -> LoadGenerator.Request
     }
 
     let name: String
-    /// What the victim asks a language model; `nil` if there is none, and the victim reads its
-    /// balance and spends.
+    /// The victim's calls of a language model.
+    ///
+    /// If `nil`, there is no model, and the victim reads its balance and spends.
     var victim: Victim?
-    /// What is done before anybody is measured.
+    /// Prepares the attack before the measurement.
     var prepare: @Sendable (AttackedServer) async throws -> Void = { _ in }
-    /// Goes on until the task is cancelled.
+    /// Attacks until the task is cancelled.
     let run: @Sendable (AttackedServer) async throws -> Void
 
     static let all =
@@ -182,7 +185,7 @@ struct Attack: Sendable {
             liveConnections, tombstones, combiningMarks, escapes, largePushes,
         ] + UpstreamAttacks.all
 
-    /// Bad tokens, each another, in front of a body.
+    /// Different invalid tokens, each with a body.
     private static let forgedTokens = Attack(name: "forged tokens") { server in
         try await server.storm(16, every: .milliseconds(25)) { connection, number in
             let token = "eyJhbGciOiJFZERTQSJ9.\(connection)x\(number).AAAA"
@@ -190,7 +193,7 @@ struct Attack: Sendable {
         }
     }
 
-    /// Bodies that are dear to parse, with a good token.
+    /// Bodies that are expensive to parse, with a valid token.
     private static let deepBodies = Attack(name: "deep bodies") { server in
         try await server.storm(16, every: .milliseconds(25)) { connection, _ in
             text("POST", "/v1/sync/push", server.tokens[connection % 10], body: largeBody)
@@ -206,7 +209,7 @@ struct Attack: Sendable {
         try await forever()
     }
 
-    /// Requests in line whose long answers nobody reads.
+    /// Pipelined requests whose long responses are never read.
     private static let unreadAnswers = Attack(name: "unread answers") { server in
         for (number, token) in server.tokens.enumerated() { try await fill(server, token, number) }
     } run: { server in
@@ -217,13 +220,13 @@ struct Attack: Sendable {
         try await forever()
     }
 
-    /// More connections than there are files, and none of them says a word.
+    /// More idle connections than the server may open files.
     private static let idleConnections = Attack(name: "idle connections") { server in
         try await server.open(3_000, reads: true) { _ in "" }
         try await forever()
     }
 
-    /// Calls that wait a minute each, of ten guests.
+    /// Calls of ten guests that wait a minute each.
     private static let slots = Attack(name: "slots of functions") { server in
         try await server.open(1_000, reads: true) { number in
             text(
@@ -237,7 +240,7 @@ struct Attack: Sendable {
         try await forever()
     }
 
-    /// Live connections of ten guests, as many as they get.
+    /// Live connections of ten guests, as many as the server allows.
     private static let liveConnections = Attack(name: "live connections") { server in
         try await server.open(1_000, reads: false) { number in
             text("GET", "/v1/live", server.tokens[number % 10])
@@ -245,7 +248,7 @@ struct Attack: Sendable {
         try await forever()
     }
 
-    /// Reads of an account that has deleted much.
+    /// Reads of an account with many deleted records.
     private static let tombstones = Attack(name: "tombstones") { server in
         for round in 0..<100 {
             try await push(server, server.tokens[0], round) { number in
@@ -263,8 +266,9 @@ struct Attack: Sendable {
         }
     }
 
-    /// Member names of which the normalization takes quadratic time: one as long as a body may be,
-    /// without a token, and a thousand shorter ones.
+    /// Member names whose normalization takes quadratic time.
+    ///
+    /// One is as long as a body allows and needs no token. A thousand others are shorter.
     private static let combiningMarks = Attack(name: "combining marks") { server in
         let long = #"{"deviceSecret":"a-device-of-an-attacker","\#(marks(225_000))":1}"#
         let names = (0..<1_000).map { #""\#($0)\#(marks(200))":1"# }.joined(separator: ",")
@@ -276,7 +280,7 @@ struct Attack: Sendable {
         }
     }
 
-    /// Pushes of 900 KB whose text is written in escapes.
+    /// Pushes of 900 KB whose text is escaped.
     private static let escapes = Attack(name: "escaped text") { server in
         try await storm(server, String(repeating: #"\u0061"#, count: 1_500))
     }
@@ -286,14 +290,14 @@ struct Attack: Sendable {
         try await storm(server, String(repeating: "a", count: 9_000))
     }
 
-    // MARK: - What they send
+    // MARK: - Requests
 
-    /// Combining marks of two classes by turns: to normalize them is to sort them.
+    /// Combining marks of two alternating classes, which must be sorted to be normalized.
     private static func marks(_ pairs: Int) -> String {
         "a" + String(repeating: "\u{301}\u{316}", count: pairs)
     }
 
-    /// Pushes a hundred records with that text again and again.
+    /// Repeatedly pushes a hundred records with the text.
     private static func storm(_ server: AttackedServer, _ value: String) async throws {
         try await server.storm(4, every: .milliseconds(100)) { connection, number in
             let body = pushBody(number + 1) { place in
@@ -341,7 +345,7 @@ struct Attack: Sendable {
         guard status == 200 else { throw BenchmarkError.refused(1) }
     }
 
-    /// The body of a push of a hundred operations.
+    /// Returns the body of a push of a hundred operations.
     private static func pushBody(
         _ round: Int,
         _ operation: (Int) -> (mutation: String, arguments: String)

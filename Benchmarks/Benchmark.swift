@@ -1,6 +1,6 @@
-/// Something to measure of the client, by name: so that one of them can be run alone.
+/// A named measurement of the client, which can be run by itself.
 struct Benchmark: Sendable {
-    /// Begins as its figures do.
+    /// The common prefix of its figures.
     let name: String
     let run: @Sendable () async throws -> [Figure]
 

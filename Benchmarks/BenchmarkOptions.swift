@@ -1,6 +1,8 @@
 import ArgumentParser
 
-/// The options of the benchmarks; unknown ones are refused.
+/// The options of the benchmarks.
+///
+/// Unknown options are refused.
 struct BenchmarkOptions: ParsableArguments {
     enum Part: String, CaseIterable, ExpressibleByArgument {
         case http, client, memory, live, habits, abuse, functions, litellm
@@ -17,7 +19,7 @@ struct BenchmarkOptions: ParsableArguments {
     /// The options of this process.
     static let current = parseOrExit()
 
-    /// Whether a part is to be run.
+    /// Whether the part is selected.
     func includes(_ part: Part) -> Bool {
         if figure != nil { return part == .client }
         return attack == nil ? only ?? part == part : part == .abuse

@@ -19,10 +19,10 @@ struct BenchmarkedServer: Sendable {
     let tokens: [String]
     let adminToken: String
 
-    /// How many accounts share the load.
+    /// The number of accounts that share the load.
     static let accounts = 10
 
-    /// Starts both, runs the body, and stops both.
+    /// Starts both servers, runs the body, and stops them.
     static func with<Value: Sendable>(
         _ body: @escaping @Sendable (BenchmarkedServer) async throws -> Value
     ) async throws -> Value {
@@ -33,7 +33,7 @@ struct BenchmarkedServer: Sendable {
         settings.http.port = 0
         settings.http.adminPort = 0
         settings.accounts.grant = 1_000_000_000
-        // The limit is there, and never reached: what is measured is the path, not the refusal.
+        // The limit applies but is never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
         let storage = try SQLiteStorage(folder: folder)
         let adminToken = AdminToken()
@@ -68,7 +68,7 @@ struct BenchmarkedServer: Sendable {
         return value
     }
 
-    /// A server that answers `GET /` with twelve bytes, and does nothing else.
+    /// A server that responds to `GET /` with twelve bytes.
     static func bare(onListening: @escaping @Sendable (Int) -> Void) -> some Service {
         let router = Router()
         router.get("/") { _, _ in "Hello, world" }
@@ -82,7 +82,7 @@ struct BenchmarkedServer: Sendable {
 
     static var quiet: Logger {
         var logger = Logger(label: "bench")
-        // Ending a run cancels what is under way, which is logged as errors.
+        // The end of a run cancels running requests, which are logged as errors.
         logger.logLevel = .critical
         return logger
     }
@@ -113,7 +113,7 @@ struct BenchmarkedServer: Sendable {
     }
 }
 
-/// Takes the access log, and keeps none of it.
+/// A sink that discards the access log.
 struct NullSink: LogSink {
     func write(_ lines: [UInt8]) {}
 }

@@ -1,8 +1,9 @@
 import NIOCore
 
 extension ByteBuffer {
-    /// The bytes of the head and body of an HTTP message that begins here, whose length its head
-    /// says; `nil` while the head is not whole.
+    /// The length of the HTTP message that begins here, or `nil` while its head is incomplete.
+    ///
+    /// The head states the length of the body.
     var messageLength: Int? {
         withUnsafeReadableBytes { bytes -> Int? in
             var lineStart = 0

@@ -1,9 +1,10 @@
 import Sanguine
 import Synchronization
 
-/// What many callers of one key cost, from their first call until the last one has its answer.
+/// The cost of many callers of one key, from their first call to the last answer.
 ///
-/// Beside a peer's figure, and beside the floor: as many tasks that only wait to be resumed.
+/// It is compared with a peer's figure, and with the minimum: as many tasks that only wait to be
+/// resumed.
 enum CallerBenchmarks {
     private static let clock = QueryBenchmarks.clock
 
@@ -45,7 +46,7 @@ enum CallerBenchmarks {
         let answered = Counter()
         let progress = Progress()
         let start = clock.now
-        // Tasks of their own: a group removes its children in a time that grows with them.
+        // Detached tasks, because a group takes longer to remove its children the more there are.
         for _ in 0..<callers {
             Task.detached {
                 guard try await client.value(of: query).followers == 1 else { return }
@@ -64,7 +65,7 @@ enum CallerBenchmarks {
     private final class Crowd: Sendable {
         private let waiting = Mutex<[CheckedContinuation<Int, Never>]>([])
 
-        /// Returns how many wait now.
+        /// Adds a continuation and returns the number of waiting ones.
         func add(_ continuation: CheckedContinuation<Int, Never>) -> Int {
             waiting.withLock { waiting in
                 waiting.append(continuation)
@@ -77,7 +78,7 @@ enum CallerBenchmarks {
         }
     }
 
-    /// Tasks that each wait on a continuation, and are resumed together when all of them do.
+    /// Suspends tasks on a continuation each, and resumes them together once all are suspended.
     private static func suspend(_ count: Int) async -> Duration {
         let crowd = Crowd()
         let answered = Counter()
@@ -99,7 +100,7 @@ enum CallerBenchmarks {
     }
 }
 
-/// A network that answers when it is opened.
+/// A network that responds once it is opened.
 private final class Gate: HTTPTransport {
     private struct State {
         var calls = 0

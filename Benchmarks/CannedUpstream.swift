@@ -1,18 +1,17 @@
 import NIOCore
 import NIOPosix
 
-/// A language model that costs next to nothing: it answers every chat with the same bytes.
+/// A language model of negligible cost, which answers every chat with the same bytes.
 ///
-/// A streamed answer comes whole at once, unless the prompt has ``waiting`` in it: then it is begun
-/// and never ended. An answer in one piece fails, or comes late, if the prompt has a ``Fault`` in
-/// it.
+/// A streamed answer is sent at once, or begun and never ended if the prompt contains ``waiting``.
+/// A whole answer fails or is late if the prompt contains a ``Fault``.
 enum CannedUpstream {
-    /// What in a prompt makes a stream that does not end.
+    /// The word in a prompt that requests a stream without an end.
     static let waiting = "hold-open"
 
-    /// Words in a prompt that make an answer in one piece fail, or come late.
+    /// Words in a prompt that make a whole answer fail or come late.
     enum Fault: String, CaseIterable {
-        /// Status 400: the caller is at fault.
+        /// Status 400, an error of the caller.
         case refused = "please-refuse"
         /// Status 500.
         case failed = "please-fail"
@@ -22,7 +21,7 @@ enum CannedUpstream {
         case slow = "please-wait"
     }
 
-    /// Starts to serve on a free port of 127.0.0.1, on one thread.
+    /// Starts the model on a free port of 127.0.0.1, on one thread.
     static func start() async throws -> any Channel {
         try await ServerBootstrap(group: MultiThreadedEventLoopGroup(numberOfThreads: 1))
             .serverChannelOption(.backlog, value: 1_024)

@@ -2,11 +2,11 @@ import Foundation
 import Sanguine
 import Synchronization
 
-/// What a cached read costs on the client, against a dictionary under the same kind of lock.
+/// The cost of a cached read on the client, compared with a dictionary under the same kind of lock.
 enum ClientBenchmarks {
-    /// Reads in one round.
+    /// The number of reads per round.
     static let reads = 200_000
-    /// Rounds; ours and the baseline take turns.
+    /// The number of rounds, each with ours and the baseline in turn.
     static let rounds = 9
 
     struct Profile: Codable, Sendable, Equatable {
@@ -14,7 +14,7 @@ enum ClientBenchmarks {
         var followers = 1_815
     }
 
-    /// Runs those whose name contains the text; all of them without one.
+    /// Runs the benchmarks whose name contains the text, or all of them without a text.
     static func run(only text: String?) async throws -> [Figure] {
         var figures: [Figure] = []
         let all =
@@ -36,7 +36,7 @@ enum ClientBenchmarks {
             try await request.get("profiles/42")
         }
         _ = try await client.value(of: query)
-        // As many neighbours as an app may have.
+        // As many other entries as an app may have.
         var dictionary: [String: Profile] = ["profile/42": Profile()]
         for number in 1_000..<2_000 { dictionary["profile/\(number)"] = Profile() }
         let guarded = Mutex(dictionary)
@@ -70,7 +70,7 @@ enum ClientBenchmarks {
         ]
     }
 
-    /// The time of one read, on average over a round.
+    /// Returns the average time of one read in a round.
     private static func nanoseconds(_ read: () -> Void) -> Double {
         let clock = ContinuousClock()
         let time = clock.measure {
@@ -79,7 +79,7 @@ enum ClientBenchmarks {
         return time / .nanoseconds(1) / Double(reads)
     }
 
-    /// A network that answers everything with the one profile.
+    /// A network that always responds with the same profile.
     private struct OneAnswer: HTTPTransport {
         func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
             TransportResponse(

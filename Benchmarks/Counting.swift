@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A count that several tasks keep.
+/// A counter that several tasks share.
 final class Counter: Sendable {
     private let count = Atomic(0)
 
@@ -9,7 +9,7 @@ final class Counter: Sendable {
     func add() -> Int { count.add(1, ordering: .relaxed).newValue }
 }
 
-/// Steps that one side makes and the other waits for.
+/// Steps of one side that the other side awaits.
 final class Progress: Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation

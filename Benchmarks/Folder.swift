@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder in the system's temporary one, removed with this object.
+/// A temporary folder that is removed together with this object.
 final class Folder {
     let url: URL
 

@@ -2,26 +2,28 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// What a server adds to a call of a language model that costs next to nothing; see
-/// ``ProxyMeasurement`` for how it is measured.
+/// The overhead of a server for a call of a language model that costs next to nothing.
 ///
-/// | | before the call leaves | when it has ended |
+/// ``ProxyMeasurement`` describes the method.
+///
+/// | | before the call is sent | when it has ended |
 /// |---|---|---|
 /// | *passed through* | its function is free: nothing is held | its answer is stored |
 /// | *metered* | its price is held, in a durable commit | charge and answer, in another one |
-/// | *metered, without the disk* | the same, over a storage in memory | the same |
+/// | *metered, without the disk* | the same, with a storage in memory | the same |
 struct FunctionBenchmarks {
     typealias Kind = FunctionServers.Kind
     typealias Way = ProxyMeasurement.Way
 
-    /// Streams that are open at a time.
+    /// The number of concurrently open streams.
     static let streams = 1_000
-    /// The most that a call without the disk should add for one of a hundred, in microseconds.
+    /// The aim for the latency that a call without the disk adds at the 99th percentile, in
+    /// microseconds.
     static let addedAim = 300.0
-    /// The most that a stream's first event should come later, in microseconds.
+    /// The aim for the latency that is added to a stream's first event, in microseconds.
     static let firstEventAim = 350.0
 
-    /// A server, with the guests who call it.
+    /// A server and the guests that call it.
     private struct Target: Sendable {
         let endpoint: ProxyMeasurement.Endpoint
         let tokens: [String]
@@ -39,7 +41,7 @@ struct FunctionBenchmarks {
     }
 
     private let measurement: ProxyMeasurement
-    /// Over a disk, by what OpenAI's programs are metered as.
+    /// The servers with a disk, by the way they meter OpenAI clients.
     private let servers: [(kind: Kind, target: Target)]
     private let inMemory: Target
 
@@ -75,7 +77,7 @@ struct FunctionBenchmarks {
         return figures
     }
 
-    /// Calls of a function, each under a key of its own.
+    /// Calls of a function, each with its own key.
     private func calls(
         _ name: String,
         _ function: String,
@@ -201,8 +203,8 @@ struct FunctionBenchmarks {
         return figures
     }
 
-    /// What the resident set of a process grows by for each of ``streams`` open ones, once some
-    /// were open before.
+    /// Returns the growth of a process's resident set per open stream, after a first batch of
+    /// streams.
     private func bytes(
         of endpoint: ProxyMeasurement.Endpoint,
         _ request: (Int) -> String
@@ -219,9 +221,9 @@ struct FunctionBenchmarks {
 }
 
 extension FunctionServers.Kind {
-    /// What a table says.
+    /// The name in a table.
     fileprivate var name: String { self == .passed ? "passed through" : "metered" }
 
-    /// Calls per second and core that it should serve.
+    /// The aim for calls per second and core.
     fileprivate var perCoreAim: Double { self == .passed ? 3_000 : 1_500 }
 }

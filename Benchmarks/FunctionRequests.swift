@@ -1,18 +1,18 @@
 import Foundation
 
-/// The requests of the functions' benchmarks, as bytes.
+/// The requests of the functions' benchmarks, as text.
 enum FunctionRequests {
-    /// What every call asks.
+    /// The question of every call.
     static let question = "What is a good first step with something new?"
 
-    /// A call of a function.
+    /// Returns a call of a function.
     ///
     /// - Parameters:
-    ///   - function: Its name.
-    ///   - token: Who calls.
-    ///   - key: The call's own key.
-    ///   - question: What is asked.
-    ///   - isStreamed: Whether the answer comes in parts. Default: no.
+    ///   - function: The function's name.
+    ///   - token: The caller's access token.
+    ///   - key: The call's key.
+    ///   - question: The question.
+    ///   - isStreamed: Whether the answer is streamed, by default no.
     /// - Returns: The request.
     static func call(
         _ function: String,
@@ -31,11 +31,11 @@ enum FunctionRequests {
         )
     }
 
-    /// A chat completion, as a program of OpenAI's asks for it.
+    /// Returns a request for a chat completion, as an OpenAI client sends it.
     ///
     /// - Parameters:
-    ///   - token: Who calls.
-    ///   - isStreamed: Whether the answer comes in parts. Default: no.
+    ///   - token: The caller's access token.
+    ///   - isStreamed: Whether the answer is streamed, by default no.
     /// - Returns: The request.
     static func chat(_ token: String, isStreamed: Bool = false) -> String {
         let stream = isStreamed ? #","stream":true"# : ""
@@ -49,7 +49,7 @@ enum FunctionRequests {
         )
     }
 
-    /// A read of a path.
+    /// Returns a read of a path.
     static func get(_ path: String) -> String {
         """
         GET \(path) HTTP/1.1\r

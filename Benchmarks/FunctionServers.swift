@@ -9,29 +9,29 @@ import SanguineModel
 import SanguineSQLite
 import SanguineServer
 
-/// The processes of the functions' benchmarks: the model, the server before it, and what both are
-/// measured against.
+/// The processes of the functions' benchmarks: the model, the server in front of it, and the
+/// baselines.
 enum FunctionServers {
     private static let upstreamArgument = "--functions-upstream"
     private static let bareArgument = "--functions-bare"
     private static let serverArgument = "--functions-server"
 
-    /// Where a server keeps what must not be lost.
+    /// The durable storage of a server.
     enum Store: String {
-        /// SQLite in a folder on the disk; a commit is on the disk before anything follows it.
+        /// SQLite in a folder on the disk. A commit is on the disk before anything follows it.
         case disk
-        /// The process's memory: what a call costs without the disk.
+        /// The process's memory, which shows the cost of a call without the disk.
         case memory
     }
 
-    /// A function of the server: free, or held for and charged.
+    /// A function of the server, free or metered.
     enum Kind: String, CaseIterable {
         /// Free: nothing is held and nothing charged.
         case passed
-        /// For one token, which is held before the call leaves and charged when it has ended.
+        /// One token, which is held before the call is sent and charged when it has ended.
         case metered
 
-        /// The function whose answers are kept for ever, and cost as much.
+        /// The function with the same price whose answers are cached forever.
         var kept: String { "\(rawValue)-kept" }
 
         fileprivate var price: Int64 { self == .passed ? 0 : 1 }
@@ -40,20 +40,22 @@ enum FunctionServers {
     /// Starts a model that answers at once.
     static func upstream() throws -> LiveServers.Child { try .init(upstreamArgument) }
 
-    /// Starts a bare Hummingbird server: `GET /` answers, `GET /stream` says one event and waits,
-    /// and chat completions are sent on to the model and given back as they come.
+    /// Starts a bare Hummingbird server.
+    ///
+    /// `GET /` responds at once, `GET /stream` sends one event and waits, and chat completions are
+    /// forwarded to the model.
     static func bare(before upstream: Int) throws -> LiveServers.Child {
         try .init("\(bareArgument)=\(upstream)")
     }
 
-    /// Starts a server before the model.
+    /// Starts a server in front of the model.
     ///
     /// - Parameters:
     ///   - upstream: The model's port.
-    ///   - store: Where it keeps what must not be lost.
-    ///   - door: What a program of OpenAI's is metered as.
-    /// - Returns: The server, which listens.
-    /// - Throws: ``BenchmarkError`` if it does not.
+    ///   - store: The durable storage.
+    ///   - door: The function that meters OpenAI clients.
+    /// - Returns: The listening server.
+    /// - Throws: ``BenchmarkError`` if the server does not start.
     static func server(
         before upstream: Int,
         _ store: Store,
@@ -62,13 +64,15 @@ enum FunctionServers {
         try .init("\(serverArgument)=\(upstream),\(store.rawValue),\(door.rawValue)")
     }
 
-    /// Ends a server, and removes what it has stored.
+    /// Stops a server and removes its data.
     static func end(_ server: LiveServers.Child) {
         server.end()
         try? FileManager.default.removeItem(at: folder(of: server.process.processIdentifier))
     }
 
-    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    /// Serves in this process until it is terminated, if its argument says so.
+    ///
+    /// Returns whether it did.
     static func serveIfAsked() async throws -> Bool {
         let argument = CommandLine.arguments.dropFirst().first ?? ""
         switch argument.split(separator: "=").first.map({ String($0) }) {
@@ -164,7 +168,7 @@ enum FunctionServers {
         settings.http.port = 0
         settings.http.adminPort = 0
         settings.accounts.grant = 1_000_000_000
-        // The limits are there, and never reached: what is measured is the path, not a refusal.
+        // The limits apply but are never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
         settings.limits.addressRequestsPerMinute = 60_000_000
         settings.limits.functionCalls = 8_000

@@ -4,9 +4,11 @@ import NIOPosix
 
 /// Durable spends and balance reads over HTTP, each as a share of a bare route.
 enum HTTPBenchmarks {
-    /// Connections at a time.
+    /// The number of connections.
     static let connections = BenchmarkOptions.current.connections
-    /// Rounds; each measures all three in turn, so that a ratio compares neighbours in time.
+    /// The number of rounds.
+    ///
+    /// Each measures all three in turn, so that a ratio compares adjacent runs.
     static let rounds = 5
 
     private struct Round {
@@ -15,7 +17,7 @@ enum HTTPBenchmarks {
         let balance: LoadGenerator.Outcome
     }
 
-    /// The rate as a share of the bare route's, and the processor time, which is only watched.
+    /// The rate as a share of the bare route's, and the processor time, which has no aim.
     private static func share(
         _ name: String,
         _ path: KeyPath<Round, LoadGenerator.Outcome>,
@@ -50,7 +52,7 @@ enum HTTPBenchmarks {
             let bare = LoadGenerator(port: server.barePort, connections: connections, group: group)
             let real = LoadGenerator(port: server.port, connections: connections, group: group)
             let run = UUID().uuidString
-            // One warm-up, then the rounds.
+            // A warm-up, then the rounds.
             var samples: [Round] = []
             for round in 0...rounds {
                 let time = round == 0 ? .seconds(1) : roundTime
@@ -104,7 +106,7 @@ enum HTTPBenchmarks {
     }
 }
 
-/// Why a benchmark measured nothing.
+/// The reason why a benchmark has no result.
 enum BenchmarkError: Error, CustomStringConvertible {
     case refused(Int)
     case noServer(String)
@@ -121,7 +123,7 @@ enum BenchmarkError: Error, CustomStringConvertible {
 }
 
 extension [Double] {
-    /// The middle of the sorted values; of an even count the upper middle.
+    /// The median, or the upper middle of an even number of values.
     var median: Double {
         isEmpty ? .nan : sorted()[count / 2]
     }

@@ -5,8 +5,10 @@ import HabitsServer
 import Sanguine
 import SanguineServer
 
-/// The example `Habits` on the real server, which is a process of its own: what a tap costs against
-/// loading everything anew, and the most that 100 of them allocate.
+/// The example `Habits` with the real server in another process.
+///
+/// Compares the cost of a tap with that of loading everything again, and measures the most memory
+/// that 100 taps allocate.
 enum HabitBenchmarks {
     static let serverArgument = "--habits-server"
     private static let clock = ContinuousClock()
@@ -24,7 +26,9 @@ enum HabitBenchmarks {
         return try await taps(habits, other.url, server.url, reload: reload)
     }
 
-    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    /// Serves in this process until it is terminated, if its argument says so.
+    ///
+    /// Returns whether it did.
     static func serveIfAsked() async throws -> Bool {
         guard CommandLine.arguments.dropFirst().first == serverArgument else { return false }
         let folder = FileManager.default.temporaryDirectory.appending(path: "habits-\(UUID())")
@@ -34,7 +38,8 @@ enum HabitBenchmarks {
             folder: folder,
             settings: settings,
             onListening: { ports in
-                // Open files outlive their names: nothing is left when the process is ended.
+                // Open files stay usable without their names, and nothing remains when the process
+                // is terminated.
                 try? FileManager.default.removeItem(at: folder)
                 try? FileHandle.standardOutput.write(contentsOf: Data("\(ports.http)\n".utf8))
             }
@@ -44,7 +49,7 @@ enum HabitBenchmarks {
 
     // MARK: - Parts
 
-    /// 20 habits with 50 days of logs each.
+    /// Creates 20 habits with 50 days of logs each.
     private static func fill(_ folder: URL, _ server: URL) async throws -> [Habit] {
         let client = try SanguineClient(.habits(server: server, folder: folder))
         let habits = (1...20).map { Habit(title: "Habit \($0)") }
@@ -60,7 +65,7 @@ enum HabitBenchmarks {
         return habits
     }
 
-    /// Everything loaded by an app that has nothing, until its screen can be shown; in µs.
+    /// Returns the time in which an app without data loads everything for its screen, in µs.
     private static func load(
         _ server: URL,
         _ prepare: (URL) throws -> Void
@@ -102,7 +107,7 @@ enum HabitBenchmarks {
         most = max(most, try AllocatedMemory.megabytes())
         client.close()
         return [
-            // Both up to the same end: all numbers of the screen.
+            // Both end when all numbers of the screen are available.
             Figure(
                 cost: "Habits: loading everything anew, with the sign-in",
                 reload,
@@ -148,7 +153,7 @@ enum HabitBenchmarks {
         )
     }
 
-    /// A server of the habits in a process of its own.
+    /// A server of the habits in a separate process.
     private struct Server {
         let url: URL
         private let process = Process()

@@ -2,24 +2,24 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// What LiteLLM's proxy adds to a call of a language model: the rows of ``FunctionBenchmarks`` that
-/// it has, with the same model, the same load, and one process.
+/// The overhead of LiteLLM's proxy for a call of a language model.
 ///
-/// It passes calls through: what it meters needs a PostgreSQL beside it.
+/// These are the rows of ``FunctionBenchmarks`` that apply, with the same model, the same load and
+/// one process. LiteLLM passes calls through, because metering would require a PostgreSQL server.
 enum LiteLLMBenchmarks {
-    /// Where `Scripts/bench-litellm.sh` installs it.
+    /// The program that `Scripts/bench-litellm.sh` installs.
     private static let program = ".build-litellm/python/bin/litellm"
-    /// Where its process id is while it runs: whoever has started this process ends it, should this
-    /// process not come to that.
+    /// The file with its process id while it runs, so that the script can stop it if this process
+    /// does not.
     private static let processFile = ".build-litellm/proxy.pid"
-    /// How long it has to end by itself, in tries of a tenth of a second.
+    /// The time it has to stop by itself, in tenths of a second.
     private static let ends = 50
-    /// The key that its callers send.
+    /// The key of its callers.
     private static let key = "sk-bench"
-    /// How long it may take to start, in tries of a tenth of a second.
+    /// The time it may take to start, in tenths of a second.
     private static let starts = 600
 
-    /// Measures it, if it is installed.
+    /// Measures LiteLLM, if it is installed.
     static func run(roundTime: Duration) async throws -> [Figure] {
         guard FileManager.default.isExecutableFile(atPath: program) else {
             print("LiteLLM's proxy is not installed here: 'make litellm' does it.")
@@ -101,7 +101,7 @@ enum LiteLLMBenchmarks {
         return process
     }
 
-    /// Ends it: it waits for its connections when it is asked to, so it is killed after a while.
+    /// Stops the proxy, or kills it after a while because it waits for its connections.
     private static func end(_ proxy: Process) {
         proxy.terminate()
         for _ in 0..<ends where proxy.isRunning { Thread.sleep(forTimeInterval: 0.1) }

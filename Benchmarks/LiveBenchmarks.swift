@@ -7,21 +7,22 @@ import SanguineModel
 import FoundationNetworking
 #endif
 
-/// Thousands of live connections on one server: what each keeps in memory, and how long a commit
-/// takes to reach them, against bare NIO channels to which the same bytes are written.
+/// Thousands of live connections on one server.
 ///
-/// Server, bare server and clients are processes of their own; time is the clients'.
+/// Measures the memory of each and the time from a commit to its arrival, and compares them with
+/// bare NIO channels that get the same bytes. Server, bare server and clients are separate
+/// processes, and the clients measure the time.
 enum LiveBenchmarks {
-    /// Connections at a time.
+    /// The number of concurrent connections.
     static let connections = 5_000
-    /// Commits that go to all of them.
+    /// The number of commits sent to all connections.
     static let rounds = 20
 
     private struct Times {
         let middle: Double
         let high: Double
 
-        /// Of latencies in milliseconds.
+        /// Computes the percentiles of latencies in milliseconds.
         init(_ latencies: [Double]) {
             let sorted = latencies.sorted()
             middle = sorted[sorted.count / 2]
@@ -124,7 +125,7 @@ enum LiveBenchmarks {
         return (clients, kilobytes, times, clients[0].lastBytes)
     }
 
-    /// Has something written to all, again and again, and says when it arrived.
+    /// Triggers writes to all clients repeatedly, and returns the times of arrival.
     private static func toAll(
         _ clients: [LiveClient],
         _ trigger: () async throws -> Void
@@ -136,7 +137,7 @@ enum LiveBenchmarks {
             try await trigger()
             for arrival in arrivals {
                 let latency = milliseconds(from: start, to: try await arrival.get())
-                if round > 0 { latencies.append(latency) }  // The first one warms up.
+                if round > 0 { latencies.append(latency) }  // The first round is a warm-up.
             }
         }
         return Times(latencies)
@@ -204,7 +205,7 @@ enum LiveBenchmarks {
             """
     }
 
-    /// Signs devices in; returns their access tokens.
+    /// Signs devices in and returns their access tokens.
     private static func signIn(_ count: Int, port: Int) async throws -> [String] {
         try await withThrowingTaskGroup(of: (Int, String).self) { group in
             var tokens = Array(repeating: "", count: count)

@@ -2,9 +2,9 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// One connection that notes when something arrives on it, and reads none of it.
+/// A connection that records when bytes arrive, and does not parse them.
 final class LiveClient: Sendable {
-    /// What is shorter is a comment, and counts for nothing.
+    /// Shorter texts are comments and are ignored.
     private static let shortest = 100
 
     let channel: any Channel
@@ -15,8 +15,9 @@ final class LiveClient: Sendable {
         self.arrivals = arrivals
     }
 
-    /// Opens connections, a hundred at a time, each with a first text; waits for what that brings,
-    /// if it brings anything.
+    /// Opens connections, a hundred at a time, and sends a first text on each.
+    ///
+    /// If `isAnswered` is true, waits for the response.
     static func connect(
         _ count: Int,
         to port: Int,
@@ -51,10 +52,10 @@ final class LiveClient: Sendable {
         try await channel.writeAndFlush(ByteBuffer(string: text))
     }
 
-    /// The moment at which the next event arrives.
+    /// Returns the time at which the next event arrives.
     func arm() -> EventLoopFuture<ContinuousClock.Instant> { arrivals.arm() }
 
-    /// What has arrived last.
+    /// The bytes that arrived last.
     var lastBytes: [UInt8] { arrivals.lastBytes }
 
     private final class Arrivals: ChannelInboundHandler, Sendable {

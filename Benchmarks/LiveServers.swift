@@ -11,23 +11,23 @@ import Glibc
 import Darwin
 #endif
 
-/// The processes that the live connections of a benchmark go to.
+/// The server processes of the live connections' benchmark.
 enum LiveServers {
     static let serverArgument = "--live-server"
     static let bareArgument = "--live-bare"
 
-    /// A process that has said on which port it listens.
+    /// A process that has reported the port on which it listens.
     struct Child {
         let process: Process
         let port: Int
 
-        /// Starts it.
+        /// Starts the process.
         ///
         /// - Parameters:
-        ///   - argument: What it is started as.
-        ///   - openFiles: How many files it may open. Default: as many as this process.
-        ///   - errors: What its log goes to. Default: where this process's goes.
-        /// - Throws: ``BenchmarkError`` if it does not say on which port it listens.
+        ///   - argument: The argument that selects the server.
+        ///   - openFiles: The limit of open files, by default that of this process.
+        ///   - errors: The pipe for its log, by default this process's standard error.
+        /// - Throws: ``BenchmarkError`` if the process does not report its port.
         init(_ argument: String, openFiles: Int? = nil, errors: Pipe? = nil) throws {
             process = Process()
             if let openFiles {
@@ -56,7 +56,9 @@ enum LiveServers {
         }
     }
 
-    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    /// Serves in this process until it is terminated, if its argument says so.
+    ///
+    /// Returns whether it did.
     static func serveIfAsked() async throws -> Bool {
         switch CommandLine.arguments.dropFirst().first {
         case serverArgument:
@@ -72,7 +74,7 @@ enum LiveServers {
         }
     }
 
-    /// Lets this process have as many connections as the system allows it.
+    /// Raises this process's limit of open files as far as the system allows.
     static func raiseDescriptorLimit() {
         #if os(Linux)
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -103,7 +105,8 @@ enum LiveServers {
             settings: settings,
             logger: BenchmarkedServer.quiet
         ) { ports in
-            // Open files outlive their names: nothing is left when the process is ended.
+            // Open files stay usable without their names, and nothing remains when the process is
+            // terminated.
             try? FileManager.default.removeItem(at: folder)
             say(ports.http)
         }
@@ -120,7 +123,7 @@ enum LiveServers {
         try await channel.closeFuture.get()
     }
 
-    /// The channels, by their numbers.
+    /// The channels by number.
     private final class Hall: Sendable {
         private let channels = Mutex<[Int: any Channel]>([:])
 
@@ -139,9 +142,9 @@ enum LiveServers {
         }
     }
 
-    /// `L<n>` takes a number, `A<text>` writes to all, `O<n> <text>` to one.
+    /// `L<n>` assigns a number, `A<text>` writes to all channels, and `O<n> <text>` writes to one.
     ///
-    /// A mutable state of its event loop alone: what was read of the present line.
+    /// Mutable state belongs to the event loop: the text of the current line.
     private final class Line: ChannelInboundHandler, @unchecked Sendable {
         typealias InboundIn = ByteBuffer
 

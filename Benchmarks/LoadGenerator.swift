@@ -3,23 +3,23 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Sends requests over keep-alive connections as fast as they are answered, and counts.
+/// Sends requests over keep-alive connections as fast as they are answered, and counts the
+/// responses.
 ///
-/// Each connection has one request under way. Bytes are written as they are given and answers are
-/// only measured for their length, so that the generator costs as little as it can: server and
-/// generator share the machine.
+/// Each connection has one request at a time. Only the length of a response is parsed, so that the
+/// generator costs little, because it shares the machine with the server.
 struct LoadGenerator {
-    /// What a connection sends next.
+    /// Returns the next request of a connection.
     typealias Request = @Sendable (_ connection: Int, _ number: Int) -> String
 
     let port: Int
     let connections: Int
     let group: any EventLoopGroup
-    /// From where requests come.
+    /// The address from which requests are sent.
     var address = "127.0.0.1"
-    /// How long each connection waits between an answer and the next request; `nil` for not at all.
+    /// The pause of each connection between a response and the next request, or `nil` for none.
     var pace: TimeAmount?
-    /// The process that is asked, if it is another one whose processor time is wanted.
+    /// The server's process, if its processor time is measured and it is not this process.
     var server: Int32?
 
     /// The processor time that this process has used, in microseconds.
@@ -27,29 +27,30 @@ struct LoadGenerator {
         Double(clock())  // POSIX counts it in millionths of a second.
     }
 
-    /// What came of a run.
+    /// The result of a run.
     struct Outcome {
         var answered: Int
         var failed: Int
         var perSecond: Double
-        /// Processor time of the whole process for one answer, in microseconds.
+        /// The processor time of this process per response, in microseconds.
         ///
-        /// The server's and the generator's. What else runs on the machine changes it little.
+        /// It includes the server's and the generator's, and other load on the machine changes it
+        /// little.
         var processorTime: Double
-        /// Processor time of the asked process for one answer, in microseconds; not a number
-        /// where it was not wanted.
+        /// The processor time of the server's process per response, in microseconds, or NaN if it
+        /// is not measured.
         var serverTime: Double
-        /// How long each answer took, in milliseconds, the shortest first.
+        /// The latency of each response in milliseconds, in ascending order.
         var latencies: [Double]
 
-        /// The latency below which so many of a hundred are; infinite where nothing was answered.
+        /// Returns the latency at a percentile, or infinity without responses.
         func percentile(_ part: Int) -> Double {
             latencies.isEmpty
                 ? .infinity : latencies[min(latencies.count - 1, latencies.count * part / 100)]
         }
     }
 
-    /// Runs for the time, after which answers under way are not waited for.
+    /// Runs for the given time, without waiting for outstanding responses.
     func run(
         for time: Duration,
         expecting status: String,
@@ -99,14 +100,14 @@ struct LoadGenerator {
         )
     }
 
-    /// Counts of one connection; written by its event loop, read by the run.
+    /// The counts of one connection, written by its event loop and read by the run.
     private final class Counter: Sendable {
         let answered = Atomic(0)
         let failed = Atomic(0)
         let latencies = Mutex<[Double]>([])
     }
 
-    /// One connection: sends, waits for the whole answer, sends again.
+    /// One connection, which sends a request, waits for the whole response, and repeats.
     private final class Exchange: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

@@ -3,9 +3,9 @@ import SanguineSQLite
 import SanguineServer
 import ServiceLifecycle
 
-/// What an idle server keeps in memory, against a bare Hummingbird server.
+/// The memory of an idle server, compared with a bare Hummingbird server.
 ///
-/// Each is a process of its own.
+/// Each is a separate process.
 enum MemoryBenchmarks {
     static let serverArgument = "--idle-server"
     static let bareArgument = "--idle-bare"
@@ -23,7 +23,9 @@ enum MemoryBenchmarks {
         ]
     }
 
-    /// Serves in this process until it is ended, if it was started to; returns whether it was.
+    /// Serves in this process until it is terminated, if its argument says so.
+    ///
+    /// Returns whether it did.
     static func serveIfAsked() async throws -> Bool {
         let ready: @Sendable () -> Void = {
             try? FileHandle.standardOutput.write(contentsOf: Data("ready\n".utf8))
@@ -40,7 +42,8 @@ enum MemoryBenchmarks {
                 settings: settings,
                 logger: BenchmarkedServer.quiet
             ) { _ in
-                // Open files outlive their names: nothing is left when the process is ended.
+                // Open files stay usable without their names, and nothing remains when the process
+                // is terminated.
                 try? FileManager.default.removeItem(at: folder)
                 ready()
             }

@@ -2,7 +2,7 @@ import Foundation
 import Sanguine
 import SanguineModel
 
-/// What a mutation of a backend of the app's own costs until it is visible.
+/// The cost of a mutation of an app's own backend until it is visible.
 enum MutationBenchmarks {
     private static let clock = ContinuousClock()
     private static let pending = 4_000
@@ -23,7 +23,8 @@ enum MutationBenchmarks {
         }
     }
 
-    /// Behind thousands on the same value that wait, one of them on its way.
+    /// Measures a mutation behind thousands of pending ones on the same value, one of them being
+    /// sent.
     private static func perform() throws -> Figure {
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "sanguine-mutations-\(UInt64.random(in: 0 ... .max))")
@@ -58,7 +59,7 @@ enum MutationBenchmarks {
         )
     }
 
-    /// A network that never answers.
+    /// A network that never responds.
     private struct Silence: HTTPTransport {
         func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
             let (never, silence) = AsyncStream.makeStream(of: Void.self)

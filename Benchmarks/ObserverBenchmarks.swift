@@ -3,8 +3,10 @@ import Observation
 import Sanguine
 import Synchronization
 
-/// What it costs to tell a thousand of one change: closures beside a peer's callbacks, tasks and
-/// views beside the bare parts of Swift that wake them.
+/// The cost of notifying a thousand observers of one change.
+///
+/// Closures are compared with a peer's callbacks, and tasks and views with the parts of Swift that
+/// wake them.
 enum ObserverBenchmarks {
     typealias Profile = QueryBenchmarks.Profile
 
@@ -24,7 +26,8 @@ enum ObserverBenchmarks {
         let samples = (1...rounds).map { number in
             clock.measure { client.set(Profile(followers: number), for: query) }
         }
-        // Another thread may be telling, of a value's size say, and tells of the last change, too.
+        // Another thread may be notifying, for instance of a value's size, and notifies of the last
+        // change too.
         let deadline = clock.now + .seconds(5)
         while seen.value < before + rounds * followings.count, clock.now < deadline {
             Thread.sleep(forTimeInterval: 0.001)
@@ -38,7 +41,7 @@ enum ObserverBenchmarks {
 
     // MARK: - Tasks
 
-    /// A thousand tasks wake for it; so ours is measured against waking them with nothing else.
+    /// A change wakes a thousand tasks, so the baseline is waking them with nothing else.
     static func readers() async throws -> Figure {
         let client = try QueryBenchmarks.client()
         let query = QueryBenchmarks.query(1)
@@ -77,7 +80,7 @@ enum ObserverBenchmarks {
         )
     }
 
-    /// Tasks that read a stream each; a step is made whenever all of them have seen one more.
+    /// Tasks that read one stream each, with a step whenever all of them have read another element.
     private struct Readers {
         let progress = Progress()
         private let tasks: [Task<Void, Never>]
@@ -105,7 +108,9 @@ enum ObserverBenchmarks {
         var value: Profile?
     }
 
-    /// A thousand views of one query share a model; the rest is what Observation itself costs.
+    /// A thousand views of one query share a model.
+    ///
+    /// The baseline is the cost of Observation itself.
     @MainActor
     static func views() async throws -> Figure {
         let client = try QueryBenchmarks.client()

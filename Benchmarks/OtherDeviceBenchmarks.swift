@@ -7,10 +7,11 @@ import Synchronization
 import FoundationNetworking
 #endif
 
-/// How soon a device shows what another one of its account has spent or been given, over the real
-/// feed; against the answer that the other one gets itself.
+/// The time until a device shows what another device of its account has spent or been granted.
+///
+/// The change arrives over the real feed, and the baseline is the response to the other device.
 enum OtherDeviceBenchmarks {
-    /// Spends, and grants between them.
+    /// The number of spends and grants, which alternate.
     private static let rounds = 200
 
     static func run() async throws -> [Figure] {
@@ -18,7 +19,7 @@ enum OtherDeviceBenchmarks {
             let folder = FileManager.default.temporaryDirectory
                 .appending(path: "sanguine-other-\(ProcessInfo.processInfo.processIdentifier)")
             defer { try? FileManager.default.removeItem(at: folder) }
-            // The first device of the server's, so that both have one account.
+            // The identity of the server's first device, so that both devices have one account.
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             let identity = [
                 "deviceId": "bench-device-1000",
@@ -91,7 +92,7 @@ enum OtherDeviceBenchmarks {
         }
     }
 
-    /// Returns after how many milliseconds the answer was there.
+    /// Returns the time until the response, in milliseconds.
     private static func post(_ path: String, _ token: String) async throws -> Double {
         guard let url = URL(string: path) else { throw BenchmarkError.noServer(path) }
         var request = URLRequest(url: url)
@@ -109,7 +110,7 @@ enum OtherDeviceBenchmarks {
     }
 }
 
-/// The system's transport, which counts the requests that have an answer and an end.
+/// The system's transport, which counts requests other than streams.
 private final class CountedTransport: StreamingTransport {
     private let system = URLSessionTransport()
     private let count = Mutex(0)

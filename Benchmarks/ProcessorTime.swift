@@ -4,14 +4,15 @@ import Foundation
 import Glibc
 #endif
 
-/// The processor time that another process has used, all of its threads and the kernel's work for
-/// it, as the system counts it: in steps of ten milliseconds.
+/// The processor time of another process, with all its threads and the kernel's work for it.
+///
+/// The system counts it in steps of ten milliseconds.
 enum ProcessorTime {
     static func microseconds(of process: Int32) throws -> Double {
         #if os(Linux)
         let text = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
-        // The name, in parentheses, may have spaces; then come the state and fifty numbers
-        // (proc_pid_stat(5)), the twelfth and thirteenth of which are user's and system's ticks.
+        // The name in parentheses may contain spaces. The state and fifty numbers follow
+        // (proc_pid_stat(5)), of which the twelfth and thirteenth are user and system ticks.
         let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12])
         else { throw BenchmarkError.noServer("its processor time cannot be read") }

@@ -1,16 +1,17 @@
 import Foundation
 import NIOCore
 
-/// Measures servers that stand before a language model, against the model asked directly, a bare
-/// Hummingbird route, and a bare proxy: a Hummingbird route that sends its body on with
-/// AsyncHTTPClient and gives back what comes, and does nothing else.
+/// Measures servers in front of a language model.
 ///
-/// Model, servers and load are processes of their own and share the machine. So calls per second
-/// are those of all together; calls per second *and core* are one second of processor time divided
-/// by what the server's process alone has used for a call, the kernel's work for it included. Each
-/// measurement is taken in rounds, in turn with its baselines; the first round only warms up.
+/// The baselines are the model called directly, a bare Hummingbird route, and a bare proxy: a
+/// Hummingbird route that forwards its body with AsyncHTTPClient and returns the response.
+///
+/// Model, servers and load are separate processes that share the machine, so calls per second are
+/// those of all together. Calls per second *and core* divide one second of processor time by the
+/// time that the server's process uses for a call, including the kernel's work for it. Each
+/// measurement is taken in rounds, in turn with its baselines, and the first round is a warm-up.
 struct ProxyMeasurement {
-    /// A process that listens.
+    /// A process that listens on a port.
     struct Endpoint {
         let port: Int
         let process: Int32
@@ -25,24 +26,26 @@ struct ProxyMeasurement {
         }
     }
 
-    /// One way to the model: what is asked, and how.
+    /// One way to reach the model: an endpoint and its requests.
     struct Way {
         let name: String
         let endpoint: Endpoint
-        /// The request of a connection by its number; the text is a round's own.
+        /// Returns the request of a connection by its number.
+        ///
+        /// The text is unique to the round.
         let request: @Sendable (_ round: String, _ connection: Int, _ number: Int) -> String
     }
 
     static let directly = "the model asked directly"
     static let bareRoute = "bare Hummingbird route"
     static let bareProxy = "bare proxy"
-    /// The baseline of a figure that is measured against what it should be.
+    /// The baseline of a figure that is compared with its aim.
     static let aim = "the aim"
-    /// Callers at a time, where there are many.
+    /// The number of concurrent callers.
     static let callers = 64
-    /// Rounds of each measurement.
+    /// The number of rounds per measurement.
     static let rounds = 5
-    /// Streams of a round, one after the other.
+    /// The number of consecutive streams per round.
     private static let streams = 200
 
     let group: any EventLoopGroup
@@ -65,7 +68,7 @@ struct ProxyMeasurement {
         Way(name: Self.bareRoute, endpoint: bare) { _, _, _ in FunctionRequests.get("/") }
     }
 
-    /// One load, of one round.
+    /// Measures one round.
     private func load(_ way: Way, callers: Int) async throws -> LoadGenerator.Outcome {
         let round = UUID().uuidString
         let generator = LoadGenerator(
@@ -83,7 +86,7 @@ struct ProxyMeasurement {
 
     // MARK: - One caller
 
-    /// Latencies of all rounds, in microseconds.
+    /// The latencies of all rounds, in microseconds.
     struct Latencies {
         private var all: [Double] = []
 
@@ -95,23 +98,23 @@ struct ProxyMeasurement {
                 ? .infinity : sorted[min(sorted.count - 1, sorted.count * part / 100)]
         }
 
-        /// What is added to the latencies of a baseline, at a percentile.
+        /// Returns the latency that is added to a baseline, at a percentile.
         func added(to baseline: Latencies, _ part: Int) -> Double {
             percentile(part) - baseline.percentile(part)
         }
     }
 
-    /// The latencies of ways, and of the model alone.
+    /// The latencies of several ways, and of the model called directly.
     typealias Comparison = (ways: [Latencies], direct: Latencies)
 
-    /// Asks for answers in one piece, one after the other.
+    /// Measures whole answers, one after the other.
     func latencies(_ ways: [Way]) async throws -> Comparison {
         try await compare(ways) { way in
             try await load(way ?? direct, callers: 1).latencies.map { $0 * 1_000 }
         }
     }
 
-    /// Asks for streams, one after the other; the latency is that of the first event.
+    /// Measures the first event of streams, one after the other.
     func firstEvents(_ ways: [Way]) async throws -> Comparison {
         try await compare(ways) { way in
             let (endpoint, round) = (way?.endpoint ?? upstream, UUID().uuidString)
@@ -139,7 +142,7 @@ struct ProxyMeasurement {
         return comparison
     }
 
-    /// The rows of what ways add: at the middle, and for one of a hundred.
+    /// Returns the rows of added latency, at the median and the 99th percentile.
     static func added(_ ways: [Way], _ comparison: Comparison) -> [Figure] {
         zip(ways, comparison.ways).flatMap { way, latencies in
             [50, 99].map { part in
@@ -157,14 +160,13 @@ struct ProxyMeasurement {
 
     // MARK: - Many callers
 
-    /// Calls per second.
+    /// Measures calls per second.
     ///
     /// - Parameters:
-    ///   - way: What is asked.
-    ///   - perCore: The calls per second and core that it should serve; `nil` for one that is only
-    ///     watched.
-    /// - Returns: The rows: calls per second, processor time, calls per second and core, and what
-    ///   part that is of a bare proxy's.
+    ///   - way: The endpoint and its requests.
+    ///   - perCore: The aim for calls per second and core, or `nil` without an aim.
+    /// - Returns: The rows: calls per second, processor time, calls per second and core, and their
+    ///   share of a bare proxy's.
     /// - Throws: ``BenchmarkError`` if a call is refused.
     func rates(_ way: Way, perCore: Double?) async throws -> [Figure] {
         let (ours, direct, bare, proxy) = try await measured(way)
@@ -213,7 +215,7 @@ struct ProxyMeasurement {
         ]
     }
 
-    /// Calls per second as a share of the bare route's.
+    /// Returns calls per second as a share of the bare route's.
     func share(_ way: Way) async throws -> Figure {
         let (ours, _, bare, _) = try await measured(way)
         return Figure(

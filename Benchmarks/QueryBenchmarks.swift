@@ -3,8 +3,9 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// What writes, invalidations, lists and a cold start cost, most of it next to figures of
-/// TanStack's query-core that were recorded before.
+/// The cost of writes, invalidations, lists and a cold start.
+///
+/// Most are shown with earlier figures of TanStack's query-core.
 enum QueryBenchmarks {
     struct Profile: Codable, Sendable, Equatable {
         var name = "Ada"
@@ -77,7 +78,7 @@ enum QueryBenchmarks {
         return cost("client.set", samples, per: writes, peer: 7.1)
     }
 
-    /// The call alone; what it postpones is measured with it: the look at each of the entries.
+    /// Measures the call itself and the work it postpones, which is the check of each entry.
     private static func invalidation() throws -> Figure {
         let client = try client()
         let queries = (0..<10_000).map { query($0, .forever) }
@@ -97,7 +98,7 @@ enum QueryBenchmarks {
         var text = "A post of a length that posts have, on average, in a feed."
     }
 
-    /// A list of 200 pages, as a server gives it.
+    /// Returns a page of a list with 200 pages, as a server does.
     @Sendable
     private static func page(after cursor: String?, limit: Int) -> ListPage<Post> {
         let start = cursor.flatMap { Int($0) } ?? 0
@@ -110,7 +111,8 @@ enum QueryBenchmarks {
         )
     }
 
-    /// Each page is shown, and each row once: what the list costs beside fetching and appending.
+    /// Measures the cost of a list in addition to fetching and appending, with each page shown and
+    /// each row once.
     @MainActor
     private static func scroll() async throws -> Figure {
         var ours: [Duration] = []
@@ -123,7 +125,7 @@ enum QueryBenchmarks {
             let start = clock.now
             let model = client.model(list)
             try await client.value(of: list)
-            // The model hears of the first page in a turn of its own.
+            // The model is notified of the first page in a later turn of the main actor.
             repeat { await model.loadNext() } while model.hasMore
             ours.append(start.duration(to: clock.now))
             guard model.items.map(\.id) == Array(0..<4_000) else {
@@ -209,7 +211,7 @@ enum QueryBenchmarks {
     }
 }
 
-/// A network that answers everything at once.
+/// A network that responds at once.
 struct Answers: HTTPTransport {
     static let one = TransportResponse(
         status: 200,

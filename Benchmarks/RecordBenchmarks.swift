@@ -3,7 +3,7 @@ import GRDB
 import Sanguine
 import SanguineModel
 
-/// What writes, replay and the first restore of records cost.
+/// The cost of writes, replay and the first restore of records.
 enum RecordBenchmarks {
     private static let clock = ContinuousClock()
     private static let rounds = 5
@@ -18,7 +18,7 @@ enum RecordBenchmarks {
 
     // MARK: - Performing
 
-    /// What the app does, and what is visible after it.
+    /// The app's mutation, whose effect is visible after it.
     private struct Write: RecordMutation {
         static let name = "note.count"
         let id: RecordID
@@ -31,7 +31,7 @@ enum RecordBenchmarks {
         }
     }
 
-    /// A write until it is durable and visible, with 10,000 records and ever more that waits.
+    /// Measures a write until it is durable and visible, with 10,000 records and a growing outbox.
     private static func perform(
         _ name: String,
         _ write: (SanguineClient, Int) throws -> Void
@@ -83,7 +83,7 @@ enum RecordBenchmarks {
         }
     }
 
-    /// The median of single inserts, each a transaction, in a table like the outbox's.
+    /// Returns the median of single inserts, one per transaction, in a table like the outbox's.
     private static func rawInserts(_ folder: Folder) throws -> Double {
         let database = try DatabaseQueue(path: folder.url.appending(path: "raw.sqlite").path)
         try database.writeWithoutTransaction { database in
@@ -114,7 +114,8 @@ enum RecordBenchmarks {
 
     // MARK: - Replay
 
-    /// Pending operations over 1,000 records, all of them, and then after one change of the base.
+    /// Measures the replay of pending operations over 1,000 records, and then of one change of the
+    /// base.
     private static func replay() throws -> [Figure] {
         var figures: [Figure] = []
         for (count, peer) in [(100, 36.0), (1_000, 188.0)] {
@@ -196,7 +197,7 @@ enum RecordBenchmarks {
 
     // MARK: - Restore
 
-    /// A new device's first pull, from nothing until all is on the disk.
+    /// Measures a new device's first pull until all records are on disk.
     private static func restore() async throws -> [Figure] {
         let feed = try RecordFeed(count: 100_000)
         var ours: [Double] = []
@@ -253,7 +254,7 @@ enum RecordBenchmarks {
         return time / .milliseconds(1)
     }
 
-    // MARK: - What they share
+    // MARK: - Shared parts
 
     private struct Note: SanguineModel.SyncedRecord {
         static let collection = RecordCollection("notes")

@@ -2,12 +2,12 @@ import Foundation
 import Sanguine
 import SanguineModel
 
-/// A network with a long feed behind it, whose pages are cut out of bytes that are there already.
+/// A network with a long feed whose pages are slices of prepared bytes.
 ///
-/// It takes no operations: what is performed stays pending.
+/// It accepts no operations, so performed operations stay pending.
 final class RecordFeed: HTTPTransport {
     private let records: Data
-    /// Where each record's JSON begins, and where the last one ends.
+    /// The start of each record's JSON, and the end of the last one.
     private let places: [Int]
     private let guest: Data
 

@@ -1,20 +1,22 @@
 import Foundation
 
-/// One figure and another one that it is measured against in the same run; or one that was recorded
-/// in another run, which is printed with neither a ratio nor an aim.
+/// A figure and a baseline that is measured in the same run, or one that was recorded in another
+/// run.
+///
+/// A recorded baseline is printed without a ratio and without an aim.
 struct Figure: Codable {
     var name: String
     var value: Double
     var unit: String
     var baseline: String
     var baselineValue: Double
-    /// `value` divided by `baselineValue`; `nil` where that was recorded on another machine.
+    /// `value` divided by `baselineValue`, or `nil` if that was recorded on another machine.
     var ratio: Double?
-    /// What the ratio should be, as text: `≥ 0.40`, `≤ 3`, or `–` if it is only watched.
+    /// The aim of the ratio as text: `≥ 0.40`, `≤ 3`, or `–` if there is none.
     var aim: String
     var met: Bool
 
-    /// A rate: more is better.
+    /// Creates a rate, for which more is better.
     init(
         rate name: String,
         _ value: Double,
@@ -34,7 +36,7 @@ struct Figure: Codable {
         met = aim.map { ratio >= $0 } ?? true
     }
 
-    /// A cost: less is better.
+    /// Creates a cost, for which less is better.
     init(
         cost name: String,
         _ value: Double,
@@ -54,14 +56,14 @@ struct Figure: Codable {
         met = aim.map { ratio <= $0 } ?? true
     }
 
-    /// A cost next to one that was recorded in another run, and so has no ratio and no aim.
+    /// Creates a cost with a figure recorded in another run, and so without a ratio and an aim.
     ///
     /// - Parameters:
-    ///   - name: What is measured.
-    ///   - value: What it costs.
-    ///   - unit: The unit of both.
-    ///   - peer: What was measured then.
-    ///   - recorded: What that cost, in a run before 22 November 2026 on another machine.
+    ///   - name: The name of the figure.
+    ///   - value: The measured cost.
+    ///   - unit: The unit of both costs.
+    ///   - peer: The name of the peer.
+    ///   - recorded: The peer's cost, in a run before 22 November 2026 on another machine.
     init(cost name: String, _ value: Double, unit: String, beside peer: String, recorded: Double) {
         self.init(
             cost: name,
@@ -95,7 +97,7 @@ struct Figure: Codable {
 /// The figures as a table for people and as JSON for programs.
 struct Report {
     var figures: [Figure] = []
-    /// What others measured elsewhere, printed below ours and never compared by a program.
+    /// Figures of others, printed below ours and never compared by a program.
     var peers: [String] = []
 
     func printTable() {

@@ -1,18 +1,18 @@
 import NIOCore
 import NIOPosix
 
-/// Asks for streams of server-sent events, and notes when the first event of each arrives.
+/// Requests streams of server-sent events and records when the first event of each arrives.
 struct StreamProbe {
     let port: Int
     let group: any EventLoopGroup
 
-    /// Asks for one stream after the other on one connection.
+    /// Requests one stream after the other on one connection.
     ///
     /// - Parameters:
-    ///   - count: How many streams.
-    ///   - request: The request for the stream of that number.
+    ///   - count: The number of streams.
+    ///   - request: Returns the request for the stream with the number.
     /// - Returns: The times from the request to the first event, in microseconds.
-    /// - Throws: ``BenchmarkError`` if one is refused.
+    /// - Throws: ``BenchmarkError`` if a request is refused.
     func firstEvents(
         _ count: Int,
         _ request: @escaping @Sendable (Int) -> String
@@ -31,8 +31,7 @@ struct StreamProbe {
         return times
     }
 
-    /// Opens streams that do not end, each on a connection of its own, and waits for the first
-    /// event of each.
+    /// Opens endless streams, each on its own connection, and waits for the first event of each.
     func open(
         _ count: Int,
         _ request: (Int) -> String
@@ -64,7 +63,7 @@ struct StreamProbe {
             .connect(host: "127.0.0.1", port: port).get()
     }
 
-    /// What is waited for of the answer under way.
+    /// The promises that a connection's current stream fulfils.
     private final class Reader: Sendable {
         struct Answer {
             let first: EventLoopFuture<ContinuousClock.Instant>
@@ -77,7 +76,7 @@ struct StreamProbe {
         }
 
         let eventLoop: any EventLoop
-        /// The promises of the answer under way; the event loop's alone.
+        /// The promises of the current stream, which belong to the event loop.
         let waiting: NIOLoopBoundBox<Promises?>
 
         init(eventLoop: any EventLoop) {
@@ -87,7 +86,7 @@ struct StreamProbe {
 
         func arm() -> Answer {
             let promises = Promises(first: eventLoop.makePromise(), end: eventLoop.makePromise())
-            // Before the request is written, which goes the same way.
+            // Set before the request is written, because both run on the event loop in order.
             eventLoop.execute { [waiting] in waiting.value = promises }
             return Answer(first: promises.first.futureResult, end: promises.end.futureResult)
         }

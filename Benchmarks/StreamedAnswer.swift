@@ -1,10 +1,10 @@
 import NIOCore
 
-/// An answer of server-sent events over HTTP/1.1, read as far as a probe must: whether it has an
-/// event, and where it ends.
+/// An HTTP/1.1 response with server-sent events, parsed for the presence of an event and for its
+/// end.
 ///
-/// A body is taken apart by its chunks (RFC 9112, section 7.1): its end is the last chunk, and no
-/// bytes of an event are taken for it.
+/// The body is parsed by its chunks (RFC 9112, section 7.1). It ends with the last chunk, and no
+/// bytes of an event are mistaken for that.
 struct StreamedAnswer {
     private enum Part {
         case head
@@ -19,17 +19,17 @@ struct StreamedAnswer {
     private(set) var hasEvent = false
     private var part = Part.head
     private var unread = ByteBuffer()
-    /// What the line has so far that the body is in.
+    /// The beginning of the current line of the body.
     private var line: [UInt8] = []
 
     private static let data = Array("data:".utf8)
 
-    /// Whether all of it has come.
+    /// Whether the response is complete.
     var isWhole: Bool { if case .end = part { true } else { false } }
 
-    /// Reads what has come.
+    /// Parses received bytes.
     ///
-    /// - Throws: ``BenchmarkError/refused(_:)`` for another status than 200, or a body without
+    /// - Throws: ``BenchmarkError/refused(_:)`` for a status other than 200, or a body without
     ///   chunks.
     mutating func read(_ bytes: ByteBuffer) throws(BenchmarkError) {
         var bytes = bytes
@@ -38,7 +38,7 @@ struct StreamedAnswer {
         unread.discardReadBytes()
     }
 
-    /// Reads a line or a chunk; returns whether there may be another.
+    /// Parses a line or a chunk, and returns whether there may be another.
     private mutating func readPart() throws(BenchmarkError) -> Bool {
         switch part {
         case .head:

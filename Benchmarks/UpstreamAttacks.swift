@@ -3,18 +3,18 @@ import NIOCore
 import SanguineModel
 import SanguineServer
 
-/// Attacks of one account on what it shares with others before a language model: the breaker of the
-/// model, runs that several accounts ask for, and what makes pictures of films.
+/// Attacks of one account on resources that it shares with others in front of a language model.
 ///
-/// The victim calls functions of the same model with an account of its own.
+/// These are the model's breaker, runs that several accounts share, and the conversion of films to
+/// pictures. The victim calls functions of the same model with its own account.
 enum UpstreamAttacks {
-    /// All that can be made here.
+    /// The attacks that can be run here.
     static let all = [failures, sharedRuns] + (hasFFmpeg ? [films] : [])
-    /// Why there are fewer than there could be; `nil` if there are not.
+    /// The reason why attacks are missing, or `nil` if none are.
     static let leftOut =
         hasFFmpeg ? nil : "The attack 'films' was left out: install FFmpeg to measure it."
 
-    /// Calls that fail at the model because of their prompts: refused, failed and never answered.
+    /// Calls whose prompts make them fail at the model: refused, failed or never answered.
     private static let failures = Attack(name: "failing calls", victim: victim("ask")) { server in
         let prompts = CannedUpstream.Fault.allCases.filter { $0 != .slow }.map(\.rawValue)
         try await server.storm(16, every: .milliseconds(25)) { connection, number in
@@ -27,8 +27,10 @@ enum UpstreamAttacks {
         }
     }
 
-    /// The account has as many slow calls as it may have under way, and leads what the victim is
-    /// about to ask: these runs wait for the account, and must not let the victim wait with them.
+    /// The account has as many slow calls as it may run, and is the first to ask the victim's next
+    /// questions.
+    ///
+    /// These runs wait for the account's slots, and the victim must not wait with them.
     private static let sharedRuns = Attack(
         name: "shared runs",
         victim: Attack.Victim { token, run in
@@ -55,7 +57,7 @@ enum UpstreamAttacks {
         }
     )
 
-    /// Films, which are sent again and again, and shown to the model as pictures.
+    /// Films that are sent repeatedly and converted to pictures for the model.
     private static let films = Attack(name: "films", victim: victim("ask")) { _ in
         _ = film
     } run: { server in
@@ -95,7 +97,7 @@ enum UpstreamAttacks {
         }
     }
 
-    // MARK: - What is asked
+    // MARK: - Questions
 
     private static func victim(_ function: String) -> Attack.Victim {
         Attack.Victim { token, run in
@@ -106,7 +108,7 @@ enum UpstreamAttacks {
         }
     }
 
-    /// The question of this twentieth of a second, or of a later one.
+    /// Returns the question that all callers ask in this twentieth of a second, or in a later one.
     private static func sharedQuestion(in turns: Int = 0) -> String {
         "What is in turn \(Int(ProcessInfo.processInfo.systemUptime * 20) + turns)?"
     }
@@ -115,7 +117,7 @@ enum UpstreamAttacks {
 
     private static let hasFFmpeg = ffmpeg(["-version"])
 
-    /// A film of 20 MB; `nil` if FFmpeg makes none.
+    /// A film of 20 MB, or `nil` if FFmpeg cannot make one.
     private static let film: Data? = {
         let file = FileManager.default.temporaryDirectory
             .appending(path: "sanguine-film-\(ProcessInfo.processInfo.processIdentifier).mp4")
@@ -139,7 +141,7 @@ enum UpstreamAttacks {
         return process.terminationStatus == 0
     }
 
-    /// Stores the film, and returns its id.
+    /// Uploads the film and returns its id.
     private static func send(_ film: Data, _ server: AttackedServer) async throws -> String {
         struct Stored: Decodable { var id: String }
         let (data, status) = try await LiveBenchmarks.post(
@@ -155,13 +157,13 @@ enum UpstreamAttacks {
 
     // MARK: - The server
 
-    /// How many calls of the shared function an account may have running.
+    /// The number of calls of the shared function that an account may run at once.
     private static let runningPerAccount = 4
 
-    /// Lets a server ask the model at that port, by the functions that are attacked.
+    /// Configures a server to use the model at the port, with the functions that are attacked.
     static func configure(_ settings: inout ServerSettings, model port: Int) {
         settings.upstream.url = "http://127.0.0.1:\(port)"
-        // Calls that are never answered end while they are measured.
+        // Calls that are never answered time out during the measurement.
         settings.upstream.timeout = .seconds(2)
         var shared = FunctionRules(
             price: .fixed(1).cached(0),

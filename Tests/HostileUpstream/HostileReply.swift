@@ -62,7 +62,7 @@ struct HostileReply {
         }
     }
 
-    // MARK: - In one piece
+    // MARK: - Whole answers
 
     private mutating func answer(
         _ request: HostileUpstream.Request,
@@ -98,7 +98,7 @@ struct HostileReply {
         }
     }
 
-    // MARK: - In chunks
+    // MARK: - Streams
 
     private mutating func stream(
         _ request: HostileUpstream.Request,

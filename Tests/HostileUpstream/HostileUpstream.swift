@@ -171,7 +171,7 @@ package final class HostileUpstream: Sendable {
         }
     }
 
-    // MARK: - What its readers have
+    // MARK: - Acknowledgements
 
     /// Records that a reader has the given number of words, so that the stream may continue.
     package func acknowledge(_ words: Int, of id: String) {
@@ -211,7 +211,7 @@ package final class HostileUpstream: Sendable {
         }
     }
 
-    // MARK: - Of the connections
+    // MARK: - Events of connections
 
     func opened() { state.withLock { $0.connections += 1 } }
     func stalled() { state.withLock { $0.stalls += 1 } }

@@ -127,7 +127,7 @@ struct FFmpegTests {
         }
     }
 
-    // MARK: - A script in its place
+    // MARK: - With a script
 
     /// Writes the two programs to the folder.
     static func script(
