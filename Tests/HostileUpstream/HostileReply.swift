@@ -196,7 +196,7 @@ struct HostileReply {
         pieces = kept
     }
 
-    // MARK: - Texts
+    // MARK: - HTTP and JSON
 
     private static let lastChunk = "0\r\n\r\n"
 

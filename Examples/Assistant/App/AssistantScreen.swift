@@ -2,11 +2,11 @@ import AssistantModel
 public import Observation
 public import Sanguine
 
-/// What the app's screen shows, and what its buttons do.
+/// The state of the app's screen and the actions of its buttons.
 @MainActor
 @Observable
 public final class AssistantScreen {
-    /// A question, and its answer while it is made.
+    /// A question with its answer, which may still be in progress.
     public struct Turn: Identifiable, Sendable {
         /// The call's key.
         public let id: String
@@ -14,15 +14,15 @@ public final class AssistantScreen {
         public let answer: AnswerModel<String>
     }
 
-    /// The balance as all parts of the app ask for it: as old as two minutes, or more if it really
-    /// changes seldom.
+    /// The balance query of the whole app, with a freshness of two minutes, or more if the balance
+    /// rarely changes.
     public nonisolated static let balanceQuery = ValueQuery<Balance>.balance(
         adaptingWithin: .minutes(2) ... .minutes(10)
     )
 
     private let client: SanguineClient
     private let shown: ValueModel<Balance>
-    /// What was asked, the newest last.
+    /// The questions so far, newest last.
     public private(set) var turns: [Turn] = []
 
     public init(_ client: SanguineClient) {
@@ -30,29 +30,31 @@ public final class AssistantScreen {
         shown = client.model(Self.balanceQuery)
     }
 
-    // MARK: - What is shown
+    // MARK: - State
 
-    /// What the user may spend, calls in flight taken off; there in the first frame.
+    /// The spendable balance, with running calls deducted, available in the first frame.
     public var balance: Balance? { shown.value }
 
-    /// Since when that is known: what a view shows as its age without a network.
+    /// The time of the balance, from which a view computes its age when offline.
     public var balanceAsOf: Timestamp? { shown.asOf }
 
-    /// The last ten balances that the server gave.
+    /// The last ten balances from the server.
     public var history: [RecordedBalance] { client.balanceHistory }
 
-    /// What another question in words will probably cost.
+    /// The predicted cost of another question in words.
     public var cost: PredictedCost { client.predictedCost(of: AskText.self) }
 
-    // MARK: - What a tap does
+    // MARK: - Actions
 
-    /// Asks; the deduction is in ``balance`` when this returns.
+    /// Asks a question.
+    ///
+    /// The deduction is in ``balance`` when this returns.
     @discardableResult
     public func ask(_ question: String) throws -> AnswerModel<String> {
         try begin(question, AskText(question))
     }
 
-    /// Asks about pictures.
+    /// Asks a question about pictures.
     @discardableResult
     public func ask(
         _ question: String,
@@ -63,7 +65,7 @@ public final class AssistantScreen {
         return try begin(question, AskImage(question, about: ids))
     }
 
-    /// Asks about a video.
+    /// Asks a question about a video.
     @discardableResult
     public func ask(
         _ question: String,
@@ -73,13 +75,13 @@ public final class AssistantScreen {
         return try begin(question, AskVideo(question, about: id))
     }
 
-    /// Pull to refresh.
+    /// Refreshes the balance, for pull to refresh.
     public func refresh() async { await shown.refresh() }
 
-    /// The answers that were on their way when the app ended, each from its first part on.
+    /// Resumes the answers that were in progress when the app ended, each from its first part.
     public func resume() {
         for call in client.openCalls where !turns.contains(where: { $0.id == call.key }) {
-            // All three answer with a text.
+            // All three functions answer with a text.
             guard let answer = try? client.answer(to: AskText.self, key: call.key) else { continue }
             turns.append(Turn(id: call.key, question: question(of: call), answer: answer))
         }

@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// What the user asks, alone or about a file.
+/// A question of the user, by itself or about a file.
 public struct Question: Hashable, Codable, Sendable {
     public var question: String
 
@@ -60,6 +60,6 @@ public struct AskVideo: FunctionCall {
 }
 
 extension Price {
-    /// What the model's tokens cost, in the user's.
+    /// The price of the model's tokens in the user's tokens.
     fileprivate static let assistant = usage(perMillionInput: 2_000, perMillionOutput: 8_000)
 }

@@ -4,28 +4,28 @@ public import Logging
 import SanguineSQLite
 public import SanguineServer
 
-/// The backend: what the model is told, for each of the three questions.
+/// The backend: the prompt for each of the three questions.
 public enum AssistantServer {
     private static let manner =
         "Answer in three sentences at most, in the language of the question."
 
-    /// What the app's calls are answered by.
+    /// The functions that answer the app's calls.
     public static let functions = [
         ServerFunction(asking: AskText.self) { Prompt(system: manner, $0.question) },
         ServerFunction(asking: AskImage.self) { Prompt(system: manner, $0.question) },
         ServerFunction(asking: AskVideo.self) { Prompt(system: manner, $0.question) },
     ]
 
-    /// Makes a server on a folder's data, and closes that when the body has ended.
+    /// Creates a server with a folder's data, and closes the storage after the body.
     ///
     /// - Parameters:
-    ///   - folder: Where the data is.
-    ///   - settings: The ports, the language model, and what else is to be set.
-    ///   - registry: Its metrics.
-    ///   - logger: What goes wrong.
-    ///   - onListening: Is given the ports that it has.
+    ///   - folder: The folder of the data.
+    ///   - settings: The ports, the language model and other settings.
+    ///   - registry: The registry of its metrics.
+    ///   - logger: The logger for errors.
+    ///   - onListening: Called with the server's ports.
     ///   - body: Runs the server.
-    /// - Throws: What storage, settings and `body` throw.
+    /// - Throws: The errors of storage, settings and `body`.
     public static func with(
         folder: URL,
         settings: ServerSettings,

@@ -3,16 +3,16 @@ import Logging
 public import SanguineServer
 import ServiceLifecycle
 
-/// Servers that run for as long as a body does, in this process, on free ports.
+/// Servers that run in this process on free ports while a body runs.
 public enum RunningServer {
     /// Runs a stand-in for the language model.
     ///
     /// - Parameters:
     ///   - latency: The time from a question to the first word.
     ///   - wordInterval: The time between two words.
-    ///   - clock: What measures both.
-    ///   - body: Is given its address.
-    /// - Throws: What `body` throws.
+    ///   - clock: The clock of both times.
+    ///   - body: Called with the address.
+    /// - Throws: The errors of `body`.
     public static func withStandIn(
         latency: Duration,
         wordInterval: Duration,
@@ -33,11 +33,11 @@ public enum RunningServer {
     /// Runs the assistant's server.
     ///
     /// - Parameters:
-    ///   - folder: Where its data is.
-    ///   - settings: The language model, and what else is to be set; its ports are free ones.
-    ///   - registry: Its metrics.
-    ///   - body: Is given its address.
-    /// - Throws: What storage, settings and `body` throw.
+    ///   - folder: The folder of its data.
+    ///   - settings: The language model and other settings. The ports are free ones.
+    ///   - registry: The registry of its metrics.
+    ///   - body: Called with the address.
+    /// - Throws: The errors of storage, settings and `body`.
     public static func withAssistant(
         folder: URL,
         settings: ServerSettings,
@@ -61,14 +61,14 @@ public enum RunningServer {
         }
     }
 
-    /// Says what goes wrong; what goes as it should would stand between the answers.
+    /// Logs only errors, because other lines would appear between the answers.
     private static var logger: Logger {
         var logger = Logger(label: "assistant")
         logger.logLevel = .error
         return logger
     }
 
-    /// Runs the service, and shuts it down gracefully when the body is done.
+    /// Runs the service, and shuts it down gracefully after the body.
     private static func run(
         _ service: any Service,
         _ ports: AsyncStream<Int>,
@@ -78,12 +78,12 @@ public enum RunningServer {
         let group = ServiceGroup(services: [service], logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
-                // One that never listened would be waited for without end.
+                // Without this, a service that never listens would be awaited forever.
                 defer { port.finish() }
                 try await group.run()
             }
             tasks.addTask {
-                // Ends the group also when the body throws, and then passes the error on.
+                // Ends the group even if the body throws, then rethrows the error.
                 let result: Result<Void, any Error>
                 do {
                     var listening = ports.makeAsyncIterator()

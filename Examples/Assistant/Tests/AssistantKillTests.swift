@@ -4,11 +4,11 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// `kill -9` of the real app while an answer comes in.
+/// `kill -9` of the real app during an answer.
 @Suite("An assistant that is killed", .bounded(.seconds(120)))
 struct AssistantKillTests {
     @Test(arguments: [1, 3, 8])
-    func `killed in mid-answer, the app reads the whole of it at its next start, and pays once`(
+    func `an app killed during an answer reads all of it at its next start and pays once`(
         words: Int
     ) async throws {
         try await AssistantWorld.with(wordInterval: .seconds(1)) { world in
@@ -47,7 +47,7 @@ struct AssistantKillTests {
             #expect(charged > 0 && balance.available == 100 - charged && balance.held == 0)
             #expect(try await world.charges() == [charged])
 
-            // Nothing is on its way any more.
+            // No call is open any more.
             let again = try await resume()
             #expect(again.status == 0 && again.output.isEmpty)
         }

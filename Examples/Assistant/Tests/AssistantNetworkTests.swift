@@ -7,12 +7,12 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The assistant over a network that loses, doubles, delays and breaks off.
+/// The assistant with a network that loses, duplicates, delays and breaks off.
 @MainActor
 @Suite("Assistant on a bad network", .bounded(.seconds(120)))
 struct AssistantNetworkTests {
     @Test(arguments: [UInt64(1), 2, 3])
-    func `questions over a bad network are charged once each, and end with the server's balance`(
+    func `questions over a bad network are charged once and end with the server's balance`(
         seed: UInt64
     ) async throws {
         try await AssistantWorld.with { world in
@@ -43,7 +43,7 @@ struct AssistantNetworkTests {
             try await delay.advancing(within: .seconds(30)) {
                 try await eventually("the server's balance, \(network)", within: .seconds(30)) {
                     let server = try await world.balance()
-                    // Calls may be in flight, so that it is not known yet.
+                    // The balance is unknown while calls are running.
                     let shown = try? await client.refresh(.balance)
                     return server.held == 0 && shown?.held == 0
                         && shown?.available == server.available
@@ -53,7 +53,7 @@ struct AssistantNetworkTests {
             #expect(network.count(of: .answerLost) + network.count(of: .doubled) > 0)
             var all: [Int64] = []
             for (key, shown) in charged {
-                // A call whose answer never came may have been made all the same.
+                // A call without an answer may still have been made.
                 let charge = try await world.charge(ofCall: key)
                 if let shown { #expect(shown == charge && charge > 0, "\(key), \(network)") }
                 all.append(charge)
@@ -64,7 +64,7 @@ struct AssistantNetworkTests {
     }
 
     @Test
-    func `an app that ends while an answer streams reads it on at its next start, and pays once`()
+    func `an app closed during an answer resumes it at its next start and pays once`()
         async throws
     {
         try await AssistantWorld.with(latency: AssistantWorld.latency) { world in
@@ -94,7 +94,7 @@ struct AssistantNetworkTests {
     }
 }
 
-/// The real executable, as a user types it.
+/// The real executable, as a user runs it.
 @Suite("Assistant in a terminal", .bounded(.seconds(120)))
 struct AssistantToolTests {
     @Test func `a question is answered, charged and remembered`() async throws {
@@ -135,7 +135,8 @@ struct AssistantToolTests {
         }
     }
 
-    /// Gives tokens to the app's user, with what stands in the folders of server and app.
+    /// Grants tokens to the app's user, with the token and the identity in the folders of server
+    /// and app.
     private static func grant(_ amount: Int, on server: URL, _ root: URL) async throws -> Int {
         let token = try String(
             contentsOf: root.appending(path: "server/admin-token"),
@@ -170,10 +171,10 @@ struct AssistantToolTests {
     }
 }
 
-/// What the README says of the tests.
+/// The README's statements about the tests.
 @Suite("Assistant's README", .bounded)
 struct AssistantReadmeTests {
-    @Test func `the README names the test of each row, which prints its figure`() throws {
+    @Test func `the README names the test of each row, and the test prints its figure`() throws {
         let folder = URL(filePath: #filePath).appending(path: "../..").standardized
         let tests = folder.appending(path: "Tests/AssistantTests.swift")
         let source = try String(contentsOf: tests, encoding: .utf8)

@@ -7,14 +7,14 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The rows of the assistant, on the real server.
+/// The rows of the assistant's README, with the real server.
 @MainActor
 @Suite("Assistant", .bounded(.seconds(60)))
 struct AssistantTests {
     private let picture = RequestBody.data(Data(SampleFile.jpeg.bytes()), type: "image/jpeg")
     private let video = RequestBody.data(Data(SampleFile.mp4.bytes()), type: "video/mp4")
 
-    @Test func `all requests of a user say the same identity, and another one is refused`()
+    @Test func `all requests of a user carry the same identity, and another identity is refused`()
         async throws
     {
         let (picture, video) = (picture, video)
@@ -47,7 +47,7 @@ struct AssistantTests {
             #expect(refused == kinds.count, "\(kinds.keys.sorted())")
             let counted = Self.problems("identity_mismatch", world)
             #expect(counted == kinds.count)
-            // Nothing was charged to either, and the user's own identity may be said.
+            // Neither user is charged, and a request may name the user's own identity.
             #expect(try await world.balance().available == compared.last?.known)
             var own = try #require(kinds["GET /v1/balance"]?.first)
             own.headers["X-User-Id"] = try await client.value(of: .account).id.description
@@ -64,14 +64,15 @@ struct AssistantTests {
         }
     }
 
-    /// Sends each request again in another user's name; returns how many are refused for that.
+    /// Sends each request again with another user's identity, and returns how many are refused for
+    /// it.
     private nonisolated static func refused(_ requests: [TransportRequest]) async throws -> Int {
         let transport = URLSessionTransport.patient
         defer { transport.close() }
         var refused = 0
         for var request in requests {
             request.headers["X-User-Id"] = "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"
-            request.bodyFile = nil  // It is refused before its body is read.
+            request.bodyFile = nil  // The request is refused before its body is read.
             let answer = try await transport.send(request)
             let problem = try JSONDecoder().decode(Problem.self, from: answer.body)
             if answer.status == 403, problem.code == .identityMismatch { refused += 1 }
@@ -79,14 +80,14 @@ struct AssistantTests {
         return refused
     }
 
-    /// How many problems of a code the server has counted.
+    /// Returns the server's count of problems with a code.
     private nonisolated static func problems(_ code: String, _ world: AssistantWorld) -> Int? {
         let name = "http_server_problems_total{code=\"\(code)\"}"
         let line = world.registry.render().split(separator: "\n").first { $0.hasPrefix(name) }
         return line?.split(separator: " ").last.flatMap { Int($0) }
     }
 
-    @Test func `a question, one about a picture and one about a video are answered and metered`()
+    @Test func `questions in words, about a picture and about a video are answered and metered`()
         async throws
     {
         let (picture, video) = (picture, video)
@@ -110,7 +111,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `the balance is asked for once in two minutes, and given up after eight seconds`()
+    @Test func `the balance is fetched once in two minutes, and fails after eight seconds`()
         async throws
     {
         try await AssistantWorld.with { world in
@@ -166,7 +167,7 @@ struct AssistantTests {
         }
     }
 
-    /// How long a request may take that is never answered, and the read with all its attempts, on
+    /// Returns the time allowed for an unanswered request, and for a read with all its attempts, on
     /// the client's clock.
     private nonisolated static func timeAllowed<Value>(
         _ query: ValueQuery<Value>,
@@ -181,14 +182,14 @@ struct AssistantTests {
         let read = Task { _ = try await client.refresh(query) }
         var request: Duration?
         for attempt in 1...attempts {
-            if attempt > 1 {  // The wait before it.
+            if attempt > 1 {  // The pause before it.
                 try await delay.waitForSleepers(2)
                 delay.advance(by: try #require(delay.timeToNextWake))
             }
             try await eventually("attempt \(attempt)") {
                 network.count(of: path) == before + attempt
             }
-            // Its own time and, where there may be several, that of all attempts.
+            // The request's timeout and, if there may be several attempts, the timeout of all.
             try await delay.waitForSleepers(attempts)
             let time = try #require(delay.timeToNextWake)
             request = request ?? time
@@ -199,7 +200,7 @@ struct AssistantTests {
         return (try #require(request), start.duration(to: delay.now))
     }
 
-    @Test func `the balance is there in the first frame after a start, without a network`()
+    @Test func `the balance is in the first frame after a start, without a network`()
         async throws
     {
         try await AssistantWorld.with { world in
@@ -225,7 +226,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `the deduction is shown before the request leaves, and no order makes it dance`()
+    @Test func `the deduction is shown before the request is sent, and the balance never flickers`()
         async throws
     {
         try await AssistantWorld.with(latency: AssistantWorld.latency) { world in
@@ -243,7 +244,7 @@ struct AssistantTests {
                 if let value = state.value { numbers.withLock { $0.append(value.available) } }
             }
             let screen = await AssistantScreen(client)
-            // The fourth is about a picture that is not there.
+            // The fourth is about a picture that does not exist.
             let (answers, refused) = try await MainActor.run {
                 let answers = try ["One?", "Two?", "Three?"].map { try screen.ask($0) }
                 let missing = AskImage("Four?", about: [UUID().uuidString.lowercased()])
@@ -269,7 +270,7 @@ struct AssistantTests {
             let rest = 100 - charged.reduce(0, +)
             #expect(await screen.balance?.available == rest)
             #expect(try await world.balance().available == rest)
-            // Each step is one call's hold, or one call's hold that became its charge, or none.
+            // Each step is one call's hold, or a hold that became a charge or was released.
             let steps = zip(numbers.value, numbers.value.dropFirst()).map { $1 - $0 }
             #expect(steps.filter { $0 < 0 }.sorted() == [-4, -3, -3, -3], "\(numbers.value)")
             let up = charged.map { 3 - $0 }.filter { $0 > 0 } + [4]
@@ -286,7 +287,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `every answer carries the balance that the server has then`() async throws {
+    @Test func `every answer carries the server's current balance`() async throws {
         try await AssistantWorld.with { world in
             let client = try world.client()
             let screen = await AssistantScreen(client)
@@ -325,7 +326,7 @@ struct AssistantTests {
             }
             try await client.waitUntilIdle()
 
-            // Less than five minutes are no absence.
+            // Less than five minutes do not count as absence.
             let first = network.balanceRequests
             lifecycle.enterBackground()
             clock.advance(by: .seconds(299))
@@ -343,7 +344,7 @@ struct AssistantTests {
             clock.advance(by: .minutes(5))
             delay.advance(by: .minutes(5))
             #expect(network.requests.count == away)
-            // Nothing waits: the old number is shown until the new one is there.
+            // Nothing waits: the old number is shown until the new one arrives.
             let start = ContinuousClock.now
             lifecycle.enterForeground()
             let shown = await screen.balance?.available
@@ -357,7 +358,7 @@ struct AssistantTests {
             #expect(long == 1)
             #expect(told.value.last == spent && Set(told.value) == [100, spent])
 
-            // And on a timer.
+            // A timer refreshes it too.
             try await delay.waitForSleepers(1)
             try await eventually("a renewal by the timer") {
                 delay.advance(by: .seconds(30))
@@ -404,7 +405,7 @@ struct AssistantTests {
             #expect(age == .hours(3))
             let history = await screen.history
             #expect(history.map(\.balance.available) == Array(balances.suffix(10)))
-            // A question waits for the network; its hold is shown meanwhile.
+            // A question waits for the network, and its hold is shown meanwhile.
             let answer = try await screen.ask("Still there?")
             #expect(await screen.balance?.held == screen.cost.expected)
             network.heal()
@@ -421,7 +422,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `what a question costs is predicted from the past, and the prediction is the hold`()
+    @Test func `the cost of a question is predicted from the past, and the prediction is held`()
         async throws
     {
         try await AssistantWorld.with { world in
@@ -448,7 +449,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `what one device spends the other one shows, without asking`() async throws {
+    @Test func `another device's spending is shown without a request`() async throws {
         try await AssistantWorld.with { world in
             let phone = try world.client()
             _ = try await phone.value(of: .balance)
@@ -468,7 +469,7 @@ struct AssistantTests {
                 await screen.balance?.available == spent
             }
             let time = start.duration(to: .now)
-            // So that it came by the live connection, which is open.
+            // The charge therefore arrived over the open live connection.
             let requests = network.requests.dropFirst(before).map { $0.url.path() }
             #expect(requests.isEmpty, "\(requests)")
             printFigure(
@@ -483,7 +484,7 @@ struct AssistantTests {
         }
     }
 
-    @Test func `how often the balance is read and asked for is known, and its freshness adapts`()
+    @Test func `the balance's reads and requests are counted, and its freshness adapts`()
         async throws
     {
         try await AssistantWorld.with { world in
@@ -492,7 +493,7 @@ struct AssistantTests {
             let balance = ValueQuery.balance(adaptingWithin: .minutes(2) ... .minutes(10))
             var known = try await client.value(of: balance).available
             let tablet = try world.client("tablet")
-            // It spends twice in an hour in which the phone reads the balance every minute.
+            // The tablet spends twice in an hour in which the phone reads the balance every minute.
             let (minutes, spending) = (60, [20, 45])
             var old: [Int] = []
             for minute in 1..<minutes {
@@ -504,13 +505,13 @@ struct AssistantTests {
             }
             let row = try #require(client.metrics.summary()[query: "$balance"])
             let requests = network.balanceRequests
-            // A read that waits for a request is no hit.
+            // A read that waits for a request is not a hit.
             let rate = try #require(row.hitRate)
             #expect(row.reads == minutes && row.flights == requests)
             #expect(abs(rate - Double(minutes - requests) / Double(minutes)) < 0.001)
             #expect(rate > 0.7)
-            // What is old was spent less than ten minutes ago. To ask every two minutes would be
-            // 30 requests.
+            // Old reads are less than ten minutes old. Requests every two minutes would be 30
+            // requests.
             let late = spending.map { moment in old.count { (moment..<moment + 10).contains($0) } }
             #expect(late.reduce(0, +) == old.count && late.allSatisfy { $0 < 10 }, "\(old)")
             #expect(requests < 30)

@@ -9,16 +9,18 @@ import Testing
 
 /// The real server with a stand-in for the model, and devices of one user.
 struct AssistantWorld: Sendable {
-    /// What the team's users waited for an answer, and for the balance after it.
+    /// The time that the team's users waited for an answer and for the balance after it.
     static let latency = Duration.seconds(2)
 
     let root: URL
     let server: URL
     let registry: OpenMetricsRegistry
-    /// The time of the stand-in: an answer begins two seconds after it was asked for.
+    /// The stand-in's clock.
+    ///
+    /// An answer begins two seconds after its question.
     let modelClock: ManualClock
 
-    /// Runs both for as long as the body takes.
+    /// Runs both servers while the body runs.
     static func with(
         latency: Duration = .zero,
         wordInterval: Duration = .zero,
@@ -52,7 +54,9 @@ struct AssistantWorld: Sendable {
         }
     }
 
-    /// The app on a device; every device is the same user's, and the phone is the first.
+    /// Returns the app's client on a device.
+    ///
+    /// Every device belongs to the same user, and the phone is the first.
     func client(
         _ name: String = "phone",
         _ configure: (inout SanguineClient.Configuration) -> Void = { _ in }
@@ -62,7 +66,7 @@ struct AssistantWorld: Sendable {
         configuration.folder = folder
         configuration.transport = URLSessionTransport.patient
         configure(&configuration)
-        // A second device takes the identity of the first one over, as by a keychain in the cloud.
+        // Another device copies the identity of the first one, as a synchronized keychain does.
         let file = "device-identity.json"
         let (first, files) = (root.appending(path: "phone/\(file)"), FileManager.default)
         if name != "phone", !files.fileExists(atPath: folder.appending(path: file).path) {
@@ -72,16 +76,16 @@ struct AssistantWorld: Sendable {
         return try SanguineClient(configuration)
     }
 
-    /// What the server has, asked by a device of its own.
+    /// Returns the server's balance, read by a separate device.
     func balance() async throws -> Balance {
         let auditor = try client("auditor-\(UUID())")
         defer { auditor.close() }
         return try await auditor.refresh(.balance)
     }
 
-    /// What the ledger says was charged, an amount for each charge, once nothing is held any more.
+    /// Returns the charges in the ledger, once nothing is held.
     ///
-    /// Expects the ledger to agree with the balance, and each hold to be given back once.
+    /// Expects the ledger to agree with the balance, and each hold to be released once.
     func charges() async throws -> [Int64] {
         let auditor = try client("auditor-\(UUID())")
         defer { auditor.close() }
@@ -98,7 +102,7 @@ struct AssistantWorld: Sendable {
         return (entries[.capture] ?? []).map { -$0 }
     }
 
-    /// What the server says that a call of a question was charged: nothing if it never arrived.
+    /// Returns the server's charge for the call of a question, or 0 if the call never arrived.
     func charge(ofCall key: String) async throws -> Int64 {
         let auditor = try client("auditor-\(UUID())")
         defer { auditor.close() }

@@ -3,15 +3,15 @@ import Sanguine
 import SanguineTesting
 
 extension URLSessionTransport {
-    /// The real network, where no request is given up because the machine is busy.
+    /// The real network, with a clock that never ends a request because the machine is busy.
     static var patient: URLSessionTransport { URLSessionTransport(clock: ManualClock()) }
 }
 
-/// The real network of one device, with what the device asked; it can hold requests back.
+/// The real network of one device, which records requests and can leave some unanswered.
 final class RecordedNetwork: StreamingTransport, UploadingTransport {
     private struct State {
         var requests: [TransportRequest] = []
-        /// The path whose requests are not answered, and what measures their time.
+        /// The path whose requests are left unanswered, and the clock of their timeouts.
         var holding: (path: String, clock: any Clock<Duration>)?
         var watch: (@Sendable (TransportRequest) -> Void)?
     }
@@ -19,21 +19,21 @@ final class RecordedNetwork: StreamingTransport, UploadingTransport {
     private let base = URLSessionTransport.patient
     private let state = WatchedState(State())
 
-    /// All requests, in the order in which they were sent.
+    /// All requests in the order of sending.
     var requests: [TransportRequest] { state.withLock { $0.requests } }
 
-    /// How many of them were about the balance.
+    /// The number of requests for the balance.
     var balanceRequests: Int { count(of: "/v1/balance") }
 
-    /// How many of them went to a path.
+    /// Returns the number of requests to a path.
     func count(of path: String) -> Int { requests.count { $0.url.path() == path } }
 
-    /// Leaves requests to a path without an answer: each ends when its time is up.
+    /// Leaves requests to a path unanswered until they time out.
     func hold(_ path: String, on clock: any Clock<Duration>) {
         state.withLock { $0.holding = (path, clock) }
     }
 
-    /// Has each request told of before it leaves.
+    /// Calls the closure before each request is sent.
     func watch(_ body: @escaping @Sendable (TransportRequest) -> Void) {
         state.withLock { $0.watch = body }
     }

@@ -7,7 +7,7 @@ import Observation
 import Sanguine
 import SanguineServer
 
-/// The face of the app in a terminal.
+/// The app's command-line interface.
 @main
 struct AssistantTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -25,7 +25,7 @@ struct AppOptions: ParsableArguments {
     @Option(help: "Where the app keeps its data.")
     var folder = NSHomeDirectory() + "/.assistant"
 
-    /// Runs the app, and a server beside it if none is named.
+    /// Runs the app, with a server in this process if none is named.
     func withScreen(
         _ body:
             @escaping @MainActor @Sendable (SanguineClient, AssistantScreen) async throws -> Void
@@ -47,8 +47,9 @@ struct AppOptions: ParsableArguments {
         }
     }
 
-    /// Runs the body with the address of a language model: that one, or a stand-in that takes two
-    /// seconds to begin, as such models do.
+    /// Runs the body with the address of a language model.
+    ///
+    /// Without an address, this is a stand-in that takes two seconds to begin, as such models do.
     static func withModel(
         _ address: String?,
         _ body: @escaping @Sendable (String) async throws -> Void
@@ -205,7 +206,7 @@ private func write(_ answer: AnswerModel<String>) async throws -> FunctionResult
     return try await answer.finished()
 }
 
-/// Returns when something that the body reads has changed.
+/// Returns when a value that the body reads has changed.
 @MainActor
 private func change(_ body: () -> Void) async {
     await withCheckedContinuation { continuation in
@@ -215,7 +216,7 @@ private func change(_ body: () -> Void) async {
 
 /// Writes a line at once.
 ///
-/// `print` keeps lines to itself while the output is a pipe, and parts of answers stand between.
+/// `print` buffers lines while the output is a pipe, and parts of answers are written in between.
 private func say(_ line: String) throws {
     try FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
 }

@@ -3,7 +3,7 @@ public import HabitsModel
 public import Sanguine
 
 extension SanguineClient.Configuration {
-    /// What the app, its widget and its tests begin with.
+    /// The configuration of the app, its widget and its tests.
     public static func habits(server: URL?, folder: URL) -> Self {
         var configuration = Self(server: server)
         configuration.folder = folder
@@ -13,7 +13,7 @@ extension SanguineClient.Configuration {
 }
 
 extension RecordQuery where Value == HabitProgress {
-    /// All that a screen shows, of one state of the records.
+    /// Everything that a screen shows, from one state of the records.
     public static func progress(on today: CalendarDay) -> Self {
         RecordQuery(reading: Habit.collection, HabitLog.collection) { records in
             HabitProgress(habits: records.records(), logs: records.records(), today: today)

@@ -3,16 +3,16 @@ public import HabitsModel
 public import Observation
 public import Sanguine
 
-/// What the app's screens show, and what a tap does.
+/// The state of the app's screens and the actions of their buttons.
 @MainActor
 @Observable
 public final class HabitsScreen {
     private let client: SanguineClient
     private let clock: any WallClock
     private var shown: RecordModel<HabitProgress>
-    /// The user's day now.
+    /// The user's current day.
     public private(set) var today: CalendarDay
-    /// The day that is shown, and that taps are about: today, or an earlier one.
+    /// The shown day, to which taps apply: today or an earlier one.
     public private(set) var day: CalendarDay
     private let outbox: OutboxModel
 
@@ -24,17 +24,17 @@ public final class HabitsScreen {
         shown = client.model(.progress(on: now))
     }
 
-    // MARK: - What is shown
+    // MARK: - State
 
     public var progress: HabitProgress { shown.value }
 
-    /// What the server refused, with its reason and a button to try again.
+    /// The operations that the server refused, each with its reason and for another try.
     public var refused: [Outbox.Refused] { outbox.refused }
 
-    /// What is still to be sent.
+    /// The number of operations that are not sent yet.
     public var unsent: Int { outbox.summary.unsent }
 
-    // MARK: - What a tap does
+    // MARK: - Actions
 
     public func add(_ title: String, goal: Int = 1) throws -> Habit {
         let habit = Habit(title: title, goal: goal)
@@ -62,19 +62,22 @@ public final class HabitsScreen {
 
     // MARK: - Days
 
-    /// Goes to another day; to today for one that is still to come.
+    /// Shows another day, or today if that day is in the future.
     public func show(_ other: CalendarDay) { day = min(other, today) }
 
-    /// Follows midnights and time zones until the task is cancelled: `.task { await … }` of a view.
+    /// Follows midnights and time zones until the task is cancelled, as `.task { await … }` of a
+    /// view.
     public func followDays(clock: any Clock<Duration> = ContinuousClock()) async {
         repeat { dayMayHaveChanged() } while (try? await clock.sleep(for: .seconds(30))) != nil
     }
 
-    /// Applies a new day, or another time zone; an app also calls it when it comes back.
+    /// Applies a new day or another time zone.
+    ///
+    /// An app also calls it when it returns.
     public func dayMayHaveChanged() {
         let now = Self.day(of: client, clock)
         guard now != today else { return }
-        // A screen that shows today goes on to the next one.
+        // A screen that shows today moves to the new day.
         (day, today) = (day == today ? now : min(day, now), now)
         shown = client.model(.progress(on: now))
     }

@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// Makes a habit.
+/// Adds a habit.
 public struct AddHabit: RecordMutation {
     public static let name = "habit.add"
     let habit: Habit
@@ -16,10 +16,12 @@ public struct AddHabit: RecordMutation {
     }
 }
 
-/// Says what was done on a day: a habit is completed by its goal.
+/// Logs the value of a day.
 ///
-/// However often it is said, and on however many devices, there is one log of the day: other logs
-/// of it, such as a pedometer's, give way.
+/// A habit is completed with its goal.
+///
+/// However often a day is logged, on any number of devices, it has one log. It replaces other logs
+/// of the day, such as a pedometer's.
 public struct LogHabit: RecordMutation, Superseding {
     public static let name = "habit.log"
     let habit: RecordID
@@ -45,14 +47,14 @@ public struct LogHabit: RecordMutation, Superseding {
         records.set(HabitLog(id: id, habit: habit, day: day, value: value))
     }
 
-    // The last of several taps says it all.
+    // The last of several taps replaces the earlier ones.
     public func supersedes(_ earlier: any Mutation) -> Supersession? {
         guard let earlier = earlier as? LogHabit else { return nil }
         return earlier.habit == habit && earlier.day == day ? .replaces : nil
     }
 }
 
-/// Takes back what was done on a day.
+/// Deletes the logs of a day.
 public struct DeleteLog: RecordMutation {
     public static let name = "habit.delete-log"
     let habit: RecordID
@@ -68,7 +70,7 @@ public struct DeleteLog: RecordMutation {
     }
 }
 
-/// Brings a log of another source, such as a pedometer, beside those that there are.
+/// Adds a log of another source, such as a pedometer, to the existing ones.
 public struct ImportLog: RecordMutation {
     public static let name = "habit.import-log"
     let log: HabitLog
@@ -79,7 +81,7 @@ public struct ImportLog: RecordMutation {
     public func apply(to records: inout Records) throws { records.set(log) }
 }
 
-/// Makes one log of all that a day has of a habit.
+/// Merges all logs of a habit on a day into one.
 public struct ConsolidateLogs: RecordMutation {
     public static let name = "habit.consolidate"
     let habit: RecordID

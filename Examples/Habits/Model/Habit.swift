@@ -1,12 +1,12 @@
 public import SanguineModel
 
-/// Something to do each day: once, or up to a goal.
+/// A daily task, done once or up to a goal.
 public struct Habit: SyncedRecord {
     public static let collection = RecordCollection("habits")
 
     public let id: RecordID
     public var title: String
-    /// How much makes a day complete; 1 for a habit that is done or not.
+    /// The value that completes a day, which is 1 for a habit that is either done or not.
     public var goal: Int
 
     public init(id: RecordID = .new(), title: String, goal: Int = 1) {
@@ -14,7 +14,7 @@ public struct Habit: SyncedRecord {
     }
 }
 
-/// What was done for a habit on one of the user's days.
+/// The value of a habit on one of the user's days.
 public struct HabitLog: SyncedRecord {
     public static let collection = RecordCollection("logs", indexes: ["day", "habit"])
     public static let byDay = RecordIndex<HabitLog, CalendarDay>("day")
@@ -28,13 +28,13 @@ public struct HabitLog: SyncedRecord {
         (self.id, self.habit, self.day, self.value) = (id, habit, day, value)
     }
 
-    /// The id that every device makes for a habit's day, so that there is one log of it.
+    /// Returns the id that every device derives for a habit's day, so that the day has one log.
     public static func id(of habit: RecordID, on day: CalendarDay) throws -> RecordID {
         try RecordID(derivedFrom: habit, day)
     }
 }
 
-/// What both ends register.
+/// The types that both client and server register.
 public let habitTypes: [any Registrable.Type] = [
     Habit.self, HabitLog.self, AddHabit.self, LogHabit.self, DeleteLog.self, ImportLog.self,
     ConsolidateLogs.self,

@@ -1,10 +1,12 @@
 import SanguineModel
 
-/// What the user's habits show over time; made of the same state as ``HabitProgress``.
+/// Insights into the user's habits over time, from the same state as ``HabitProgress``.
 public struct HabitInsights: Sendable, Equatable {
     let progress: HabitProgress
 
-    /// Complete days in a row, up to today; a day that is not over breaks nothing.
+    /// The number of consecutive complete days up to today.
+    ///
+    /// An unfinished today does not break a streak.
     public func streak(of habit: Habit) -> Int {
         var day = progress.today
         if !progress.isComplete(habit, on: day) { day = day.before }
@@ -13,7 +15,7 @@ public struct HabitInsights: Sendable, Equatable {
         return last.daysSince1970 - day.daysSince1970
     }
 
-    /// The habit with the longest streak, the first of several; none if no habit has any.
+    /// The habit with the longest streak, the first of several, or `nil` without a streak.
     public var best: Habit? {
         progress.habits.filter { streak(of: $0) > 0 }.max { streak(of: $0) < streak(of: $1) }
     }

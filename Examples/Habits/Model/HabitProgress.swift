@@ -1,7 +1,8 @@
 public import SanguineModel
 
-/// All that the app says about the user's habits, made of one state of the records: so no two
-/// numbers of it can contradict each other.
+/// All numbers about the user's habits.
+///
+/// They are derived from one state of the records, so they cannot contradict each other.
 public struct HabitProgress: Sendable, Equatable {
     public let today: CalendarDay
     public let habits: [Habit]
@@ -20,14 +21,15 @@ public struct HabitProgress: Sendable, Equatable {
         value(of: habit, on: day) >= habit.goal
     }
 
-    /// How many habits are complete today.
+    /// The number of habits that are complete today.
     public var completeToday: Int { complete(on: today) }
 
-    /// How many habits are complete on a day.
+    /// Returns the number of habits that are complete on a day.
     public func complete(on day: CalendarDay) -> Int { habits.count { isComplete($0, on: day) } }
 
-    /// The part of all habits' days that is complete, from the first day of the stretch to its
-    /// last, or today if that is earlier; from 0 to 1.
+    /// Returns the complete share of all habits' days in a range, from 0 to 1.
+    ///
+    /// The range ends today if its last day is later.
     public func completion(in days: ClosedRange<CalendarDay>) -> Double {
         let last = min(days.upperBound, today)
         guard days.lowerBound <= last, !habits.isEmpty else { return 0 }
@@ -38,6 +40,6 @@ public struct HabitProgress: Sendable, Equatable {
         return Double(complete) / Double(habits.count * days.count)
     }
 
-    /// Streaks, of the same state.
+    /// Streaks, from the same state.
     public var insights: HabitInsights { HabitInsights(progress: self) }
 }

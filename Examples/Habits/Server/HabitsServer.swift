@@ -3,28 +3,28 @@ public import HabitsModel
 import SanguineSQLite
 public import SanguineServer
 
-/// The backend: a server of the habits' own types.
+/// The backend: a server for the habits' own types.
 public enum HabitsServer {
-    /// Serves until the process is told to stop.
+    /// Serves until a signal stops the process.
     public static func serve(folder: URL, settings: ServerSettings) async throws {
         try await with(folder: folder, settings: settings) { server in try await server.serve() }
     }
 
-    /// Makes a server on a folder's data, and closes that when the body has ended.
+    /// Creates a server with a folder's data, and closes the storage after the body.
     ///
     /// - Parameters:
-    ///   - folder: Where the data is.
-    ///   - settings: The port, and what else is to be set.
-    ///   - types: What it knows. Default: all that the app has.
-    ///   - onListening: Is given the ports that it has.
+    ///   - folder: The folder of the data.
+    ///   - settings: The port and other settings.
+    ///   - types: The registered types, by default those of the app.
+    ///   - onListening: Called with the server's ports.
     ///   - body: Runs the server.
-    /// - Throws: What storage, settings and `body` throw.
+    /// - Throws: The errors of storage, settings and `body`.
     public static func with(
         folder: URL,
         settings: ServerSettings,
         registering types: [any Registrable.Type] = habitTypes,
         onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { ports in
-            // Not `print`, which keeps the line to itself while the output is a pipe.
+            // Not `print`, which buffers the line while the output is a pipe.
             let line = Data("listening on http://127.0.0.1:\(ports.http)\n".utf8)
             try? FileHandle.standardOutput.write(contentsOf: line)
         },

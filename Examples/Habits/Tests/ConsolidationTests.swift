@@ -10,7 +10,7 @@ import Testing
 @MainActor
 @Suite("Consolidation of logs", .bounded(.seconds(60)))
 struct ConsolidationTests {
-    @Test func `several logs of a day become one, on every device`() async throws {
+    @Test func `several logs of a day become one on every device`() async throws {
         try await HabitsWorld.with { world in
             let client = try world.client()
             let screen = await HabitsScreen(client)
@@ -30,7 +30,7 @@ struct ConsolidationTests {
         }
     }
 
-    @Test func `a value that is set takes the place of all logs of the day`() async throws {
+    @Test func `a set value replaces all logs of the day`() async throws {
         try await HabitsWorld.with { world in
             let client = try world.client()
             let screen = await HabitsScreen(client)
@@ -46,7 +46,7 @@ struct ConsolidationTests {
         }
     }
 
-    @Test func `a refused consolidation restores all of them exactly`() async throws {
+    @Test func `a refused consolidation restores all logs exactly`() async throws {
         try await HabitsWorld.with(registering: HabitsWorld.refusingTypes) { world in
             let network = ManualConnectivity()
             let client = try world.client { $0.connectivity = network }

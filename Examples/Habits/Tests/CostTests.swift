@@ -6,12 +6,14 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// What taps cost in an app with much in it; their times and bytes are benchmarks.
+/// The cost of taps in an app with many records.
+///
+/// Their times and bytes are benchmarks.
 @Suite("Cost of habits", .bounded(.seconds(60)))
 struct CostTests {
     private static let today = CalendarDay(daysSince1970: 20_000)
 
-    @Test func `a hundred rapid taps hold an operation for each habit, and nothing once settled`()
+    @Test func `a hundred rapid taps keep one operation per habit, and none once settled`()
         async throws
     {
         try await HabitsWorld.with { world in
@@ -50,7 +52,7 @@ struct CostTests {
         }
     }
 
-    @Test func `an update moves a hundredth of what loading everything does`() async throws {
+    @Test func `an update transfers a hundredth of the bytes of loading everything`() async throws {
         try await HabitsWorld.with { world in
             let network = RecordedNetwork()
             let client = try world.client { $0.transport = network }
@@ -81,7 +83,7 @@ struct CostTests {
 
             #expect(update.requests == ["POST /v1/sync/push"])
             #expect((update.operations, update.rows) == (1, 0))
-            #expect(load.rows >= 1_021)  // With the account, its balance and the like.
+            #expect(load.rows >= 1_021)  // Including the account, its balance and similar records.
             #expect(load.bytes >= 100 * update.bytes)
             printFigure(
                 "O10",
@@ -97,7 +99,7 @@ struct CostTests {
         }
     }
 
-    /// 20 habits with 50 days of logs each.
+    /// Creates 20 habits with 50 days of logs each.
     private static func fill(_ client: SanguineClient) throws -> [Habit] {
         let habits = (1...20).map { Habit(title: "Habit \($0)") }
         for habit in habits {

@@ -6,11 +6,11 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Days are the user's: wherever they are, and on days of 23 and 25 hours.
+/// Days are the user's, in any time zone and with 23 or 25 hours.
 @MainActor
 @Suite("Days of habits", .bounded(.seconds(60)))
 struct DayTests {
-    /// A moment in UTC, where the user is, and the day that it is there.
+    /// A moment in UTC, the user's time zone, and the day there.
     private struct Tap: Sendable {
         let moment: String
         let zone: String
@@ -18,15 +18,15 @@ struct DayTests {
     }
 
     private static let taps = [
-        // The night of 23 hours, from its first hour to the last one of the day before in UTC.
+        // The day of 23 hours, from its first hour to the last UTC hour of the day before.
         Tap(moment: "2026-03-28T22:30:00Z", zone: "Europe/Berlin", day: "2026-03-28"),
         Tap(moment: "2026-03-28T23:30:00Z", zone: "Europe/Berlin", day: "2026-03-29"),
         Tap(moment: "2026-03-29T22:30:00Z", zone: "Europe/Berlin", day: "2026-03-30"),
-        // That of 25 hours.
+        // The day of 25 hours.
         Tap(moment: "2026-10-24T22:30:00Z", zone: "Europe/Berlin", day: "2026-10-25"),
         Tap(moment: "2026-10-25T22:30:00Z", zone: "Europe/Berlin", day: "2026-10-25"),
         Tap(moment: "2026-10-25T23:30:00Z", zone: "Europe/Berlin", day: "2026-10-26"),
-        // Over the date line: the same moment is the day before.
+        // Across the date line, the same moment is on the day before.
         Tap(moment: "2026-11-22T23:30:00Z", zone: "Pacific/Auckland", day: "2026-11-23"),
         Tap(moment: "2026-11-22T23:30:00Z", zone: "America/Los_Angeles", day: "2026-11-22"),
     ]
@@ -62,7 +62,8 @@ struct DayTests {
         }
     }
 
-    @Test func `an earlier day is shown and logged, and midnight does not move it`() async throws {
+    @Test func `an earlier day is shown and logged, and midnight does not change it`() async throws
+    {
         try await HabitsWorld.with { world in
             let clock = ManualWallClock(try #require(Timestamp("2026-11-22T23:59:50Z")))
             let client = try world.client { ($0.clock, $0.timeZone) = (clock, "Etc/UTC") }
@@ -82,7 +83,7 @@ struct DayTests {
             #expect(await screen.day == friday)
             await screen.show(try #require(CalendarDay("2026-12-24")))
             #expect(await screen.day.description == "2026-11-23")
-            // Today goes on to the next one.
+            // Today moves to the next day.
             try await time.waitForSleepers(1)
             clock.advance(by: .hours(24))
             time.advance(by: .seconds(30))
@@ -93,7 +94,7 @@ struct DayTests {
         }
     }
 
-    @Test func `a streak goes on over a night of daylight saving, and over travel`() async throws {
+    @Test func `a streak continues over a daylight saving night and over travel`() async throws {
         try await HabitsWorld.with { world in
             let clock = ManualWallClock(try #require(Timestamp("2026-03-28T12:00:00Z")))
             let client = try world.client { ($0.clock, $0.timeZone) = (clock, "Europe/Berlin") }
@@ -107,7 +108,7 @@ struct DayTests {
             try await client.synchronize()
             #expect(await screen.progress.insights.streak(of: run) == 3)
 
-            // An earlier day, perhaps; none is lost.
+            // Possibly an earlier day. No log is lost.
             try client.setTimeZone("America/New_York")
             await screen.dayMayHaveChanged()
             #expect(await screen.progress.insights.streak(of: run) == 3)

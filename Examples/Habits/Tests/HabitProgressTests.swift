@@ -6,11 +6,11 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// Numbers that follow from the records.
+/// Numbers that are derived from the records.
 @Suite("Progress of habits", .bounded(.seconds(60)))
 struct HabitProgressTests {
     @Test(arguments: 1...4)
-    func `summary, streaks, completion and insights agree, whatever is pending`(
+    func `summary, streaks, completion and insights agree with any pending operations`(
         seed: UInt64
     ) async throws {
         try await HabitsWorld.with(registering: HabitsWorld.refusingTypes) { world in
@@ -62,10 +62,10 @@ struct HabitProgressTests {
     }
 }
 
-/// States of which each number was counted again from the logs as they are visible.
+/// States whose numbers are counted again from the visible logs.
 private struct Checked {
     private(set) var states = 0
-    /// The numbers that are others.
+    /// The numbers that differ.
     private(set) var contradictions: [String] = []
 
     private mutating func expect<Value: Equatable>(
@@ -105,7 +105,7 @@ private struct Checked {
     }
 }
 
-/// All numbers with the logs that they are made of: one state.
+/// All numbers with the logs from which they are derived, as one state.
 struct Seen: Sendable, Equatable {
     let progress: HabitProgress
     let logs: [HabitLog]
@@ -124,9 +124,9 @@ extension RecordQuery where Value == Seen {
     }
 }
 
-/// What two devices of one user do, from a seed.
+/// Random actions of two devices of one user.
 private struct Play {
-    /// A week; its last day is today.
+    /// A week that ends today.
     static let days = 19_994...20_000
 
     let phone: SanguineClient
@@ -134,7 +134,7 @@ private struct Play {
     let network: ManualConnectivity
     private let habits = (0..<3).map { Habit(title: "\($0)", goal: $0 + 1) }
     private var random: SplitMix64
-    /// The habits that were deleted at some time.
+    /// The habits that were deleted at any time.
     private var deleted: Set<RecordID> = []
 
     init(
@@ -155,7 +155,7 @@ private struct Play {
 
     mutating func step() async throws {
         let habit = habits[Int.random(in: 0..<3, using: &random)]
-        // Mostly of the last days, so that there are streaks.
+        // Mostly recent days, so that there are streaks.
         let back = min(Int.random(in: 0...6, using: &random), Int.random(in: 0...6, using: &random))
         let day = CalendarDay(daysSince1970: Self.days.upperBound - back)
         let value = Int.random(in: 1...habit.goal, using: &random)
@@ -188,7 +188,9 @@ private struct Play {
         }
     }
 
-    /// Logs; a habit that was deleted before refuses that, and no other.
+    /// Logs a value.
+    ///
+    /// Only a deleted habit refuses it.
     private func perform(_ log: LogHabit, on device: SanguineClient) throws {
         do throws(SanguineError) {
             try device.perform(log)

@@ -6,20 +6,21 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The rows of the habit tracker, on the real server.
+/// The rows of the habit tracker's README, with the real server.
 @MainActor
 @Suite("Habits", .bounded(.seconds(60)))
 struct HabitsTests {
     @Test func `a tap is shown at once, written once, and never read back`() async throws {
         try await HabitsWorld.with { world in
-            // No wait ends by itself: what is slow on a busy machine is not asked for again.
+            // A manual clock, so that no wait times out on a busy machine and causes another
+            // request.
             let (network, delay) = (RecordedNetwork(), ManualClock())
             let client = try world.client { ($0.transport, $0.delay) = (network, delay) }
             let screen = await HabitsScreen(client)
             let run = try await screen.add("Run")
             let water = try await screen.add("Water", goal: 8)
             try await eventually("a live connection") {
-                delay.advance(by: .milliseconds(100))  // It waits after its first try.
+                delay.advance(by: .milliseconds(100))  // It waits after its first attempt.
                 return network.isLive
             }
             try await client.settle()
@@ -41,7 +42,7 @@ struct HabitsTests {
             var times: [Duration] = []
             var requests: [String] = []
             let today = await screen.today
-            // Of the same day again and again, and of another one.
+            // On the same day repeatedly, and on another one.
             for back in [0, 0, 1] {
                 await screen.show(CalendarDay(daysSince1970: today.daysSince1970 - back))
                 for (tap, shown) in zip(taps, [1, 3, 0]) {
@@ -49,7 +50,7 @@ struct HabitsTests {
                     let start = ContinuousClock.now
                     #expect(try await MainActor.run { try tap() } == shown)
                     times.append(start.duration(to: .now))
-                    // The test asks for nothing: all that is counted the client does by itself.
+                    // The test requests nothing itself, so all counted requests are the client's.
                     try await client.settle()
                     let made = network.take().requests
                     #expect(made == ["POST /v1/sync/push"])
@@ -74,8 +75,7 @@ struct HabitsTests {
         }
     }
 
-    @Test func `a refusal takes exactly its own effect away, and can be tried again`() async throws
-    {
+    @Test func `a refusal removes exactly its own effect and can be retried`() async throws {
         try await HabitsWorld.with { world in
             let network = ManualConnectivity()
             let client = try world.client { $0.connectivity = network }
@@ -123,7 +123,7 @@ struct HabitsTests {
         }
     }
 
-    @Test func `ten taps at once leave one log`() async throws {
+    @Test func `ten concurrent taps leave one log`() async throws {
         try await HabitsWorld.with { world in
             let client = try world.client()
             let screen = await HabitsScreen(client)
@@ -159,7 +159,7 @@ struct HabitsTests {
         }
     }
 
-    @Test func `moving through ninety days asks the server for nothing`() async throws {
+    @Test func `browsing ninety days sends no further requests`() async throws {
         try await HabitsWorld.with { world in
             let first = try world.client()
             let screen = await HabitsScreen(first)
@@ -196,7 +196,7 @@ struct HabitsTests {
         }
     }
 
-    @Test func `what a widget and another device do appears`() async throws {
+    @Test func `changes of a widget and of another device appear`() async throws {
         try await HabitsWorld.with { world in
             let client = try world.client()
             let screen = await HabitsScreen(client)
@@ -239,7 +239,7 @@ struct HabitsTests {
         }
     }
 
-    @Test func `the return after five minutes refreshes`() async throws {
+    @Test func `a return after five minutes refreshes`() async throws {
         try await HabitsWorld.with { world in
             let (network, lifecycle) = (RecordedNetwork(), ManualLifecycle())
             let (clock, delay) = (ManualWallClock(SystemWallClock().now()), ManualClock())
@@ -250,7 +250,7 @@ struct HabitsTests {
             let screen = await HabitsScreen(client, clock: clock)
             let run = try await screen.add("Run")
             try await eventually("a live connection") {
-                delay.advance(by: .milliseconds(100))  // It waits after its first try.
+                delay.advance(by: .milliseconds(100))  // It waits after its first attempt.
                 return network.isLive
             }
             try await client.settle()
@@ -282,13 +282,13 @@ struct HabitsTests {
         }
     }
 
-    @Test func `the widget is told when the log is durable, and not before`() async throws {
+    @Test func `the widget is notified once the log is durable, and not before`() async throws {
         try await HabitsWorld.with { world in
             let folder = world.folder("phone")
             let seen = WatchedState<[Int]>([])
             let client = try world.client { configuration in
                 configuration.durableWrites = {
-                    // What another process reads from the disk at this moment.
+                    // The records that another process reads from disk at this moment.
                     let widget = try? SanguineCompanion(.habits(server: nil, folder: folder))
                     let count = widget?.records(HabitLog.self).count ?? -1
                     widget?.close()

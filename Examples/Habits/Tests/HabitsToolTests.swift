@@ -3,10 +3,10 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The real executable, as a user types it.
+/// The real executable, as a user runs it.
 @Suite("Habits in a terminal", .bounded(.seconds(120)))
 struct HabitsToolTests {
-    @Test func `a habit is added, done offline too, and seen in the month of every device`()
+    @Test func `a habit is added, completed offline and shown in every device's month`()
         async throws
     {
         let root = FileManager.default.temporaryDirectory.appending(path: "habits-\(UUID())")
@@ -54,12 +54,12 @@ struct HabitsToolTests {
         }
     }
 
-    /// A device with the app in a terminal.
+    /// A device with the command-line app.
     private struct Device {
         let folder: URL
         let server: String
 
-        /// The lines that a command prints.
+        /// Returns the lines that a command prints.
         func run(_ arguments: String...) async throws -> [String] {
             let all = arguments + ["--server", server, "--folder", folder.path]
             let ended = try await Tool.with(all, of: "Habits", environment: ["TZ": Self.noon]) {
@@ -69,7 +69,7 @@ struct HabitsToolTests {
             return ended.output.split(separator: "\n").map(String.init)
         }
 
-        /// Is the same user's as another device.
+        /// Joins the account of another device.
         func join(_ other: Device) throws {
             let file = "device-identity.json"
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -79,7 +79,7 @@ struct HabitsToolTests {
             )
         }
 
-        /// A zone where it is about noon, so that no day ends during the test.
+        /// A time zone in which it is about noon, so that no day ends during the test.
         private static var noon: String {
             let hour = Int(Date().timeIntervalSince1970 / 3_600) % 24
             return "Etc/GMT\(hour < 12 ? "-" : "+")\(abs(12 - hour))"

@@ -25,12 +25,12 @@ struct HabitsWorld: Sendable {
     let root: URL
     private let port: Int
 
-    /// Runs a server for as long as the body takes.
+    /// Runs a server while the body runs.
     ///
     /// - Parameters:
-    ///   - types: What the server knows. Default: all that the app has.
-    ///   - body: Uses it.
-    /// - Throws: What storage, settings and `body` throw.
+    ///   - types: The server's registered types, by default those of the app.
+    ///   - body: Uses the server.
+    /// - Throws: The errors of storage, settings and `body`.
     static func with(
         registering types: [any Registrable.Type] = habitTypes,
         _ body: @escaping @Sendable (HabitsWorld) async throws -> Void
@@ -62,7 +62,9 @@ struct HabitsWorld: Sendable {
 
     func folder(_ name: String) -> URL { root.appending(path: name) }
 
-    /// The app on a device; every device is the same user's.
+    /// Returns the app's client on a device.
+    ///
+    /// Every device belongs to the same user.
     func client(
         _ name: String = "phone",
         _ configure: (inout SanguineClient.Configuration) -> Void = { _ in }
@@ -77,7 +79,7 @@ struct HabitsWorld: Sendable {
         return try SanguineClient(configuration)
     }
 
-    /// A second device takes the identity of the first one over, as by a keychain in the cloud.
+    /// Another device copies the identity of the first one, as a synchronized keychain does.
     private func join(_ name: String) throws {
         let file = "device-identity.json"
         let first = folder("phone").appending(path: file)
@@ -91,7 +93,7 @@ struct HabitsWorld: Sendable {
 }
 
 extension SanguineClient {
-    /// Waits until the server's records have all that was done here, and nothing is under way.
+    /// Waits until the server's records include all local changes and no request is running.
     func settle() async throws {
         try await eventually("all to be sent and settled") { [self] in
             outbox.summary.unsent + outbox.summary.settling == 0

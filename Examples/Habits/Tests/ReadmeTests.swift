@@ -3,10 +3,10 @@ import RegexBuilder
 import TestSupport
 import Testing
 
-/// What the README says of the tests.
+/// The README's statements about the tests.
 @Suite("Habits' README", .bounded)
 struct ReadmeTests {
-    @Test func `the README names the test of each row, which prints its figure`() throws {
+    @Test func `the README names the test of each row, and the test prints its figure`() throws {
         let folder = URL(filePath: #filePath).appending(path: "../..").standardized
         let tests = folder.appending(path: "Tests")
         let sources = try FileManager.default.contentsOfDirectory(atPath: tests.path)

@@ -3,20 +3,20 @@ import Sanguine
 import SanguineModel
 import SanguineTesting
 
-/// The real network of one device, with what the device asked and what it was told.
+/// The real network of one device, which records requests and responses.
 final class RecordedNetwork: StreamingTransport {
-    /// What went over the network.
+    /// The recorded traffic.
     struct Traffic: Sendable {
-        /// Method and path of each request, in the order in which they were sent.
+        /// The method and path of each request, in the order of sending.
         var requests: [String] = []
-        /// The operations that were sent.
+        /// The number of sent operations.
         var operations = 0
-        /// The records that came in answers to pulls.
+        /// The number of records in responses to pulls.
         var rows = 0
-        /// The bytes of all bodies, there and back, without those of a live connection.
+        /// The bytes of all bodies in both directions, except those of a live connection.
         var bytes = 0
 
-        /// The requests that are about data: all but those for accounts and sessions.
+        /// The requests for data: all except those for accounts and sessions.
         var ofData: [String] {
             requests.filter { !$0.contains("/v1/sessions") && !$0.contains("/v1/accounts") }
         }
@@ -26,7 +26,7 @@ final class RecordedNetwork: StreamingTransport {
     private let traffic = WatchedState(Traffic())
     private let liveness = WatchedState(false)
 
-    /// What has gone over the network since the last call, or the start.
+    /// Returns the traffic since the last call or the start.
     func take() -> Traffic {
         traffic.withLock { traffic in
             defer { traffic = Traffic() }
@@ -34,7 +34,7 @@ final class RecordedNetwork: StreamingTransport {
         }
     }
 
-    /// Whether the server's feed is followed live.
+    /// Whether the client follows the server's live feed.
     var isLive: Bool { liveness.value }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
@@ -65,9 +65,9 @@ final class RecordedNetwork: StreamingTransport {
         }
     }
 
-    /// What is counted of a pull's answer.
+    /// The counted part of a pull's response.
     private struct Pulled: Decodable { let changes: [JSONValue] }
 
-    /// What is counted of a push.
+    /// The counted part of a push.
     private struct Pushed: Decodable { let operations: [JSONValue] }
 }

@@ -7,7 +7,7 @@ import Observation
 import Sanguine
 import SanguineServer
 
-/// The face of the app in a terminal.
+/// The app's command-line interface.
 @main
 struct HabitsTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -31,12 +31,12 @@ struct AppOptions: ParsableArguments {
     @Flag(help: "Ask no server; the next command sends what was done.")
     var offline = false
 
-    /// Runs an app for one command, and sends what it did.
+    /// Runs the app for one command, and sends its operations.
     ///
     /// - Parameters:
-    ///   - day: The day that it shows. Default: today.
-    ///   - body: What the command does.
-    /// - Throws: What `body` throws.
+    ///   - day: The day to show. Default: today.
+    ///   - body: The work of the command.
+    /// - Throws: The errors of `body`.
     @MainActor
     func withScreen(
         on day: DayOption? = nil,
@@ -51,7 +51,8 @@ struct AppOptions: ParsableArguments {
         try day?.show(on: screen)
         try await body(screen)
         if !offline { try? await client.synchronize() }
-        // What came is told to the screen a turn later; another one begins with it.
+        // The screen is notified of received changes in a later turn. A new one has them from the
+        // start.
         let next = HabitsScreen(client)
         next.show(screen.day)
         show(next)

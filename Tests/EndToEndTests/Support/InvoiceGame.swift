@@ -249,7 +249,7 @@ struct InvoiceGame: Sendable {
         return played
     }
 
-    // MARK: - Afterwards
+    // MARK: - After the game
 
     /// Returns the end of a stream, which every repetition returns too.
     private func end(

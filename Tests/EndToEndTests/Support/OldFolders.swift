@@ -140,7 +140,7 @@ extension OldFolders {
     static func key(_ id: RecordID) -> RecordKey { RecordKey("notes", id) }
 }
 
-// MARK: - Making them
+// MARK: - Creation
 
 extension OldFolders {
     /// Creates the folders and the archive with the current version.
