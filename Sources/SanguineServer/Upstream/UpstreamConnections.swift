@@ -59,7 +59,8 @@ public struct UpstreamConnections: Sendable {
     /// repeated, because the request itself may have caused the failure.
     ///
     /// - Parameters:
-    ///   - request: The request, whose body reports to `progress` when it is sent.
+    ///   - request: The request, without its body.
+    ///   - body: The body, which reports to `progress` when it is sent.
     ///   - progress: The progress of the attempt.
     /// - Returns: The beginning of the response.
     /// - Throws: The error if there is no response.
@@ -80,19 +81,8 @@ public struct UpstreamConnections: Sendable {
             // The caller has the deadline: one given here would end with the head of the response.
             return try await kept.execute(request, deadline: .distantFuture)
         } catch {
-            guard Self.isLost(error), sending.isOnKeptConnection, !Task.isCancelled else {
-                throw error
-            }
+            guard sending.isLost(with: error), !Task.isCancelled else { throw error }
             return try await fresh.execute(request, deadline: .distantFuture)
-        }
-    }
-
-    /// Returns whether a connection was lost before it received anything.
-    private static func isLost(_ error: any Error) -> Bool {
-        switch error {
-        case let error as HTTPClientError: error == .remoteConnectionClosed
-        case is HTTPParserError, is CancellationError: false
-        default: true
         }
     }
 
@@ -101,29 +91,41 @@ public struct UpstreamConnections: Sendable {
         let count = Atomic(0)
     }
 
-    /// Whether a request was sent on a connection that had carried another one.
-    ///
-    /// A request that was not sent at all was given to a kept connection that had just ended.
+    /// The first sending of a request.
     private final class Sending: Sendable {
+        private enum State { case unsent, onKept, onNew }
+
         private let http2: Int
-        private let isOnKept = Atomic(true)
+        private let state = Mutex(State.unsent)
 
         init(http2: Int) { self.http2 = http2 }
-
-        var isOnKeptConnection: Bool { isOnKept.load(ordering: .relaxed) }
 
         func sent(http2 count: Int) {
             // Over HTTP/2 many requests share a connection, which is new if one was opened.
             let isUsed = RequestCount.current.map { $0 > 1 } ?? (count == http2)
-            isOnKept.store(isUsed, ordering: .relaxed)
+            state.withLock { $0 = isUsed ? .onKept : .onNew }
+        }
+
+        /// Returns whether the error says that a kept connection was lost before the response began.
+        ///
+        /// A request that was not sent, on a connection that ended, had been given to a kept one.
+        func isLost(with error: any Error) -> Bool {
+            let isClosed = (error as? HTTPClientError) == .remoteConnectionClosed
+            switch state.withLock({ $0 }) {
+            case .unsent: return isClosed
+            case .onKept:
+                let isReading = error is HTTPParserError || error is CancellationError
+                return isClosed || !(isReading || error is HTTPClientError)
+            case .onNew: return false
+            }
         }
     }
 }
 
-/// Counts the requests of an HTTP/1 connection, and tells the body of a request the count.
+/// Counts the requests of an HTTP/1 connection.
 ///
 /// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a pause. So the count of the head written last is that of the body's connection.
+/// without a suspension. So ``current`` is the count of the body's connection while the body is read.
 private final class RequestCount: ChannelOutboundHandler, @unchecked Sendable {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart

@@ -123,6 +123,26 @@ struct UpstreamConnectionTests {
         }
     }
 
+    @Test func `calls at once after the upstream has closed its idle connections are answered`()
+        async throws
+    {
+        try await UpstreamWorld.with(.none) { world in
+            for round in 1...10 {
+                for part in ["a", "b"] {
+                    let asked = await withTaskGroup(of: UpstreamWorld.Asked.self) { group in
+                        for number in 1...8 {
+                            group.addTask { await world.ask("id=\(part)\(round)x\(number)") }
+                        }
+                        return await group.reduce(into: []) { $0.append($1) }
+                    }
+                    #expect(asked.allSatisfy { $0.answer != nil }, "round \(round), \(part)")
+                    if part == "a" { await world.upstreams[0].hangUp() }
+                }
+            }
+            #expect(world.outcomes.allSatisfy { $0 == .answered })
+        }
+    }
+
     @Test(arguments: [true, false])
     func `a cancelled call's connection is closed and not reused`(
         streamed: Bool
