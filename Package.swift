@@ -108,8 +108,8 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The client in SwiftUI's views. Where there is no SwiftUI, a stand-in is what they are
-        // checked and tested against.
+        // The client in SwiftUI's views. Without SwiftUI, they are compiled and tested with a
+        // stand-in.
         .target(
             name: "SanguineUI",
             dependencies: ["Sanguine", swiftUIStandIn],

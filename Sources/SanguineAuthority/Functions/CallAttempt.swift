@@ -44,7 +44,7 @@ struct CallAttempt: Sendable {
         try services.calls.check(position, submission.fingerprint)
         let question: Question
         do throws(Problem) {
-            // Whoever has read some of an answer must not get the rest of another one.
+            // A reader with parts of an answer must not receive the rest of another answer.
             if reader.after != nil { throw .nothingToResume }
             question = try await self.question()
         } catch {
@@ -147,7 +147,7 @@ struct CallAttempt: Sendable {
         ) { balance, quota in
             AnswerEncoder.result(row.output, charge, true, terms.operation, balance, quota)
         }
-        // What its readers have seen before has the parts of its run.
+        // A replayed answer is read in the parts of its run, which its readers may have.
         guard !answer.replayed else { return reply(answer, run: run, .replayed) }
         let now = authority.clock.now()
         let origin = CallReply.Origin.cache(
@@ -176,7 +176,7 @@ struct CallAttempt: Sendable {
         let unavailable = prepared.unavailable ?? prepared.unavailableFor(identity.account)
         var places = places(unavailable, prepared)
         let repetition = count(prepared, &places)
-        // Whoever can leave at once is accepted as sent: one commit less to wait for.
+        // A call that has its turn already is accepted as sent, which saves a commit.
         let hasTurn = places.unavailable == nil && flight.turn.tryTake(caller)
         var terms = terms(prepared, of: flight, mayWait: !hasTurn)
         terms.unavailable = places.unavailable
@@ -330,9 +330,9 @@ struct CallAttempt: Sendable {
         return max(authority.settings.holdLife, mayWait ? own + services.queueTime : own)
     }
 
-    /// Takes what a call needs for its time, if it can run.
+    /// Reserves the resources of a call, if it can run.
     ///
-    /// One for whom there is no place is told so only if the call is not known under its key.
+    /// A call without a reservation is refused only if its key is not known.
     private func places(_ unavailable: Problem?, _ call: PreparedCall? = nil) -> Places {
         var places = Places(unavailable: unavailable)
         places.call = runner.place(identity.account, address)
@@ -361,7 +361,7 @@ struct CallAttempt: Sendable {
         return try await stored(terms)
     }
 
-    /// Accepts a call that the storage knows of from then on, or finds the answer of before.
+    /// Accepts a call and stores it, or finds the stored answer.
     private func stored(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
         do throws(Problem) {
             return try await authority.start(identity.account, submission.with(terms))
@@ -426,7 +426,7 @@ struct CallAttempt: Sendable {
         )
     }
 
-    /// An accepted call is found by its key from now on, and read.
+    /// Registers an accepted call under its key and starts to read it.
     ///
     /// - Returns: What waits for the answer.
     private func begin(

@@ -6,7 +6,7 @@ import Synchronization
 /// Mutable state: the state and the runs that wait or go on, guarded by the mutex. Those that wait
 /// are resumed outside of it.
 package final class CallQueue: Sendable {
-    /// Whose call it is.
+    /// The account and the address that a call comes from.
     package struct Caller: Hashable, Sendable {
         var account: Identifier
         /// Where the request came from, if it came from anywhere.

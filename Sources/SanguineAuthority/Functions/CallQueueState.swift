@@ -70,7 +70,7 @@ struct CallQueueState: Sendable {
 
     /// Lets the run of a call start, unless a limit holds it back.
     ///
-    /// It overtakes nobody who could run: whoever waits is held back by a limit.
+    /// It overtakes no call that could run, because each waiting call is held back by a limit.
     mutating func tryStart(_ ticket: Ticket) -> Bool {
         guard mayRun(ticket) else { return false }
         start(ticket)

@@ -1,8 +1,7 @@
 import SanguineModel
 import Synchronization
 
-/// A call that was accepted by this process and is not settled yet: what it waits for, and what is
-/// given to those who wait for it.
+/// A call that this process has accepted and not settled yet, with its run and its readers.
 ///
 /// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in
 /// line for the run's turn, if the run has had none.
@@ -10,7 +9,7 @@ import Synchronization
 /// Mutable state: `state`, by its mutex; the ending guards its own.
 final class RunningCall: Sendable {
     private struct State {
-        /// Whether nobody has read it yet.
+        /// Whether no reader has read it yet.
         var isUnread = true
         var hasLeft = false
         /// How many parts its readers are given, once it ends before its run.
@@ -27,7 +26,7 @@ final class RunningCall: Sendable {
     let terms: Terms
     /// Whether others, who share its run, do not pay for that.
     let paysForOthers: Bool
-    /// Whether its answer is waited for in one piece: it wants the run whoever reads it.
+    /// Whether its answer is sent in one piece, so that it needs the run with or without readers.
     let isPlain: Bool
     /// When its hold expires, by ``RunServices/uptime``.
     let expiresAt: Duration

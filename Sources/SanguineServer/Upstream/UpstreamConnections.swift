@@ -106,7 +106,7 @@ public struct UpstreamConnections: Sendable {
             state.withLock { $0 = isUsed ? .onKept : .onNew }
         }
 
-        /// Returns whether the error says that a kept connection was lost before the response began.
+        /// Returns whether the error means that a kept connection was lost before the response.
         ///
         /// A request that was not sent, on a connection that ended, had been given to a kept one.
         func isLost(with error: any Error) -> Bool {
@@ -125,7 +125,8 @@ public struct UpstreamConnections: Sendable {
 /// Counts the requests of an HTTP/1 connection.
 ///
 /// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a suspension. So ``current`` is the count of the body's connection while the body is read.
+/// without a suspension. So ``current`` is the count of the body's connection while the body is
+/// read.
 private final class RequestCount: ChannelOutboundHandler, @unchecked Sendable {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart

@@ -65,7 +65,7 @@ struct CallQueueTests {
         #expect((queue.running, queue.waitingCount) == (2, 0))
     }
 
-    @Test func `one account has its share, and others run beside it`() {
+    @Test func `an account gets its share, and other accounts run at the same time`() {
         let queue = queue(4, account: 1)
         #expect(queue.enter(ticket(1, 1)))
         #expect(!queue.enter(ticket(2, 1)))
@@ -216,7 +216,7 @@ struct CallQueueTests {
     }
 
     @Test(arguments: 1...40)
-    func `whatever comes and goes, limits hold, nobody who may run waits, and order is kept`(
+    func `random calls keep the limits, the order, and wait only for a limit`(
         seed: UInt64
     ) {
         var random = SplitMix64(seed: seed)
