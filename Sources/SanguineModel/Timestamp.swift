@@ -6,7 +6,7 @@ public import Foundation
 /// any number of decimals is accepted; digits after the third are dropped.
 ///
 /// RFC 3339 covers the years 0 to 9999. A moment outside of them is replaced by the closest one
-/// inside, so that every moment can be written and read. Such distant moments only stand for "never".
+/// inside, so that every moment can be written and read. Distant moments mean "never".
 ///
 /// The current moment comes from a ``WallClock``, so that tests can control it: no code of Sanguine
 /// asks the system for the time directly.

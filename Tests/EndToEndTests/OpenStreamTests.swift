@@ -40,9 +40,7 @@ extension EndToEnd {
             ]
         }
 
-        @Test
-        func
-            `all streams get whole answers despite stalled readers, and leave nothing behind`()
+        @Test func `all streams get whole answers despite stalled readers, and leave nothing`()
             async throws
         {
             let http = HTTPClient(

@@ -58,9 +58,7 @@ struct QuotaTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test
-    func
-        `the fourth unit is refused, with the time of the reset and the plan that lifts the limit`()
+    @Test func `the fourth unit is refused, with the reset time and the plan that lifts the limit`()
         throws
     {
         var world = world(in: "UTC")

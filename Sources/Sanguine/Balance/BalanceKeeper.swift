@@ -3,8 +3,7 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// The source of the entries for balance and quotas: the server's numbers, adjusted by one user's
-/// calls.
+/// The source of the balance and the quotas: the server's numbers, adjusted by a user's calls.
 ///
 /// ``SpendingState`` decides; this class stores, and fetches until the balance contains every call.
 /// Events after the user's end are ignored.
@@ -100,9 +99,7 @@ final class BalanceKeeper: EntrySource {
     /// The calls of this device that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
 
-    /// The calls whose answers the app has not read, with their requests.
-    ///
-    /// Reads the disk.
+    /// The calls whose answers the app has not read, with their requests from the disk.
     var openCalls: [OpenCall] {
         calls.map { call in
             guard call.isLarge != true else { return call }
@@ -237,8 +234,7 @@ extension BalanceKeeper {
 // MARK: - Feed
 
 extension BalanceKeeper {
-    /// Records a balance from the feed: it becomes the base unless it may contain calls in
-    /// progress.
+    /// Records a balance from the feed, the new base unless it may contain calls in progress.
     func received(_ balance: Balance, _ epoch: Epoch? = nil) {
         let now = configuration.clock.now()
         change { guarded in

@@ -27,7 +27,7 @@ extension JSONParser {
         /// that the value differs from it.
         package var isTolerant = false
 
-        /// The treatment of members whose names exceed ``SanguineModel/WireLimits/memberNameBytes``.
+        /// The treatment of names longer than ``SanguineModel/WireLimits/memberNameBytes``.
         package enum LongNames: Sendable {
             /// They break a limit.
             case refused

@@ -269,8 +269,8 @@ public struct FunctionResult<Output: Codable & Sendable>: Codable, Sendable {
     ///
     /// `nil` for a call that was paid in tokens because its quota was insufficient.
     public var quota: Quota?
-    /// The language model's own reason for stopping: `stop` after a complete answer, `length` if the
-    /// token limit truncated it, `content_filter` if a filter did.
+    /// The model's own reason for stopping: `stop` after a complete answer, `length` if the token
+    /// limit truncated it, `content_filter` if a filter did.
     ///
     /// `nil` for a cached answer, which is complete, and if the model gives no reason.
     public var finishReason: String?

@@ -23,14 +23,14 @@ public struct UpstreamConnections: Sendable {
     ///   ``UpstreamConfiguration/httpClientConfiguration(connections:)``.
     public init(_ configuration: HTTPClient.Configuration) {
         var keeping = configuration
-        keeping.http1_1ConnectionDebugInitializer = { channel in
-            RequestCount.add(to: channel).flatMap {
+        keeping.http1_1ConnectionDebugInitializer = { [opened] channel in
+            ConnectionNumber.add(opened.next(), to: channel).flatMap {
                 configuration.http1_1ConnectionDebugInitializer?(channel)
                     ?? channel.eventLoop.makeSucceededVoidFuture()
             }
         }
         keeping.http2ConnectionDebugInitializer = { [opened] channel in
-            opened.count.add(1, ordering: .relaxed)
+            _ = opened.next()
             return configuration.http2ConnectionDebugInitializer?(channel)
                 ?? channel.eventLoop.makeSucceededVoidFuture()
         }
@@ -69,12 +69,12 @@ public struct UpstreamConnections: Sendable {
         _ body: [UInt8],
         _ progress: AttemptProgress
     ) async throws -> HTTPClientResponse {
-        let sending = Sending(http2: opened.count.load(ordering: .relaxed))
+        let sending = Sending(after: opened.last)
         var request = request
         request.body = .bytes(
             SentBody(bytes: body) { [opened] in
                 progress.sent()
-                sending.sent(http2: opened.count.load(ordering: .relaxed))
+                sending.sent(on: ConnectionNumber.current ?? opened.last)
             }
         )
         do {
@@ -86,24 +86,28 @@ public struct UpstreamConnections: Sendable {
         }
     }
 
-    /// The number of HTTP/2 connections that were opened.
+    /// The numbers of opened connections, from 1.
     private final class Opened: Sendable {
-        let count = Atomic(0)
+        private let count = Atomic(0)
+
+        var last: Int { count.load(ordering: .relaxed) }
+
+        func next() -> Int { count.add(1, ordering: .relaxed).newValue }
     }
 
     /// The first sending of a request.
     private final class Sending: Sendable {
         private enum State { case unsent, onKept, onNew }
 
-        private let http2: Int
+        private let last: Int
         private let state = Mutex(State.unsent)
 
-        init(http2: Int) { self.http2 = http2 }
+        /// Begins after a connection of that number was opened.
+        init(after last: Int) { self.last = last }
 
-        func sent(http2 count: Int) {
-            // Over HTTP/2 many requests share a connection, which is new if one was opened.
-            let isUsed = RequestCount.current.map { $0 > 1 } ?? (count == http2)
-            state.withLock { $0 = isUsed ? .onKept : .onNew }
+        /// Records the connection; over HTTP/2, which many requests share, the last one opened.
+        func sent(on connection: Int) {
+            state.withLock { $0 = connection <= last ? .onKept : .onNew }
         }
 
         /// Returns whether the error means that a kept connection was lost before the response.
@@ -122,36 +126,36 @@ public struct UpstreamConnections: Sendable {
     }
 }
 
-/// Counts the requests of an HTTP/1 connection.
+/// Numbers an HTTP/1 connection.
 ///
 /// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a suspension. So ``current`` is the count of the body's connection while the body is
+/// without a suspension. So ``current`` is the number of the body's connection while the body is
 /// read.
-private final class RequestCount: ChannelOutboundHandler, @unchecked Sendable {
+private final class ConnectionNumber: ChannelOutboundHandler, Sendable {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
 
-    private static let latest = ThreadSpecificVariable<RequestCount>()
+    private static let latest = ThreadSpecificVariable<ConnectionNumber>()
 
-    // Changed on the connection's event loop only.
-    private var count = 0
+    private let number: Int
 
-    /// The number of requests of the connection whose head was written last on this thread; `nil`
-    /// once its body has been written.
-    static var current: Int? { latest.currentValue?.count }
+    private init(_ number: Int) { self.number = number }
 
-    /// Adds a count to a connection.
-    static func add(to channel: any Channel) -> EventLoopFuture<Void> {
+    /// The number of the connection whose head was written last on this thread; `nil` once its body
+    /// has been written.
+    static var current: Int? { latest.currentValue?.number }
+
+    /// Adds a number to a connection.
+    static func add(_ number: Int, to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.submit {
             let pipeline = channel.pipeline.syncOperations
             let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
-            try pipeline.addHandler(RequestCount(), position: .after(encoder))
+            try pipeline.addHandler(ConnectionNumber(number), position: .after(encoder))
         }
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .head = unwrapOutboundIn(data) {
-            count += 1
             Self.latest.currentValue = self
         } else {
             Self.latest.currentValue = nil

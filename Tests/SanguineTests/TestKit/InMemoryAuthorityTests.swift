@@ -193,7 +193,7 @@ struct InMemoryAuthorityTests {
         #expect(both.map(\.session.account) == [shared.user, shared.user])
     }
 
-    @Test func `a path fails as often as requested, with a problem`() async throws {
+    @Test func `a path fails with a problem the given number of times`() async throws {
         let problem = Problem(.overloaded, "Wait.", retryAfter: 5)
         authority.fail("/v1/sync/pull", with: problem, times: 2)
         let request = try await caller.request("GET", "/v1/sync/pull")
