@@ -308,7 +308,7 @@ struct AssistantTests {
     }
 
     @Test
-    func `the balance is renewed when the app comes back, and observers are notified`()
+    func `the balance is refreshed when the app returns, and observers are notified`()
         async throws
     {
         try await AssistantWorld.with { world in
