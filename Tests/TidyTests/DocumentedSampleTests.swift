@@ -68,7 +68,7 @@ struct DocumentedSampleTests {
     @Test(arguments: [
         ("README.md", true), ("ARCHITECTURE.md", true), ("Examples/Habits/README.md", true),
         ("Sources/Sanguine/Sanguine.docc/Offline.md", true), ("Tests/A/notes.md", false),
-        ("Sources/Sanguine/Sanguine.swift", false),
+        ("Documentation/Command.md", true), ("Sources/Sanguine/Sanguine.swift", false),
     ])
     func `guides and articles are documentation`(path: String, isDocumentation: Bool) {
         #expect(Self.isDocumentation(path) == isDocumentation)
@@ -121,6 +121,8 @@ struct DocumentedSampleTests {
 
     private static func isDocumentation(_ path: String) -> Bool {
         guard path.hasSuffix(".md") else { return false }
-        return !path.contains("/") || path.hasPrefix("Examples/") || path.contains(".docc/")
+        let folders = ["Documentation/", "Examples/"]
+        return !path.contains("/") || path.contains(".docc/")
+            || folders.contains { path.hasPrefix($0) }
     }
 }
