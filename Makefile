@@ -11,7 +11,7 @@ RELEASE := --configuration release --scratch-path .build-release
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test flaky check bench litellm simulate leaks fuzz sanitize format lint scripts openapi openai browser consumer docs packages tools
+.PHONY: help demo test client server flaky check bench litellm simulate leaks fuzz sanitize format lint scripts openapi openai browser consumer docs packages tools
 
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,21 @@ test: ## Build everything and run all tests.
 	@Scripts/install-missing.sh tests
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build
+
+# A package has one test bundle, so the tests of one side need the build of all of them.
+client: ## Build the client, then run the tests of the client and the model only.
+	@Scripts/install-missing.sh tests
+	$(SWIFT) build --target SanguineUI
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build --filter '^(SanguineModelTests|SanguineTests|SanguineUITests)\.'
+
+server: ## Build the server and its driver, then run the tests of both and of the model only.
+	@Scripts/install-missing.sh tests
+	$(SWIFT) build --target SanguineServer
+	$(SWIFT) build --target SanguineSQLite
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build --filter \
+	  '^(SanguineModelTests|SanguineAuthorityTests|SanguineServerTests|SanguineSQLiteTests|StorageContractTests)\.'
 
 flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside busy loops.
 	$(SWIFT) build --build-tests
