@@ -12,6 +12,8 @@ final class RunningCall: Sendable {
         /// Whether no reader has read it yet.
         var isUnread = true
         var hasLeft = false
+        /// Whether it was counted as abandoned.
+        var isCounted = false
         /// How many parts its readers are given, once it ends before its run.
         var limit: Int64?
     }
@@ -172,9 +174,13 @@ final class RunningCall: Sendable {
     /// - Parameter end: How it ends; nothing is counted of a call that has ended before.
     func countIfAbandoned(_ end: FlightEnd) {
         guard case .cut(let problem, let wasSent) = end, case .price = terms,
-            incompleteEnd(problem, wasSent) == .abandoned, !state.withLock({ $0.hasLeft })
+            incompleteEnd(problem, wasSent) == .abandoned
         else { return }
-        onAbandoned()
+        let isFirst = state.withLock { state in
+            defer { state.isCounted = true }
+            return !state.hasLeft && !state.isCounted
+        }
+        if isFirst { onAbandoned() }
     }
 
     /// What is charged if nothing more is learned of the call than this.

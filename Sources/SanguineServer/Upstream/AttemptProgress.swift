@@ -1,3 +1,4 @@
+import SanguineModel
 import Synchronization
 
 /// The progress of one attempt at an upstream.
@@ -5,7 +6,8 @@ import Synchronization
 /// Mutable state: `state`, guarded by its mutex: the connection writes it and the pool reads it.
 final class AttemptProgress: Sendable {
     private struct State {
-        var isSent = false
+        /// The time at which it was sent last; `nil` before.
+        var sentAt: Duration?
         var hasGiven = false
         var couldNotConnect = false
         var isTimeUp = false
@@ -15,20 +17,28 @@ final class AttemptProgress: Sendable {
         var learned: String?
     }
 
+    /// The account that pays for the attempt, if there is one.
+    let account: Identifier?
     private let start: Duration
     private let now: @Sendable () -> Duration
     private let state = Mutex(State())
 
     /// Creates the progress of an attempt that starts now.
     ///
-    /// - Parameter now: The time of a monotonic clock.
-    init(now: @escaping @Sendable () -> Duration) {
+    /// - Parameters:
+    ///   - account: The account that pays for it.
+    ///   - now: The time of a monotonic clock.
+    init(for account: Identifier? = nil, now: @escaping @Sendable () -> Duration) {
+        self.account = account
         self.now = now
         start = now()
     }
 
     /// Whether the request's body was read for sending: the upstream may have begun to work.
-    var isSent: Bool { state.withLock { $0.isSent } }
+    var isSent: Bool { state.withLock { $0.sentAt != nil } }
+
+    /// The time since the request's body was last read for sending; zero before.
+    var timeSinceSent: Duration { state.withLock { $0.sentAt }.map { now() - $0 } ?? .zero }
 
     /// Whether a piece of the answer was passed to the caller.
     var hasGiven: Bool { state.withLock { $0.hasGiven } }
@@ -49,7 +59,10 @@ final class AttemptProgress: Sendable {
     var learned: String? { state.withLock { $0.learned } }
 
     func learned(_ words: String) { state.withLock { $0.learned = words } }
-    func sent() { state.withLock { $0.isSent = true } }
+    func sent() {
+        let moment = now()
+        state.withLock { $0.sentAt = moment }
+    }
     func gave() { state.withLock { $0.hasGiven = true } }
     func ranOutOfTime() { state.withLock { $0.isTimeUp = true } }
     /// Records that the reader processes a piece, which does not count as silence of the upstream.

@@ -90,7 +90,9 @@ public struct UpstreamClient: Sendable {
     }
 
     /// Creates the progress of an attempt that starts now.
-    func progress() -> AttemptProgress { AttemptProgress(now: stopwatch.elapsed) }
+    func progress(for account: Identifier? = nil) -> AttemptProgress {
+        AttemptProgress(for: account, now: stopwatch.elapsed)
+    }
 
     /// Makes one call.
     ///
@@ -344,7 +346,7 @@ public struct UpstreamClient: Sendable {
         var text = Array(bytes.readableBytesView)
         if text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
         let isLong = text.count > EdgeLimits.shortBodyBytes
-        return try await WireBody.perform(ifLong: isLong, for: nil) { [text] in
+        return try await WireBody.perform(ifLong: isLong, for: progress.account) { [text] in
             if let answer = UpstreamAnswer(body: text, to: request) { return answer }
             throw ReportedError(body: text)?.refusal(RefusalFilter(configuration, request))
                 ?? UpstreamError.unreadable
@@ -360,7 +362,7 @@ public struct UpstreamClient: Sendable {
     ) async -> UpstreamError {
         let limit = configuration.answerBytes
         let bytes = Array(body.readableBytesView.prefix(limit))
-        let beginning = await LongWork.shared.perform(for: nil) {
+        let beginning = await LongWork.shared.perform(for: progress.account) {
             CutOffAnswer(bytes, to: request)
         }
         if let beginning {
@@ -397,7 +399,7 @@ public struct UpstreamClient: Sendable {
             found = error
         } else if let error = error as? HTTPClientError, error == .connectTimeout {
             progress.failedToConnect()
-            found = .timeout(mayHaveBeenSent: false)
+            found = .timeout(mayHaveBeenSent: progress.isSent)
         } else {
             found = .failed(mayHaveBeenSent: progress.isSent)
         }

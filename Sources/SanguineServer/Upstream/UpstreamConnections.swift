@@ -2,6 +2,7 @@ public import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 import Synchronization
 
 /// Sends requests to upstreams over reused connections, or a new one if a reused one is lost.
@@ -13,6 +14,11 @@ import Synchronization
 /// try await connections.shutdown()
 /// ```
 public struct UpstreamConnections: Sendable {
+    /// The time after sending within which a lost connection had been closed before: 2 s.
+    ///
+    /// If it is lost later, the server has probably read the request and worked on it.
+    static let longestLoss = Duration.seconds(2)
+
     private let kept: HTTPClient
     private let fresh: HTTPClient
     private let opened = Opened()
@@ -81,7 +87,9 @@ public struct UpstreamConnections: Sendable {
             // The caller has the deadline: one given here would end with the head of the response.
             return try await kept.execute(request, deadline: .distantFuture)
         } catch {
-            guard sending.isLost(with: error), !Task.isCancelled else { throw error }
+            guard sending.isLost(with: error), progress.timeSinceSent <= Self.longestLoss,
+                !Task.isCancelled
+            else { throw error }
             return try await fresh.execute(request, deadline: .distantFuture)
         }
     }
@@ -116,10 +124,11 @@ public struct UpstreamConnections: Sendable {
         func isLost(with error: any Error) -> Bool {
             let isClosed = (error as? HTTPClientError) == .remoteConnectionClosed
             switch state.withLock({ $0 }) {
-            case .unsent: return isClosed
+            case .unsent: return isClosed || error as? ChannelError == .ioOnClosedChannel
             case .onKept:
-                let isReading = error is HTTPParserError || error is CancellationError
-                return isClosed || !(isReading || error is HTTPClientError)
+                // A reset of an HTTP/2 stream is not among them: the server has read its request.
+                return isClosed || error is IOError || error is ChannelError
+                    || error as? NIOSSLError == .uncleanShutdown
             case .onNew: return false
             }
         }
@@ -129,8 +138,8 @@ public struct UpstreamConnections: Sendable {
 /// Numbers an HTTP/1 connection.
 ///
 /// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a suspension. So ``current`` is the number of the body's connection while the body is
-/// read.
+/// without a suspension, unless the body has more than 4 MiB. So ``current`` is the number of the
+/// body's connection while the body is read.
 private final class ConnectionNumber: ChannelOutboundHandler, Sendable {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
@@ -141,8 +150,7 @@ private final class ConnectionNumber: ChannelOutboundHandler, Sendable {
 
     private init(_ number: Int) { self.number = number }
 
-    /// The number of the connection whose head was written last on this thread; `nil` once its body
-    /// has been written.
+    /// The number of the connection whose head this thread is writing, or has just written.
     static var current: Int? { latest.currentValue?.number }
 
     /// Adds a number to a connection.
@@ -157,6 +165,9 @@ private final class ConnectionNumber: ChannelOutboundHandler, Sendable {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .head = unwrapOutboundIn(data) {
             Self.latest.currentValue = self
+            context.eventLoop.execute {
+                if Self.latest.currentValue === self { Self.latest.currentValue = nil }
+            }
         } else {
             Self.latest.currentValue = nil
         }

@@ -215,7 +215,7 @@ public struct Upstreams: Sendable {
                 break
             }
             guard let pass = member.breaker.admit(for: account) else { continue }
-            let progress = member.client.progress()
+            let progress = member.client.progress(for: account)
             let outcome = await member.client.attempt(
                 asked,
                 within: left,
