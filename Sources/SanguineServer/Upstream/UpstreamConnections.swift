@@ -30,7 +30,7 @@ public struct UpstreamConnections: Sendable {
     public init(_ configuration: HTTPClient.Configuration) {
         var keeping = configuration
         keeping.http1_1ConnectionDebugInitializer = { [opened] channel in
-            ConnectionNumber.add(opened.next(), to: channel).flatMap {
+            ConnectionUse.add(opened.next(), to: channel).flatMap {
                 configuration.http1_1ConnectionDebugInitializer?(channel)
                     ?? channel.eventLoop.makeSucceededVoidFuture()
             }
@@ -80,7 +80,7 @@ public struct UpstreamConnections: Sendable {
         request.body = .bytes(
             SentBody(bytes: body) { [opened] in
                 progress.sent()
-                sending.sent(on: ConnectionNumber.current ?? opened.last)
+                sending.sent(on: ConnectionUse.current ?? (opened.last, requests: 1))
             }
         )
         do {
@@ -114,8 +114,9 @@ public struct UpstreamConnections: Sendable {
         init(after last: Int) { self.last = last }
 
         /// Records the connection; over HTTP/2, which many requests share, the last one opened.
-        func sent(on connection: Int) {
-            state.withLock { $0 = connection <= last ? .onKept : .onNew }
+        func sent(on connection: (number: Int, requests: Int)) {
+            let isKept = connection.number <= last || connection.requests > 1
+            state.withLock { $0 = isKept ? .onKept : .onNew }
         }
 
         /// Returns whether the error means that a kept connection was lost before the response.
@@ -135,35 +136,41 @@ public struct UpstreamConnections: Sendable {
     }
 }
 
-/// Numbers an HTTP/1 connection.
+/// Numbers an HTTP/1 connection, and counts its requests.
 ///
 /// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a suspension, unless the body has more than 4 MiB. So ``current`` is the number of the
+/// without a suspension, unless the body has more than 4 MiB. So ``current`` is about the
 /// body's connection while the body is read.
-private final class ConnectionNumber: ChannelOutboundHandler, Sendable {
+///
+/// Mutable state: `requests`, which the connection's event loop changes and reads.
+private final class ConnectionUse: ChannelOutboundHandler, @unchecked Sendable {
     typealias OutboundIn = HTTPClientRequestPart
     typealias OutboundOut = HTTPClientRequestPart
 
-    private static let latest = ThreadSpecificVariable<ConnectionNumber>()
+    private static let latest = ThreadSpecificVariable<ConnectionUse>()
 
     private let number: Int
+    private var requests = 0
 
     private init(_ number: Int) { self.number = number }
 
-    /// The number of the connection whose head this thread is writing, or has just written.
-    static var current: Int? { latest.currentValue?.number }
+    /// The connection whose head this thread is writing, or has just written.
+    static var current: (number: Int, requests: Int)? {
+        latest.currentValue.map { ($0.number, $0.requests) }
+    }
 
     /// Adds a number to a connection.
     static func add(_ number: Int, to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.submit {
             let pipeline = channel.pipeline.syncOperations
             let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
-            try pipeline.addHandler(ConnectionNumber(number), position: .after(encoder))
+            try pipeline.addHandler(ConnectionUse(number), position: .after(encoder))
         }
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .head = unwrapOutboundIn(data) {
+            requests += 1
             Self.latest.currentValue = self
             context.eventLoop.execute {
                 if Self.latest.currentValue === self { Self.latest.currentValue = nil }

@@ -135,7 +135,10 @@ struct UpstreamConnectionTests {
                         }
                         return await group.reduce(into: []) { $0.append($1) }
                     }
-                    #expect(asked.allSatisfy { $0.answer != nil }, "round \(round), \(part): \(asked.compactMap(\.error))")
+                    #expect(
+                        asked.allSatisfy { $0.answer != nil },
+                        "round \(round), \(part): \(asked.compactMap(\.error))"
+                    )
                     if part == "a" { await world.upstreams[0].hangUp() }
                 }
             }
