@@ -93,7 +93,7 @@ struct ClientSnippets {
         let client = try Self.client(network)
         _ = try await client.value(of: .profile("42"))
 
-        client.invalidate(.profile("42"))  // still shown; whoever observes it gets a new one
+        client.invalidate(.profile("42"))  // still shown; observers get a new one
         let cached = client.cached(.profile("42"))
         let newest = try await client.refresh(.profile("42"))  // fetched, although it may be fresh
 

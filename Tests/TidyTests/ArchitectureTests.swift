@@ -25,7 +25,9 @@ struct ArchitectureTests {
         let sources = files.filter { Scope.sources.contains($0.path) }
         let pattern = #"\b(?:struct|class|enum|actor|protocol|typealias)\s+([A-Z]\w*)"#
         var known = Set(sources.compactMap(\.target))
-        for file in sources { known.formUnion(try file.matches(of: pattern, in: \.code).map(\.text)) }
+        for file in sources {
+            known.formUnion(try file.matches(of: pattern, in: \.code).map(\.text))
+        }
         let named = try map.matches(of: #"`([A-Z][A-Za-z0-9]*)(?:\.\w+)?`"#, in: \.text).map(\.text)
         try #require(named.count > 40)
 

@@ -96,7 +96,7 @@ struct Scope: Sendable {
 
 extension Rule {
     /// Every rule except the one about exceptions.
-    static let ordinary = text + code + tests + structure
+    static let ordinary = text + code + tests + structure + words
 
     /// Every rule.
     static let all = ordinary + [exceptions]
