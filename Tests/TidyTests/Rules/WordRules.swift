@@ -9,7 +9,8 @@ extension Rule {
 
     /// The folders and files that the rule holds for; add one when its prose is done.
     private static let wordFolders = [
-        "ARCHITECTURE.md", "Documentation/Decisions/", "Sources/Sanguine/", "Sources/SanguineModel/",
+        "ARCHITECTURE.md", "Documentation/Decisions/", "Sources/Sanguine/",
+        "Sources/SanguineModel/",
         "Sources/SanguineSQLite/", "Sources/SanguineTesting/", "Sources/SanguineUI/",
         "Tests/SanguineModelTests/", "Tests/SanguineSQLiteTests/", "Tests/SanguineTests/",
         "Tests/SanguineUITests/", "Tests/Simulation/", "Tests/SimulationTests/",
