@@ -1,4 +1,3 @@
-import DequeModule
 import Foundation
 import GRDB
 import SanguineAuthority
@@ -8,11 +7,11 @@ import Synchronization
 /// The only thread that changes the database, and its bounded queue.
 ///
 /// While a transaction is written to the disk, further commands are queued; the thread then takes
-/// all of them, up to the limit, into the next transaction. So under higher load more commands
-/// share a write, and a single command waits for no timer.
+/// the waiting ones, up to the limit, into the next transaction. So under higher load more commands
+/// share a write, and a single command waits for no timer. ``WriteQueue`` has the order.
 ///
 /// Invariants:
-/// 1. Work is done in the order of its arrival, on one thread.
+/// 1. Work is done on one thread, and the commands of an account in the order of their arrival.
 /// 2. Each accepted piece of work is answered exactly once, also while closing.
 /// 3. Only the thread uses the connection and its statements.
 /// 4. The lock file is released after the connection is closed, not before.
@@ -25,7 +24,7 @@ import Synchronization
 /// once for each time that `isAsleep` becomes false. The counters are atomic.
 final class GroupWriter: Sendable {
     private struct State {
-        var queue = Deque<QueuedWork>()
+        var queue = WriteQueue()
         /// Whether the thread is waiting for `wake`.
         var isAsleep = false
         /// Whether new work is refused, so that the queue only shrinks.
@@ -110,7 +109,7 @@ final class GroupWriter: Sendable {
             }
             for caller in waiting { caller.resume() }
         }
-        thread.name = "sanguine.sqlite.writer"
+        thread.name = "sqlite.writer"
         thread.stackSize = 4 << 20
         thread.start()
     }
@@ -266,20 +265,10 @@ final class GroupWriter: Sendable {
 
     private func nextTurn() -> Turn {
         state.withLock { state in
-            switch state.queue.popFirst() {
-            case nil:
-                return Self.idleTurn(&state)
-            case .errand(let errand):
-                return .errand(errand)
-            case .command(let first):
-                var commands = [first]
-                while commands.count < options.batchedCommands,
-                    case .command(let next)? = state.queue.first
-                {
-                    commands.append(next)
-                    state.queue.removeFirst()
-                }
-                return .commands(commands)
+            switch state.queue.next(atMost: options.batchedCommands) {
+            case nil: Self.idleTurn(&state)
+            case .errand(let errand): .errand(errand)
+            case .commands(let commands): .commands(commands)
             }
         }
     }

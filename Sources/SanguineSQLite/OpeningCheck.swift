@@ -27,7 +27,7 @@ final class OpeningCheck: Sendable {
             self.outcome.withLock { $0 = outcome }
             end.leave()
         }
-        thread.name = "sanguine.sqlite.check"
+        thread.name = "sqlite.check"
         thread.start()
         let limit = options.openingCheck / .seconds(1)
         let bound = DispatchTime.now() + limit  // tidy: allow hidden-clock: the bound of a wait.

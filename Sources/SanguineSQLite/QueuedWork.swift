@@ -19,6 +19,8 @@ enum QueuedWork: Sendable {
 
 /// A command and its waiting caller, without the type of the outcome.
 protocol QueuedCommand: Sendable {
+    /// The account of the command, if its keys name one.
+    var account: Identifier? { get }
     /// The rows to load.
     var keys: [Key] { get }
     /// The surplus sessions to load.
@@ -42,6 +44,7 @@ struct WaitingCommand<Outcome: Sendable>: QueuedCommand {
     let command: Command<Outcome>
     let caller: CheckedContinuation<Answer, Never>
 
+    var account: Identifier? { command.account }
     var keys: [Key] { command.keys }
     var surplus: SurplusSessions? { command.surplus }
 

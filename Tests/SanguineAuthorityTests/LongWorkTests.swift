@@ -53,7 +53,8 @@ struct LongWorkTests {
 
     @Test func `one account's work does not delay another's`() async throws {
         let work = LongWork(threads: 1)
-        let (busy, other) = (Identifier(at: ManualClock.start), Identifier(at: ManualClock.start))
+        let busy = LongWork.Owner(Identifier(at: ManualClock.start))
+        let other = LongWork.Owner(Identifier(at: ManualClock.start))
         let (started, gate) = (WatchedState(false), DispatchSemaphore(value: 0))
         let order = WatchedState<[String]>([])
         let first = Task {

@@ -120,6 +120,7 @@ struct PushDraft {
     private var stored: [Change] = []
     /// The number of changes of records.
     private var changed = 0
+    private var lastRefusal: (problem: Problem, body: [UInt8])?
     private let settings: AuthoritySettings
     private let now: Timestamp
 
@@ -194,8 +195,7 @@ struct PushDraft {
         case .failure(let refusal as Refusal):
             let problem = refusal.brief.problem
             if !refusal.code.awaitsDeployment {
-                let body = AnswerEncoder.encode(problem)
-                remember(operation, .pushed(head: balance.head, refusal: body))
+                remember(operation, .pushed(head: balance.head, refusal: encoded(problem)))
             }
             return PushResult(id: operation.id, status: .refused, problem: problem)
         case .failure(let index as IncompleteIndex):
@@ -222,6 +222,17 @@ struct PushDraft {
         let result = row.result(operation.id)
         return result.status == .applied
             ? PushResult(id: operation.id, status: .replayed, head: result.head) : result
+    }
+
+    /// Returns the problem as JSON.
+    ///
+    /// Operations of a push are often refused for the same reason, and encoding the refusal takes
+    /// longer than the rest of the decision.
+    private mutating func encoded(_ problem: Problem) -> [UInt8] {
+        if let last = lastRefusal, last.problem == problem { return last.body }
+        let body = AnswerEncoder.encode(problem)
+        lastRefusal = (problem, body)
+        return body
     }
 
     private mutating func remember(

@@ -5,8 +5,8 @@ import Synchronization
 /// Runs work of more than a millisecond, such as parsing long JSON, on separate threads.
 ///
 /// There are half as many threads as cores, at a lower priority than other threads, so that short
-/// requests are answered while long ones are parsed. Accounts take turns. All work without an
-/// account shares one turn.
+/// requests are answered while long ones are parsed. Accounts take turns with each other, with
+/// compression and with requests without an account.
 ///
 /// Mutable state: `state`, guarded by its mutex, and bounded by the requests in progress.
 package final class LongWork: Sendable {
@@ -15,8 +15,21 @@ package final class LongWork: Sendable {
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
     )
 
+    /// The cause of work, which has a turn of its own.
+    package enum Owner: Hashable, Sendable {
+        case account(Identifier)
+        /// Requests without an account.
+        case anonymous
+        /// The compression of responses.
+        case compression
+
+        package init(_ account: Identifier?) {
+            self = account.map(Owner.account) ?? .anonymous
+        }
+    }
+
     private struct State {
-        var queue = FairQueue<Identifier?, UnownedTurn>()
+        var queue = FairQueue<Owner, UnownedTurn>()
         var threads = 0
         var sleeping = 0
     }
@@ -37,18 +50,18 @@ package final class LongWork: Sendable {
     /// The number of jobs that wait for their turn.
     package var waiting: Int { state.withLock(\.queue.count) }
 
-    /// Runs a closure when it is its account's turn.
+    /// Runs a closure when it is its owner's turn.
     ///
     /// - Parameters:
-    ///   - account: The account that caused the work; `nil` for none.
+    ///   - owner: The cause of the work.
     ///   - work: The closure.
     /// - Returns: The closure's result.
     /// - Throws: The closure's error.
     package func perform<Value: Sendable, Failure: Error>(
-        for account: Identifier?,
+        for owner: Owner,
         _ work: () throws(Failure) -> Value
     ) async throws(Failure) -> Value {
-        let turn = Turn(self, account)
+        let turn = Turn(self, owner)
         defer { withExtendedLifetime(turn) {} }
         return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
             try work()
@@ -57,7 +70,7 @@ package final class LongWork: Sendable {
 
     private func add(_ job: UnownedJob, _ turn: Turn) {
         let (mustWake, mustStart) = state.withLock { state -> (Bool, Bool) in
-            state.queue.append(UnownedTurn(job: job, turn: turn), of: turn.account)
+            state.queue.append(UnownedTurn(job: job, turn: turn), of: turn.owner)
             if state.sleeping > 0 {
                 state.sleeping -= 1
                 return (true, false)
@@ -81,7 +94,7 @@ package final class LongWork: Sendable {
                 }
             }
         }
-        thread.name = "sanguine.long-work"
+        thread.name = "long-work"
         thread.qualityOfService = .utility
         thread.start()
     }
@@ -103,13 +116,13 @@ package final class LongWork: Sendable {
         #endif
     }
 
-    /// The executor of one account's work.
+    /// The executor of one owner's work.
     private final class Turn: TaskExecutor {
-        let account: Identifier?
+        let owner: Owner
         private let threads: LongWork
 
-        init(_ threads: LongWork, _ account: Identifier?) {
-            (self.threads, self.account) = (threads, account)
+        init(_ threads: LongWork, _ owner: Owner) {
+            (self.threads, self.owner) = (threads, owner)
         }
 
         func enqueue(_ job: consuming ExecutorJob) { threads.add(UnownedJob(job), self) }

@@ -36,7 +36,7 @@ package enum WireBody {
         _ work: () throws(Failure) -> Value
     ) async throws(Failure) -> Value {
         guard isLong else { return try work() }
-        return try await LongWork.shared.perform(for: account, work)
+        return try await LongWork.shared.perform(for: .init(account), work)
     }
 
     /// Works like ``perform(ifLong:for:_:)`` for JSON of this size in bytes.

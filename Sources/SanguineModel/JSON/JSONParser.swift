@@ -397,7 +397,7 @@ package struct JSONParser {
             case 0..<0x20:
                 throw malformed
             default:
-                index += 1
+                index = bytes.endOfPlainText(from: index)
             }
         }
         throw malformed
@@ -422,7 +422,7 @@ package struct JSONParser {
             case 0..<0x20:
                 throw malformed
             default:
-                index += 1
+                index = bytes.endOfPlainText(from: index)
             }
         }
         throw malformed

@@ -78,12 +78,13 @@ package struct JSONText {
         var text = text
         text.withUTF8 { utf8 in
             var start = 0
-            for (index, byte) in utf8.enumerated() where Self.mustEscape(byte) {
-                bytes.append(contentsOf: utf8[start..<index])
-                append(escaped: byte)
-                start = index + 1
+            while true {
+                let end = utf8.endOfPlainText(from: start)
+                bytes.append(contentsOf: utf8[start..<end])
+                guard end < utf8.count else { break }
+                append(escaped: utf8[end])
+                start = end + 1
             }
-            bytes.append(contentsOf: utf8[start...])
         }
         bytes.append(UInt8(ascii: "\""))
     }
@@ -166,10 +167,6 @@ package struct JSONText {
             return sign + digits.prefix(1) + fraction + "e" + (exponent < 0 ? "-" : "+")
                 + String(exponent.magnitude)
         }
-    }
-
-    private static func mustEscape(_ byte: UInt8) -> Bool {
-        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
     }
 
     private mutating func append(escaped byte: UInt8) {

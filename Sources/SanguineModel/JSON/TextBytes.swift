@@ -30,8 +30,13 @@ extension String {
 
     /// Returns whether no run of combining marks exceeds the given length, in linear time.
     package func hasMarks(inRow most: Int) -> Bool {
+        guard utf8.count > most else { return true }
         // The first combining mark is U+0300, in UTF-8 CC 80.
-        guard utf8.count > most, utf8.contains(where: { $0 >= 0xCC }) else { return true }
+        let mayHaveMarks =
+            utf8.withContiguousStorageIfAvailable { bytes in
+                !bytes.isASCII && bytes.contains { $0 >= 0xCC }
+            } ?? true
+        guard mayHaveMarks else { return true }
         var run = 0
         for scalar in unicodeScalars {
             run = scalar.isMark ? run + 1 : 0

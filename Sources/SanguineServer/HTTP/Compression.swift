@@ -59,7 +59,7 @@ struct Compression: Sendable {
         let collected = Collected()
         try await body.write(Writer(collected: collected))
         let bytes = Array(collected.bytes.readableBytesView)
-        return await LongWork.shared.perform(for: nil) {
+        return await LongWork.shared.perform(for: .compression) {
             Gzip.compress(bytes).map { ByteBuffer(bytes: $0) }
         }
     }

@@ -362,7 +362,7 @@ public struct UpstreamClient: Sendable {
     ) async -> UpstreamError {
         let limit = configuration.answerBytes
         let bytes = Array(body.readableBytesView.prefix(limit))
-        let beginning = await LongWork.shared.perform(for: progress.account) {
+        let beginning = await LongWork.shared.perform(for: .init(progress.account)) {
             CutOffAnswer(bytes, to: request)
         }
         if let beginning {

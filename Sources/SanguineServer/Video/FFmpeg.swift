@@ -12,8 +12,8 @@ import SystemPackage
 ///
 /// The process gets the video as its standard input, an unnamed file, and nothing else: no
 /// environment and no protocols except files. Only the container format of the content type is
-/// permitted, so that playlists cannot refer to other URLs. It uses one thread and ends with the
-/// task that waits for it. If the server process is killed, FFmpeg ends at the limit of its
+/// permitted, so that playlists cannot refer to other URLs. It uses one thread at the lowest
+/// priority, if the system has `nice`, and ends with the task that waits for it. If the server process is killed, FFmpeg ends at the limit of its
 /// processor time, or when it writes to the closed pipe.
 struct FFmpeg: Sendable {
     /// The maximum size of an image in bytes.
@@ -31,6 +31,8 @@ struct FFmpeg: Sendable {
 
     private let ffmpeg: FilePath
     private let ffprobe: FilePath
+    /// Lowers the priority of the program that it runs; `nil` if the system lacks it.
+    private let nice: FilePath?
 
     /// Finds the program, and `ffprobe` in the same folder; `nil` if either does not exist.
     ///
@@ -49,6 +51,7 @@ struct FFmpeg: Sendable {
         guard let found else { return nil }
         ffmpeg = found
         ffprobe = Self.probe(found)
+        nice = ["/usr/bin/nice", "/bin/nice"].map { FilePath($0) }.first(where: Self.isProgram)
     }
 
     /// Extracts frames of a video.
@@ -121,9 +124,10 @@ struct FFmpeg: Sendable {
         limit: Int
     ) async throws(FrameSampler.Failure) -> [UInt8] {
         do {
+            let prefix = nice == nil ? [] : ["-n", "19", program.string]
             let result = try await Subprocess.run(
-                .path(program),
-                arguments: Arguments(arguments),
+                .path(nice ?? program),
+                arguments: Arguments(prefix + arguments),
                 environment: .custom([:]),
                 input: .fileDescriptor(try input.reader(), closeAfterSpawningProcess: true),
                 output: .bytes(limit: limit),

@@ -1,0 +1,44 @@
+import TestSupport
+import Testing
+
+@testable import SanguineModel
+
+@Suite("Text, eight bytes at a time", .bounded)
+struct PlainBytesTests {
+    @Test(arguments: 0...UInt8.max)
+    func `a byte is found in every position and at every length`(byte: UInt8) {
+        let mustEscape = byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+        for count in 1...20 {
+            for place in 0..<count {
+                var bytes = [UInt8](repeating: UInt8(ascii: "a"), count: count)
+                bytes[place] = byte
+                bytes.withUnsafeBufferPointer { bytes in
+                    #expect(bytes.isASCII == (byte < 0x80))
+                    let end = bytes.endOfPlainText(from: 0)
+                    #expect(end == (mustEscape ? place : count), "\(place) of \(count)")
+                    #expect(bytes.endOfPlainText(from: place + 1) == count)
+                }
+            }
+        }
+    }
+
+    @Test func `the next of several bytes is found`() {
+        let text = Array("0123\"56789\u{1f}\\abcdefghé\"".utf8)
+        text.withUnsafeBufferPointer { bytes in
+            var found: [Int] = []
+            var index = bytes.endOfPlainText(from: 0)
+            while index < bytes.count {
+                found.append(index)
+                index = bytes.endOfPlainText(from: index + 1)
+            }
+            #expect(found == [4, 10, 11, 22])
+        }
+    }
+
+    @Test func `an empty text is plain ASCII`() {
+        let empty = UnsafeBufferPointer<UInt8>(start: nil, count: 0)
+
+        #expect(empty.isASCII)
+        #expect(empty.endOfPlainText(from: 0) == 0)
+    }
+}
