@@ -60,11 +60,12 @@ protocol Authorizer: TokenSource where Token == String {
 
     /// Whether a request may sign the user in.
     ///
-    /// After a sign-out it may not, until the app requests something that needs an account.
-    /// Observing and reading do not count.
+    /// After a sign-out it may not, until the app requests something that needs an account: a
+    /// record mutation, a call, an upload, `synchronize`, or a read that has to fetch. Observers,
+    /// prefetches, reads that the cache answers, and a return to the foreground do not count.
     var maySignIn: Bool { get }
 
-    /// Allows the next request to sign the user in, because the app has requested something.
+    /// Allows this request and later ones to sign the user in.
     func allowSignIn()
 }
 
