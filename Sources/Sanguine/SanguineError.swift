@@ -92,11 +92,11 @@ extension SanguineError {
     /// - Returns: The error, which says how to register it.
     static func unregistered(_ name: String, _ type: Any.Type? = nil) -> SanguineError {
         let cure =
-            type.map { "Call configuration.register(\($0).self) before the client is made" }
+            type.map { "Call configuration.register(\($0).self) before creating the client" }
                 ?? """
-                An earlier version of the app has performed it. Register its type again, with \
-                register(_:) of SanguineClient.Configuration, before the client is made, or \
-                discard the operation
+                An earlier version of the app performed it. Call register(_:) of \
+                SanguineClient.Configuration with its type before creating the client, or discard \
+                the operation
                 """
         return .invalidDeclaration("No mutation '\(name)' is registered. \(cure).")
     }
@@ -105,8 +105,8 @@ extension SanguineError {
     static func unchangeable(_ query: String, by mutation: String) -> SanguineError {
         .invalidDeclaration(
             """
-            The mutation '\(mutation)' changes '\(query)', which follows the server and the calls \
-            in flight. Remove that update from its effects(on:).
+            The mutation '\(mutation)' changes '\(query)', which follows the server and the \
+            running calls. Remove that update from its effects(on:).
             """
         )
     }
@@ -119,44 +119,44 @@ extension SanguineError: CustomStringConvertible {
         case .problem(let problem): problem.description
         case .transport(let error): error.description
         case .timedOut(let last):
-            "The read took too long with all its attempts, the last of which failed: \(last)"
+            "The read took too long, and its last attempt failed: \(last)"
         case .decoding(let detail):
-            "The answer is not what the declaration says: \(detail). Compare the type with the API."
+            "The response does not fit its declaration: \(detail). Compare the type with the API."
         case .store(let error): error.description
         case .outcomeUnknown(let operation):
             """
-            It is not known whether operation \(operation) took effect: its answer was lost. Fetch \
-            what it changes and show that.
+            It is unknown whether operation \(operation) was applied, because its response was \
+            lost. Fetch and show the values that it changes.
             """
         case .balanceUnsettled:
             """
-            The balance cannot be told from the calls in flight. Observe it, or ask again when \
-            some of them have ended.
+            Too many running calls change the balance. Observe it, or fetch it again when some of \
+            them have ended.
             """
         case .userChanged:
-            "The user signed out or changed meanwhile. Ask again for the present user."
-        case .cancelled: "The task that asked was cancelled."
+            "The user signed out or changed meanwhile. Try again for the current user."
+        case .cancelled: "The calling task was cancelled."
         case .closed: "The client is closed. Create a new one."
         case .notConfigured(let missing):
             "The client's configuration lacks \(missing). Set it in SanguineClient.Configuration."
         case .invalidDeclaration(let fault): fault
-        case .signInRefused(let reason): "Nobody was signed in. \(reason)."
+        case .signInRefused(let reason): "The sign-in was refused. \(reason)."
         case .queueFull(let limit):
             """
-            \(limit) reads wait for this host already. Ask for less at once: join look-ups in a \
-            Batch, prefetch less, or raise the priority of what is looked at.
+            \(limit) reads already wait for this host. Start fewer at once: combine lookups in a \
+            Batch, prefetch less, or raise the priority of visible queries.
             """
         case .outboxFull(let limit):
             """
-            \(limit) operations wait to be sent. Connect to the network, or discard some of those \
-            that were refused, and try again.
+            \(limit) operations wait to be sent. Connect to the network or discard refused \
+            operations, then try again.
             """
         case .conflictingQuery(let name):
             """
             Two queries with values of different types are named '\(name)'. Give each its own name.
             """
         case .rangeTooLong(let limit):
-            "More than \(limit) indices were asked for at once. Ask for what is shown."
+            "More than \(limit) indices were requested at once. Request only the visible ones."
         case .queryFailed(let failure):
             "The query failed: \(failure)\(failure.description.hasSuffix(".") ? "" : ".")"
         }

@@ -91,7 +91,7 @@ struct PreviewTests {
         try await eventually("the read is refused") { model.phase == .failed }
         let text = try #require(model.error).description
 
-        #expect(text.hasPrefix("The client for a preview could not be made."))
+        #expect(text.hasPrefix("The client for a preview could not be created."))
         #expect(text.contains("No mutation 'unregistered' is registered."))
         let refusal = #expect(throws: SanguineError.self) { try client.perform(Unregistered()) }
         #expect(refusal?.code == "invalid_declaration")

@@ -81,8 +81,8 @@ extension Problem {
         Problem(
             .overloaded,
             """
-            \(BalanceLimits.pendingCalls) calls wait for their answers, or \
-            \(BalanceLimits.queuedCalls) for a network. Wait for some of them before you make more.
+            \(BalanceLimits.pendingCalls) calls are running, or \(BalanceLimits.queuedCalls) are \
+            waiting for a network. Let some of them end before you make more.
             """
         )
     }

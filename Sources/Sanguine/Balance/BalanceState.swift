@@ -371,14 +371,17 @@ extension BalanceState {
         assert(pending.count <= BalanceLimits.pendingCalls)
         assert(history.count <= BalanceLimits.history)
         guard let base = base?.balance else { return }
-        assert(candidate.map { $0.balance.head > base.head } ?? true, "A candidate is old.")
+        assert(
+            candidate.map { $0.balance.head > base.head } ?? true,
+            "The candidate is not newer than the base."
+        )
         assert(
             pending.values.allSatisfy { ($0.head ?? .max) > base.head },
-            "A call is counted that the base contains."
+            "A pending call is already in the base."
         )
         assert(
             pending.values.allSatisfy { $0.trace != .settled || $0.isSending },
-            "A call that has ended in the base stays in the list."
+            "A settled call is still in the list."
         )
     }
 }

@@ -351,7 +351,7 @@ struct EntryState: Sendable {
 
     private mutating func startIfIdle(_ flight: UInt64) -> UInt64? {
         guard network == .idle else { return nil }
-        assert(flight > lastFlight, "Flights are numbered upwards.")
+        assert(flight > lastFlight, "The number of a fetch must increase.")
         lastFlight = flight
         network = .fetching(flight: flight, generation: generation)
         return flight
@@ -365,9 +365,9 @@ struct EntryState: Sendable {
     }
 
     private func checkInvariants() {
-        assert(isFetching || needs.isEmpty, "A waiter waits for nothing.")
+        assert(isFetching || needs.isEmpty, "A caller waits, but nothing is fetched.")
         if case .fetching(let flight, let generation) = network {
-            assert(!needs.isEmpty || !observers.isEmpty, "A flight that nobody wants.")
+            assert(!needs.isEmpty || !observers.isEmpty, "A fetch has no caller or observer.")
             assert(flight == lastFlight && generation <= self.generation)
         }
         assert(held.map { $0.generation <= generation } ?? true)

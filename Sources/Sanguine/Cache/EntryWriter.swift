@@ -188,7 +188,7 @@ final class EntryWriter: Sendable {
             guard store.place != nil else { return }  // Nothing outlives the process.
             try journal?.append(mark.scope, number: mark.number)
         } catch {
-            store.log.failure("An invalidation could not be noted on disk: \(error)")
+            store.log.failure("An invalidation could not be written to disk: \(error)")
         }
     }
 

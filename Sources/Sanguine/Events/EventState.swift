@@ -209,7 +209,10 @@ struct EventState: Sendable {
     }
 
     private func checkInvariants() {
-        assert(networkDue == nil || isOnline, "The network's return waits without a network.")
+        assert(
+            networkDue == nil || isOnline,
+            "The network's return is due, but the device is offline."
+        )
         assert(isForeground == (wentAway == nil))
         assert(midnightObservers >= 0)
     }

@@ -35,7 +35,7 @@ extension FunctionCaller {
             guard response.hasNothing(of: CallCharge.self, with: WireCoding.makeDecoder()) else {
                 throw .decoding(failure)
             }
-            throw .transport(.intercepted("\(body.count) bytes with nothing of a call's answer"))
+            throw .transport(.intercepted("\(body.count) bytes without members of a call's result"))
         }
     }
 

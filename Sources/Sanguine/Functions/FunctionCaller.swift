@@ -53,7 +53,7 @@ final class FunctionCaller: Sendable {
             } catch {
                 // The call stays in the queue for the next launch.
                 configuration.logger.error(
-                    "The request of a waiting call could not be read.",
+                    "The stored request of a queued call could not be read.",
                     metadata: ["key": "\(open.key)", "reason": "\(error)"]
                 )
                 continue
@@ -457,7 +457,7 @@ extension FunctionCaller {
             mustRest = false
         }
         guard flight.sends() else {
-            throw .problem(Problem(.callCancelled, "Call again with a new key: this was not sent."))
+            throw .problem(Problem(.callCancelled, "This was not sent. Call again with a new key."))
         }
     }
 

@@ -27,7 +27,7 @@ extension SanguineClient {
     ) async throws(SanguineError) -> BlobFacts {
         if let refusal = configuration.refusal { throw refusal }
         if case .parts = file.content {
-            throw .invalidDeclaration("Upload bytes or a file by itself, and not in a form.")
+            throw .invalidDeclaration("Upload bytes or a file, not a form.")
         }
         return try await users.present.functions.upload(
             file,

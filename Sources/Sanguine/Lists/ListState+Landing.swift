@@ -422,8 +422,8 @@ extension Problem {
         Problem(
             .overloaded,
             """
-            The list's backend has answered with \(PageLimits.emptyPages) empty pages in a row. \
-            Load the next page to go on after them.
+            The backend returned \(PageLimits.emptyPages) empty pages in a row. Load the next page \
+            to continue after them.
             """
         )
     }

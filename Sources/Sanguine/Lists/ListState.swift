@@ -415,12 +415,12 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
 
     private mutating func keepsInvariants() -> Bool {
         assert(head?.load != .next && tail?.load ?? .next == .next)
-        assert(head.map { $0.load == .review || isWanted($0.load) } ?? true, "Nobody wants it.")
-        assert(tail == nil || isWanted(.next), "Nobody wants the next page.")
-        assert(waiters.values.allSatisfy(\.isEmpty) || !isIdle, "A waiter waits for nothing.")
+        assert(head.map { $0.load == .review || isWanted($0.load) } ?? true, "Unwanted load.")
+        assert(tail == nil || isWanted(.next), "No caller or observer needs the next page.")
+        assert(waiters.values.allSatisfy(\.isEmpty) || !isIdle, "A waiter has no load.")
         assert(list.runs.count <= pageLimit && dropped.count <= PageLimits.cursorsKept)
         assert(max(head?.number ?? 0, tail?.number ?? 0) <= lastNumber)
-        assert(ids.count == list.rows.count, "An id stands twice.")
+        assert(ids.count == list.rows.count, "An id occurs twice.")
         // For a long list, this check would cost more than the event.
         guard checkedSpan != span, list.rows.count <= 256 else { return true }
         checkedSpan = span

@@ -14,7 +14,7 @@ extension MetricsSummary: CustomStringConvertible {
         if !operations.isEmpty {
             parts.append(MetricsTable.text(of: operations, titled: "operation"))
         }
-        return parts.isEmpty ? "Nothing was measured yet." : parts.joined(separator: "\n\n")
+        return parts.isEmpty ? "Nothing has been measured yet." : parts.joined(separator: "\n\n")
     }
 }
 

@@ -12,12 +12,12 @@ extension SanguineClient {
         let parts: [(Bool, String)] = [
             (lists, "a part of a list or range"),
             (user.outbox.isSending, "operations"),
-            (user.functions.isSending, "a call that nobody awaits"),
-            (user.mutations.settling.isFetching, "what operations have changed"),
+            (user.functions.isSending, "a call without a waiting caller"),
+            (user.mutations.settling.isFetching, "a refetch of what operations changed"),
             (user.feed.isPulling, "a pull of the feed"),
-            (user.feed.isWaitingForEcho, "what operations have done, by the live feed"),
-            (entries.isTelling, "news for observers"),
-            (entries.isWriting, "values for the disk"),
+            (user.feed.isWaitingForEcho, "operations whose changes the live feed has not sent"),
+            (entries.isTelling, "notifications of observers"),
+            (entries.isWriting, "writes to disk"),
         ]
         work += parts.filter(\.0).map(\.1)
         return work

@@ -241,7 +241,7 @@ final class MutationDriver: OutboxDriver {
             guard request.notes.said.withLock({ $0.hasAnswer }) else { throw error }
             guard error.isUnreadableSuccess else { throw partlyDone(error, departure) }
             outbox.environment.logger.error(
-                "A mutation's answer could not be read; it counts as done.",
+                "A mutation's response could not be read. The mutation counts as applied.",
                 metadata: ["reason": "\(error)"]
             )
         }
@@ -259,7 +259,7 @@ final class MutationDriver: OutboxDriver {
         else { return error }
         problem.isPartlyDone = true
         if problem.code == .mutatorFailed {
-            problem.detail += " The backend has answered a request of it: a retry keeps its key."
+            problem.detail += " The backend has answered one request, so a retry keeps its key."
         }
         return .problem(problem)
     }
@@ -447,8 +447,8 @@ extension Problem {
         Problem(
             .mutatorUnknown,
             """
-            This version of the app does not know '\(name)'. Register its type as it was when it \
-            was performed, with configuration.register(…), or discard the operation.
+            This version of the app does not know the mutation '\(name)'. Register its former type \
+            with configuration.register(…), or discard the operation.
             """
         )
     }

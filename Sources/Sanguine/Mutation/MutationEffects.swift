@@ -15,7 +15,7 @@ public struct MutationEffects: Sendable {
 
     /// Changes a query's value.
     ///
-    /// The balance and the quotas follow the server and the calls in flight. A mutation that
+    /// The balance and the quotas follow the server and the running calls. A mutation that
     /// changes them is refused when it is performed.
     public mutating func update<Value>(
         _ query: ValueQuery<Value>,
@@ -76,7 +76,7 @@ public struct MutationEffects: Sendable {
         *,
         deprecated,
         message: """
-            The mutation will be refused: the balance follows the server and the calls in flight. \
+            The mutation will be refused: the balance follows the server and the running calls. \
             Use client.call(_:).
             """
     )
@@ -92,7 +92,7 @@ public struct MutationEffects: Sendable {
         *,
         deprecated,
         message: """
-            The mutation will be refused: the quotas follow the server and the calls in flight. \
+            The mutation will be refused: the quotas follow the server and the running calls. \
             Use client.call(_:).
             """
     )
@@ -119,8 +119,8 @@ public struct MutationEffects: Sendable {
         *,
         unavailable,
         message: """
-            Read what changes optimistically by a ValueQuery for each index; a range's values are \
-            changed by client.update(_:at:_:).
+            Use a ValueQuery for each index to change values optimistically. \
+            client.update(_:at:_:) changes the values of a range.
             """
     )
     public mutating func update<Index, Value>(
@@ -133,7 +133,7 @@ public struct MutationEffects: Sendable {
     @available(
         *,
         unavailable,
-        message: "Records change by a RecordMutation; a RequestMutation changes queries and lists."
+        message: "Change records by a RecordMutation. A RequestMutation changes queries and lists."
     )
     public mutating func update<Value>(
         _ query: RecordQuery<Value>,
@@ -144,7 +144,7 @@ public struct MutationEffects: Sendable {
     @available(
         *,
         unavailable,
-        message: "Use update(_:_:): an effect is applied to each newer value, and replaces none."
+        message: "Use update(_:_:). An effect is applied to each newer value and never replaces it."
     )
     public mutating func set<Value>(_ value: Value, for query: ValueQuery<Value>) {}
 

@@ -239,7 +239,7 @@ public struct MutationRequest: Sendable {
     ) throws(SanguineError) -> Value {
         guard (200...299).contains(response.status) else {
             var failure: DecodingFailure =
-                "\(type): status \(response.status) says that the write was done, and no more"
+                "\(type): status \(response.status) confirms the write but contains no value"
             failure.response = response.short
             throw .decoding(failure)
         }
@@ -249,7 +249,7 @@ public struct MutationRequest: Sendable {
             guard response.hasNothing(of: type, with: backend.decoder(for: request, own)) else {
                 throw error
             }
-            throw .transport(.intercepted("\(response.summary) and nothing of '\(type)'"))
+            throw .transport(.intercepted("\(response.summary) without any member of '\(type)'"))
         }
     }
 
@@ -293,7 +293,7 @@ public struct MutationRequest: Sendable {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the balance follows the server and the calls in flight."
+        message: "Does nothing: the balance follows the server and the running calls."
     )
     public func settle(_ query: ValueQuery<Balance>, _ value: Balance) {}
 
@@ -301,7 +301,7 @@ public struct MutationRequest: Sendable {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the quotas follow the server and the calls in flight."
+        message: "Does nothing: the quotas follow the server and the running calls."
     )
     public func settle(_ query: ValueQuery<[Quota]>, _ value: [Quota]) {}
 

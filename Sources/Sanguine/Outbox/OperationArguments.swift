@@ -32,7 +32,7 @@ extension OutboxFile.Row {
 
 extension Problem {
     fileprivate static func unencodable(_ kind: OutboxFile.Kind, _ error: any Error) -> Problem {
-        let rule = "Make the \(kind)'s members such as JSON can hold."
+        let rule = "Give the \(kind) only members that JSON can encode."
         guard case .invalidValue(_, let context)? = error as? EncodingError else {
             return Problem(.mutatorFailed, rule)
         }
@@ -40,9 +40,9 @@ extension Problem {
         return Problem(.mutatorFailed, "\(rule) '\(path)': \(context.debugDescription)")
     }
 
-    static let notInTray = Problem(.notFound, "Name an operation of the outbox's tray.")
+    static let notInTray = Problem(.notFound, "Choose one of the outbox's refused operations.")
     static let mayBeDone = Problem(
         .operationInProgress,
-        "Wait for the operation's outcome: it was sent, and may be done."
+        "Wait for the operation's outcome: it was sent and may have been applied."
     )
 }

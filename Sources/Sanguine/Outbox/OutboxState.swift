@@ -320,7 +320,9 @@ package struct OutboxState: Sendable {
                 steps.append(.acknowledged(sequence, head: head, epoch: epoch))
             case .refused:
                 failures[lane(of: item)] = nil
-                let problem = result.problem ?? Problem(.internalFault, "Read the server's log.")
+                let problem =
+                    result.problem
+                    ?? Problem(.internalFault, "The server gave no reason. Read its log.")
                 set(.refused(problem), of: sequence)
                 steps.append(.refused(sequence, problem))
             case .unknown:
@@ -468,11 +470,11 @@ package struct OutboxState: Sendable {
         guard items.count <= 64 else { return }
         assert(
             summary == items.values.reduce(into: Outbox.Summary()) { $0.count($1.phase, 1) },
-            "An operation is counted wrongly."
+            "The summary does not match the operations."
         )
         assert(
             looked.values.allSatisfy { $0.count <= items.count },
-            "It looked at what is not there."
+            "More operations were examined than exist."
         )
         assert(zip(items.keys, items.keys.dropFirst()).allSatisfy { $0 < $1 }, "Out of order.")
         assert(
@@ -480,7 +482,7 @@ package struct OutboxState: Sendable {
                 guard case .sending(let number) = item.phase else { return true }
                 return flights[number]?.sequences.contains(item.sequence) == true
             },
-            "An operation is in a flight that is over."
+            "An operation belongs to a send that has ended."
         )
         assert(
             {
@@ -494,7 +496,7 @@ package struct OutboxState: Sendable {
                 let all = lanes.reduce(into: Set()) { $0.formUnion($1) }
                 return lanes.map(\.count).reduce(0, +) == all.count
             }(),
-            "Two flights carry operations of one lane."
+            "Two sends contain operations of one lane."
         )
     }
 }

@@ -33,7 +33,7 @@ extension SanguineClient {
         } catch {
             return .refusing(
                 .invalidDeclaration(
-                    "The client for a preview could not be made. \(SanguineError(error))"
+                    "The client for a preview could not be created. \(SanguineError(error))"
                 )
             )
         }
@@ -48,7 +48,7 @@ extension SanguineClient {
         do throws(SanguineError) {
             return try SanguineClient(configuration)
         } catch {
-            preconditionFailure("A client without any declaration is made in memory: \(error)")
+            preconditionFailure("A client without declarations could not be created: \(error)")
         }
     }
 }

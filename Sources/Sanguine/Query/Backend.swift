@@ -77,7 +77,7 @@ extension QueryRequest.Backend {
             request.body = try encoder.encode(body)
         } catch {
             throw .problem(
-                Problem(.malformedBody, "Make the body such as JSON can hold: \(error)")
+                Problem(.malformedBody, "Send a body that JSON can encode: \(error)")
             )
         }
         request.headers.setHeader("Content-Type", ifMissing: "application/json")

@@ -166,7 +166,7 @@ extension SanguineError {
         case is any ClassifiedError: self = .queryFailed(ClosureFailure(error))
         default:
             switch TransportError(ofNetwork: error) {
-            case .cancelled: self = .transport(.interrupted("it was cancelled on its way"))
+            case .cancelled: self = .transport(.interrupted("the request was cancelled"))
             case let failure?: self = .transport(failure)
             case nil: self = .queryFailed(ClosureFailure(error))
             }

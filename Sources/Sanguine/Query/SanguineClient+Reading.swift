@@ -113,7 +113,7 @@ extension SanguineClient {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the balance follows the server and the calls in flight."
+        message: "Does nothing: the balance follows the server and the running calls."
     )
     @discardableResult
     public func set(_ value: Balance, for query: ValueQuery<Balance>) -> Bool { false }
@@ -122,7 +122,7 @@ extension SanguineClient {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the quotas follow the server and the calls in flight."
+        message: "Does nothing: the quotas follow the server and the running calls."
     )
     @discardableResult
     public func set(_ value: [Quota], for query: ValueQuery<[Quota]>) -> Bool { false }
@@ -131,7 +131,7 @@ extension SanguineClient {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the balance follows the server and the calls in flight."
+        message: "Does nothing: the balance follows the server and the running calls."
     )
     @discardableResult
     public func update(
@@ -143,7 +143,7 @@ extension SanguineClient {
     @available(
         *,
         deprecated,
-        message: "Does nothing: the quotas follow the server and the calls in flight."
+        message: "Does nothing: the quotas follow the server and the running calls."
     )
     @discardableResult
     public func update(

@@ -158,7 +158,7 @@ extension RangeCoverage.Span: Codable {
             throw DecodingError.dataCorruptedError(
                 forKey: .to,
                 in: container,
-                debugDescription: "A span ends after it begins."
+                debugDescription: "A span must end after it begins."
             )
         }
         range = from..<to

@@ -115,7 +115,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             if known.missing.isEmpty { return known.values }
         }
         throw .queryFailed(
-            ClosureFailure("its values left the memory before they were read; raise 'memoryBytes'")
+            ClosureFailure("memory was too small for the range's values; raise 'memoryBytes'")
         )
     }
 

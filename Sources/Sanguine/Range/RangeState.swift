@@ -274,7 +274,7 @@ struct RangeState: PartsState {
     }
 
     private func checkInvariants() {
-        assert(holdsInvariants(), "The invariants above do not hold.")
+        assert(holdsInvariants(), "The range violates its invariants.")
     }
 
     private func holdsInvariants() -> Bool {

@@ -237,7 +237,7 @@ final class MutatorDriver: OutboxDriver {
         }
         let sent = Set(departure.rows.map(\.id))
         guard answer.results.contains(where: { sent.contains($0.id) }) else {
-            throw .decoding("PushAnswer: 'results' has none of the operations")
+            throw .decoding("PushAnswer: 'results' has none of the sent operations")
         }
         return (answer, epoch)
     }
@@ -268,7 +268,7 @@ final class MutatorDriver: OutboxDriver {
         guard let call else { throw .notConfigured("'server'") }
         let body = PushRequest(device: try deviceId(), operations: operations)
         guard let json = try? WireCoding.encode(body) else {
-            throw .problem(Problem(.malformedBody, "The operation cannot be written as JSON."))
+            throw .problem(Problem(.malformedBody, "The operation cannot be encoded as JSON."))
         }
         let answer = try await call.call("POST", "/v1/sync/push", json: json, as: PushAnswer.self)
         let isIgnored = records.environment.fault == .ignoresEpochs

@@ -365,7 +365,7 @@ package struct Replay {
                 }
                 return naive.allSatisfy { lastChange(of: $0.key, before: .max) == .some($0.value) }
             }(),
-            "The view is not what the operations made."
+            "The view differs from a replay of the operations."
         )
     }
 }

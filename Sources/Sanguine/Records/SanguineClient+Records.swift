@@ -124,11 +124,11 @@ extension SanguineClient {
     }
 
     /// Not available for records: see the message.
-    @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
+    @available(*, unavailable, message: "Perform a RecordMutation to change records.")
     public func set<Value>(_ value: Value, for query: RecordQuery<Value>) -> Bool { false }
 
     /// Not available for records: see the message.
-    @available(*, unavailable, message: "Records change by mutations: perform a RecordMutation.")
+    @available(*, unavailable, message: "Perform a RecordMutation to change records.")
     public func update<Value>(
         _ query: RecordQuery<Value>,
         _ body: (inout Value) -> Void

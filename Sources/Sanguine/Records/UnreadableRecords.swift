@@ -86,7 +86,7 @@ final class UnreadableRecords: Sendable {
         }
         guard isFirst else { return }
         logger.error(
-            "Records cannot be read as their type. They are kept, and are missing in lists.",
+            "Records could not be decoded. They are kept but missing from lists.",
             metadata: [
                 "collection": "\(collection)", "count": "\(ids.count)",
                 "reason": "\(reason?.memberFault ?? "it cannot be decoded")",

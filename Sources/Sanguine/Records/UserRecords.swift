@@ -153,7 +153,7 @@ final class UserRecords: Sendable {
             observers.changed(nil)
         } catch {
             // The app may not have created its files yet.
-            environment.logger.debug("Nothing can be read.", metadata: ["reason": "\(error)"])
+            environment.logger.debug("Records cannot be read.", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -281,7 +281,7 @@ extension UserRecords {
             } catch {
                 // Otherwise a restart would show the base's changes a second time.
                 environment.logger.error(
-                    "The outbox could not be written. The feed waits.",
+                    "The outbox could not be written, so the feed is paused.",
                     metadata: ["reason": "\(error)"]
                 )
                 aftermath.missing = .nothing

@@ -138,9 +138,9 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
             assert(!open.ids.isEmpty && open.ids.count < size, "An open batch is empty or full.")
             assert(open.ids.count == open.askers.count && underWay[open.batch] == nil)
         }
-        assert(underWay.values.allSatisfy { $0 > 0 }, "A batch that nobody waits for.")
+        assert(underWay.values.allSatisfy { $0 > 0 }, "A running batch has no callers.")
         let waiting = (open?.askers.values.reduce(0, +) ?? 0) + underWay.values.reduce(0, +)
-        assert(askers.count == waiting, "An asker waits for no batch.")
+        assert(askers.count == waiting, "A caller waits for no batch.")
         #endif
     }
 }

@@ -191,8 +191,8 @@ private struct BatchFlight {
 /// Guarded by the lock of ``Batches``: its members are used only while the lock is held.
 // Unchecked: the compiler cannot see that the lock guards it.
 private class BatchGroup: @unchecked Sendable {
-    var isIdle: Bool { preconditionFailure("A group is always a typed one.") }
-    var askerCount: Int { preconditionFailure("A group is always a typed one.") }
+    var isIdle: Bool { preconditionFailure("Every group is a TypedBatchGroup.") }
+    var askerCount: Int { preconditionFailure("Every group is a TypedBatchGroup.") }
 
     /// Removes an asker; the result resumes it, and cancels a batch without askers.
     func leave(_ asker: UInt64) -> @Sendable () -> Void { {} }
@@ -234,7 +234,7 @@ extension SanguineError {
     /// The error of a lookup whose id is missing in the response.
     fileprivate static var notFound: SanguineError {
         .problem(
-            Problem(.notFound, "The batch's answer does not contain it: take it off the screen.")
+            Problem(.notFound, "The batch's response lacks this id. Remove it from the screen.")
         )
     }
 }

@@ -211,10 +211,10 @@ extension SanguineError {
     }
 
     fileprivate static func bodyTooLarge(limit: Int64, _ place: String) -> SanguineError {
-        .problem(Problem(.bodyTooLarge, "Send \(limit) bytes \(place) at most at once."))
+        .problem(Problem(.bodyTooLarge, "Send at most \(limit) bytes \(place) at once."))
     }
 
     fileprivate static func noRoom(_ error: any Error) -> SanguineError {
-        .store(.writeFailed("a form on its way: \(error)"))
+        .store(.writeFailed("a form to upload: \(error)"))
     }
 }

@@ -196,12 +196,12 @@ struct RequestQueueState: Sendable {
     private func checkInvariants(of name: String) {
         #if DEBUG
         guard let host = hosts[name] else { return }
-        assert(!host.isIdle, "An idle host is remembered.")
+        assert(!host.isIdle, "An idle host is still stored.")
         assert(host.underWay <= limits.lanes && host.prefetches <= limits.prefetchLanes)
         assert(host.prefetches >= 0 && host.prefetches <= host.underWay)
-        assert(host.waiting <= limits.waiting, "Too many wait.")
+        assert(host.waiting <= limits.waiting, "Too many requests wait.")
         assert(host.lines.allSatisfy(\.isSorted), "A line is out of order.")
-        assert(nextLine(in: host) == nil, "Somebody waits who could go.")
+        assert(nextLine(in: host) == nil, "A request waits although a slot is free.")
         assert(host.lines.allSatisfy { $0.passedOver <= limits.patience + 1 }, "A line starves.")
         #endif
     }

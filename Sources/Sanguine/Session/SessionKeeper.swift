@@ -340,7 +340,7 @@ extension SessionKeeper {
             _ = try await exchange.send(request)
         } catch {
             configuration.logger.info(
-                "The server could not be told of a sign-out.",
+                "The server could not be notified of a sign-out.",
                 metadata: ["reason": "\(error.code)"]
             )
         }

@@ -447,7 +447,7 @@ extension ClientStore {
                     log.opened(.memoryInsteadOfDisk)
                     log.failure(
                         "\(error)",
-                        "The store cannot be kept on disk. Everything is lost with the process."
+                        "The store cannot use the disk. Its data is lost when the process ends."
                     )
                 }
             }

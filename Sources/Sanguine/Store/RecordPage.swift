@@ -62,7 +62,7 @@ struct RecordPageReader: Sendable {
             let rows = try Row.fetchCursor(statement, arguments: [json])
             while let row = try rows.next() { changes.append(try RecordPage.Change(row)) }
             guard changes.count == count else {
-                throw RecordPage.Unreadable(reason: "a change is no object")
+                throw RecordPage.Unreadable(reason: "a change is not an object")
             }
             return RecordPage(changes: changes)
         }

@@ -36,7 +36,7 @@ final class StoreLog: Sendable {
             report.failure = failure
         }
         logger.error(
-            "A file could not be used. It was put aside, and a fresh one begun.",
+            "A file could not be used. It was moved aside and replaced by a new one.",
             metadata: ["file": "\(file.path)", "reason": "\(failure)"]
         )
     }

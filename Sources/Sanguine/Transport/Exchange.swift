@@ -216,8 +216,8 @@ extension Problem {
         parts?.query = nil
         parts?.fragment = nil
         return """
-            The backend has moved '\(request.url.path())' to '\(parts?.string ?? "")' for good. \
-            Correct the path, or the scheme of the address, and try again.
+            The backend has permanently moved '\(request.url.path())' to \
+            '\(parts?.string ?? "")'. Correct the path or the scheme of the address.
             """
     }
 }
@@ -238,7 +238,7 @@ extension TransportResponse {
         }
         return """
             The backend answered with status \(status). Its body, \(body.count) bytes of \
-            \(mediaType ?? "no named type"), is no problem (RFC 9457).
+            \(mediaType ?? "no named type"), is not a problem document (RFC 9457).
             """
     }
 }

@@ -113,18 +113,18 @@ extension TransportError: CustomStringConvertible {
         case .offline(let reason):
             "The server cannot be reached (\(reason)). Check the address and the network."
         case .interrupted(let reason):
-            "The connection broke before the answer was complete (\(reason)). Try again."
+            "The connection broke before the response was complete (\(reason)). Try again."
         case .bodyTooLarge(let limit):
             """
-            The request was answered with success, and the answer is larger than \(limit) bytes. \
-            Ask for less at once, such as a page.
+            The request succeeded, but its response is larger than \(limit) bytes. Request less at \
+            once, such as a page.
             """
         case .invalid(let reason):
-            "The exchange is no valid HTTP (\(reason)). Check the address of the server."
+            "The exchange is not valid HTTP (\(reason)). Check the address of the server."
         case .intercepted(let reason):
             """
-            The answer is not the backend's (\(reason)). Sign in to the network and try again. If \
-            the backend does answer so, ask for it in 'Accept', or set 'isAnswer' in \
+            The response is not the backend's (\(reason)). Sign in to the network and try again. \
+            If the backend does send it, request its type in 'Accept', or set 'isAnswer' in \
             SanguineClient.Configuration.
             """
         }

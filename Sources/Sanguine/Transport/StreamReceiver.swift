@@ -94,7 +94,7 @@ final class StreamReceiver: Sendable {
     private static func end(_ stream: Stream, _ error: TransportError?) {
         switch stream {
         case .waiting(let continuation):
-            continuation.resume(returning: .failure(error ?? .invalid("there was no answer")))
+            continuation.resume(returning: .failure(error ?? .invalid("there was no response")))
         case .open(let weak): weak.stream?.finish(error)
         }
     }

@@ -54,7 +54,7 @@ extension TransportError {
         case .cancelled: self = .cancelled
         case .timedOut: self = .timedOut
         case .cannotConnectToHost: self = .offline("the connection was refused")
-        case .cannotFindHost, .dnsLookupFailed: self = .offline("the name is not known")
+        case .cannotFindHost, .dnsLookupFailed: self = .offline("the host name is not known")
         case .notConnectedToInternet, .dataNotAllowed, .internationalRoamingOff, .callIsActive:
             self = .offline("there is no network")
         case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,

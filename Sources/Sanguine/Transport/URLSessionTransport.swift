@@ -100,11 +100,11 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     ) async throws(TransportError) -> TransportResponse {
         var urlRequest = URLRequest(request)
         guard let scheme = request.url.scheme?.lowercased(), ["http", "https"].contains(scheme)
-        else { throw .invalid("the address has no http or https in front") }
+        else { throw .invalid("the address does not begin with http or https") }
         let isUpload = progress != nil || request.bodyFile != nil
         if isUpload { urlRequest.timeoutInterval = ClientLimits.uploadTimeout.seconds }
         guard let size = request.bodySize else {
-            throw .invalid("the file that is the request's body cannot be read")
+            throw .invalid("the file with the request's body cannot be read")
         }
         // The rules for the lock are kept: creating a task calls nothing back.
         let task = isClosed.withLock { [urlRequest] isClosed -> URLSessionTask? in

@@ -82,7 +82,7 @@ extension HTTPTransport {
             return try await transport.upload(request, progress: progress ?? { _ in })
         }
         guard let whole = request.withBodyInMemory else {
-            throw .invalid("this transport is no UploadingTransport, and cannot send the file")
+            throw .invalid("this transport is not an UploadingTransport and cannot send files")
         }
         let total = Int64(whole.body?.count ?? 0)
         progress?(UploadProgress(sentBytes: 0, totalBytes: total))

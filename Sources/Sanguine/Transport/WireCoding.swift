@@ -110,9 +110,9 @@ extension DecodingError {
         case .keyNotFound(let key, let context):
             "'\((context.codingPath + [key]).memberPath)' is missing"
         case .typeMismatch(let type, let context):
-            "'\(context.codingPath.memberPath)' is no \(type)"
+            "'\(context.codingPath.memberPath)' is not of type \(type)"
         case .valueNotFound(let type, let context):
-            "'\(context.codingPath.memberPath)' is null and not \(type)"
+            "'\(context.codingPath.memberPath)' is null instead of \(type)"
         case .dataCorrupted(let context):
             "'\(context.codingPath.memberPath)' cannot be read"
         @unknown default:

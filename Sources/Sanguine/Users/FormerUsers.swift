@@ -34,7 +34,7 @@ final class FormerUsers: Sendable {
         do {
             try user.outbox.file.setOwner(owner)
         } catch {
-            device.log.failure("\(error)", "The outbox of a user who leaves failed.")
+            device.log.failure("\(error)", "The outbox of a user who is signing out failed.")
         }
     }
 
@@ -48,7 +48,7 @@ final class FormerUsers: Sendable {
         do {
             waits = try outbox.leave(for: keeping.duration, at: now)
         } catch {
-            device.log.failure("\(error)", "The outbox of a user who has left failed.")
+            device.log.failure("\(error)", "The outbox of a former user failed.")
         }
         if waits {
             wipe(outbox)
@@ -72,7 +72,7 @@ final class FormerUsers: Sendable {
         } catch {
             device.log.failure(
                 "\(error)",
-                "Files of a user who has left are still on disk, unread. It is tried again."
+                "Files of a former user could not be removed. The removal is tried again."
             )
         }
     }
@@ -92,7 +92,7 @@ final class FormerUsers: Sendable {
                 let owner = try outbox.owner()
                 left.withLock { $0.append(Left(outbox: outbox, place: place, owner: owner)) }
             } catch {
-                device.log.failure("\(error)", "The outbox of a user who has left failed.")
+                device.log.failure("\(error)", "The outbox of a former user failed.")
                 outbox.close()
                 remove(place, keepingOutbox: true)
             }
@@ -108,7 +108,7 @@ final class FormerUsers: Sendable {
         } catch {
             device.log.failure(
                 "\(error)",
-                "Traces of sent operations are still on disk, unread. It is tried again."
+                "Traces of sent operations could not be erased. The erasure is tried again."
             )
         }
     }
@@ -120,7 +120,7 @@ final class FormerUsers: Sendable {
                 if try !former.outbox.keep(at: now) { drop(former) }
             } catch {
                 // The next user change or launch tries again.
-                device.log.failure("\(error)", "The outbox of a user who has left failed.")
+                device.log.failure("\(error)", "The outbox of a former user failed.")
             }
         }
     }
@@ -153,7 +153,7 @@ final class FormerUsers: Sendable {
                 former.owner.map { $0 == owner || fault == .takesOverAnybodys } ?? hasGuests
             }
         } catch {
-            device.log.failure("\(error)", "Operations of an earlier stay could not be taken over.")
+            device.log.failure("\(error)", "The user's earlier operations could not be taken over.")
         }
     }
 
@@ -179,7 +179,7 @@ final class FormerUsers: Sendable {
             try former.outbox.remove(kind)
             if kind != nil, try former.outbox.keep(at: now) { return wipe(former.outbox) }
         } catch {
-            device.log.failure("\(error)", "The outbox of a user who has left failed.")
+            device.log.failure("\(error)", "The outbox of a former user failed.")
             // The operations have moved. The rest of the file waits for the next launch.
             if kind != nil { return detach(former) }
         }

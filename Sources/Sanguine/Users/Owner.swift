@@ -24,8 +24,8 @@ struct Owner: Hashable, Sendable {
         else {
             throw .signInRefused(
                 """
-                The user's id is empty, longer than \(ClientLimits.userIDBytes) bytes, or has \
-                control characters in it. Pass the id by which your backend knows the user
+                The user's id is empty, longer than \(ClientLimits.userIDBytes) bytes, or contains \
+                control characters. Pass the id by which your backend knows the user
                 """
             )
         }

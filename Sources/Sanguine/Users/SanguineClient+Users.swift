@@ -62,7 +62,7 @@ extension SanguineClient {
         guard configuration.server == nil else {
             throw .signInRefused(
                 """
-                The client has a Sanguine 'server', whose sessions say who the user is. Leave \
+                The client has a Sanguine 'server', whose sessions determine the user. Leave \
                 signIn(as:) out, or create the client without 'server'
                 """
             )

@@ -171,7 +171,7 @@ struct UserFolders: Sendable {
     /// This process is about to be suspended, and must not hold the lock meanwhile.
     struct IsSuspended: Error, CustomStringConvertible {
         let description = """
-            the system is about to suspend this process: try again when it runs the next time
+            the system is about to suspend this process: try again when it runs again
             """
     }
 

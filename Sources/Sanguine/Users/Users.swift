@@ -72,7 +72,7 @@ package final class Users: Sendable {
         } catch {
             device.log.failure(
                 "\(error)",
-                "Whose files these are cannot be read. Nothing is kept until the next launch."
+                "The owner of the files cannot be read. Nothing is stored until the next launch."
             )
             return try UserScope(device, nil, authorizer: authorizer)
         }
@@ -142,7 +142,7 @@ package final class Users: Sendable {
                 // First, so that a process that ends here leaves files that are this user's.
                 if let place = user.place { try place.folders.name(owner, at: place) }
             } catch {
-                throw .store(.writeFailed("who is signed in: \(error)"))
+                throw .store(.writeFailed("the signed-in user: \(error)"))
             }
             try user.session.name(owner)
             departed.takeOver(for: user)
@@ -314,7 +314,7 @@ package final class Users: Sendable {
             do {
                 place = try folders.begin(after: old)
             } catch {
-                device.log.failure("\(error)", "A sign-out could not be noted on disk.")
+                device.log.failure("\(error)", "A sign-out could not be written to disk.")
                 place = folders.next(after: old)
             }
         }
@@ -328,7 +328,7 @@ package final class Users: Sendable {
                 authorizer: authorizer
             )
         } catch {
-            device.log.failure("\(error)", "There is no room for the next user.")
+            device.log.failure("\(error)", "The files of the next user could not be created.")
             return nil
         }
     }
@@ -359,7 +359,7 @@ package final class Users: Sendable {
             )
             return (next, begin(next, device: fresh))
         } catch {
-            device.log.failure("\(error)", "There is no room for the next user.")
+            device.log.failure("\(error)", "The files of the next user could not be created.")
             failure = failure ?? .store(error)
             return nil
         }

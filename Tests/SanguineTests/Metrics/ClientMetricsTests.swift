@@ -195,7 +195,7 @@ struct ClientMetricsTests {
                   2.5 s     1
                 """
         )
-        #expect(make().summary().description == "Nothing was measured yet.")
+        #expect(make().summary().description == "Nothing has been measured yet.")
     }
 
     @Test func `a summary survives encoding`() throws {

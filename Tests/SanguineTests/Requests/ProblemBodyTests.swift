@@ -92,7 +92,7 @@ struct ProblemBodyTests {
                     ? "The backend answered with status 409 and an empty body."
                     : """
                     The backend answered with status 409. Its body, \(body.utf8.count) bytes of \
-                    text/plain, is no problem (RFC 9457).
+                    text/plain, is not a problem document (RFC 9457).
                     """)
         )
     }
@@ -102,8 +102,8 @@ struct ProblemBodyTests {
 
         #expect(
             problem.detail == """
-                The backend answered with status 409. Its body, 2 bytes of no named type, is no \
-                problem (RFC 9457).
+                The backend answered with status 409. Its body, 2 bytes of no named type, is not \
+                a problem document (RFC 9457).
                 """
         )
     }

@@ -331,7 +331,7 @@ struct DeviceIdentityTests {
             let aside = try #require(second.storeReport.movedAside.first)
             #expect(aside.lastPathComponent.contains("unreadable"))
             #expect(second.storeReport.failure?.contains("identity") == true)
-            #expect(log.messages.contains { $0.contains("put aside") })
+            #expect(log.messages.contains { $0.contains("moved aside") })
         }
     }
 }
