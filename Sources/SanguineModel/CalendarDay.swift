@@ -126,7 +126,7 @@ extension CalendarDay: Codable {
         guard let day = CalendarDay(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
                 in: container,
-                debugDescription: "A day is YYYY-MM-DD, and must exist."
+                debugDescription: "A day must exist and have the form YYYY-MM-DD."
             )
         }
         self = day

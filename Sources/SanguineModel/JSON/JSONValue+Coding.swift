@@ -16,7 +16,7 @@ extension JSONValue {
             } catch {
                 throw EncodingError.invalidValue(
                     value,
-                    .init(codingPath: [], debugDescription: "It is no JSON: \(error).")
+                    .init(codingPath: [], debugDescription: "It is not valid JSON: \(error).")
                 )
             }
         }
@@ -42,7 +42,7 @@ extension JSONValue {
             self = try JSONParser.parse(bytes, limits: limits).value
         } catch {
             throw DecodingError.dataCorrupted(
-                .init(codingPath: [], debugDescription: "It is no JSON: \(error).")
+                .init(codingPath: [], debugDescription: "It is not valid JSON: \(error).")
             )
         }
     }
@@ -61,7 +61,7 @@ extension JSONValue {
     private var fault: (path: [JSONKey.Step], text: String)? {
         switch self {
         case .number(let number) where !number.isFinite:
-            return ([], "Use a finite number: JSON has no other.")
+            return ([], "Use a finite number: JSON has no infinities and no NaN.")
         case .array(let elements):
             for (index, element) in elements.enumerated() {
                 if let fault = element.fault { return (fault.path + [.index(index)], fault.text) }

@@ -166,7 +166,7 @@ extension Refusal {
     static func twin(_ name: String) -> Refusal {
         Refusal(
             .invalidContent,
-            "Write the member '\(name)' in the bytes in which it is there, or remove it first."
+            "Spell the member '\(name)' in the same bytes as in the record, or remove it first."
         )
     }
 }

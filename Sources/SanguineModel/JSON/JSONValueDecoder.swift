@@ -106,14 +106,14 @@ struct JSONValueDecoder: Decoder {
 
     private func decodeData() throws -> Data {
         guard let data = Data(base64Encoded: try decode(String.self)) else {
-            throw corrupted("It is no Base64.")
+            throw corrupted("The text is not Base64.")
         }
         return data
     }
 
     private func decodeURL() throws -> URL {
         guard let url = URL(string: try decode(String.self)) else {
-            throw corrupted("It is no URL.")
+            throw corrupted("The text is not a URL.")
         }
         return url
     }
@@ -122,7 +122,7 @@ struct JSONValueDecoder: Decoder {
         if case .integer(let integer) = value { return Decimal(integer) }
         let text = try text(of: Decimal.self)
         guard let decimal = Decimal(string: text, locale: nil), decimal.isFinite else {
-            throw corrupted("It does not fit.")
+            throw corrupted("Out of range.")
         }
         return decimal
     }
@@ -140,7 +140,7 @@ struct JSONValueDecoder: Decoder {
     private func mismatch(_ type: Any.Type) -> DecodingError {
         let context = DecodingError.Context(
             codingPath: codingPath,
-            debugDescription: "It is another type of JSON."
+            debugDescription: "The JSON value has another type."
         )
         return value == .null ? .valueNotFound(type, context) : .typeMismatch(type, context)
     }
@@ -183,7 +183,7 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
         guard let number = Value(try text(of: type)), number.isFinite,
             // A number that is too small becomes zero.
             number != 0 || value == 0
-        else { throw corrupted("It does not fit.") }
+        else { throw corrupted("Out of range.") }
         return number
     }
 
@@ -204,14 +204,14 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
 
     private func integer<Value: FixedWidthInteger>(_ type: Value.Type) throws -> Value {
         if case .integer(let integer) = value {
-            guard let exact = Value(exactly: integer) else { throw corrupted("It does not fit.") }
+            guard let exact = Value(exactly: integer) else { throw corrupted("Out of range.") }
             return exact
         }
         guard let digits = value.digits else { throw mismatch(type) }
         // Foundation drops a fraction that no double can represent; an integer is exact, or
         // refused.
         guard let exact = digits.integer(as: Value.self) else {
-            throw corrupted("It does not fit.")
+            throw corrupted("Out of range.")
         }
         return exact
     }
@@ -232,7 +232,7 @@ private struct JSONMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
         guard let value = members[key.stringValue] ?? self.value(of: standIn) else {
             throw DecodingError.keyNotFound(
                 key,
-                .init(codingPath: codingPath, debugDescription: "It is missing.")
+                .init(codingPath: codingPath, debugDescription: "The member is missing.")
             )
         }
         return parent.nested(value, key, standIn)

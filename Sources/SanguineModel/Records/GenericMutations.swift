@@ -24,7 +24,7 @@ public struct CreateRecord: RecordMutation, Hashable {
         guard records.value(key) == nil else {
             throw Refusal(
                 .recordExists,
-                "Choose another id, or change the record that has this one."
+                "Choose another id, or change the existing record with this id."
             )
         }
         var fields = fields

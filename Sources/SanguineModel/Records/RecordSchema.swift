@@ -56,7 +56,7 @@ public struct RecordSchema: Sendable {
                 mutations[mutation.name] = mutation
             default:
                 duplicates.append(
-                    "'\(type)' is no record and no record mutation: leave it out of the schema."
+                    "'\(type)' is neither record nor record mutation: remove it from the schema."
                 )
             }
         }
@@ -69,7 +69,7 @@ public struct RecordSchema: Sendable {
         _ first: any Registrable.Type,
         _ second: any Registrable.Type
     ) -> String {
-        "The \(kind) '\(name)' is that of '\(first)' and of '\(second)': give one another name."
+        "'\(first)' and '\(second)' both declare the \(kind) '\(name)': rename one of them."
     }
 
     /// Adds a collection.
@@ -83,7 +83,7 @@ public struct RecordSchema: Sendable {
         if let type, let other = owners[name], other != type {
             duplicates.append(Self.duplicate("collection", name, other, type))
         } else if type == nil, let other = collections[name], other != collection {
-            duplicates.append("The collection '\(name)' is declared twice, and not alike.")
+            duplicates.append("The collection '\(name)' is declared in two ways: keep one.")
         }
         collections[name] = collection
         owners[name] = type ?? owners[name]

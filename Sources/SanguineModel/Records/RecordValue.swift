@@ -61,13 +61,13 @@ public struct RecordValue: Sendable {
                 if document.hasHidden { hidden = try JSONParser.hiddenMembers(in: bytes) }
             } catch {
                 throw DecodingError.dataCorrupted(
-                    .init(codingPath: [], debugDescription: "It is no JSON: \(error).")
+                    .init(codingPath: [], debugDescription: "It is not valid JSON: \(error).")
                 )
             }
             guard case .object(let fields) = document.value else {
                 throw DecodingError.typeMismatch(
                     RecordFields.self,
-                    .init(codingPath: [], debugDescription: "It is no object.")
+                    .init(codingPath: [], debugDescription: "It is not an object.")
                 )
             }
             self.fields = fields

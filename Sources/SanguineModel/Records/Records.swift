@@ -46,7 +46,7 @@ public struct Records {
             if let fault { throw fault }
             if let failure { throw failure }
             throw error as? Refusal
-                ?? Refusal(.mutatorFailed, "Mend the mutator: it threw \(error).")
+                ?? Refusal(.mutatorFailed, "Fix the mutator: it threw \(error).")
         }
         if let fault { throw fault }
         if let failure { throw failure }
@@ -148,7 +148,7 @@ public struct Records {
                 return fail(.invalidContent, "Keep '\(field)' within 38 digits.")
             }
             fields[field] = sum
-        default: return fail(.invalidContent, "Increment a number: '\(field)' is none.")
+        default: return fail(.invalidContent, "Increment a number: '\(field)' is not one.")
         }
         put(RecordValue(fields), for: key)
     }
@@ -270,7 +270,7 @@ public struct Records {
             return false
         }
         if changes[key] == nil, present?.isOwn == false {
-            fail(.notOwner, "Change records of your own: another owns '\(key)'.")
+            fail(.notOwner, "Change only your own records: '\(key)' has another owner.")
             return false
         }
         return true

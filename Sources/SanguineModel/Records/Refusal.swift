@@ -49,8 +49,8 @@ extension Refusal {
             return Refusal(
                 .invalidContent,
                 """
-                Delete the record '\(key)', or ask for a copy of it: what is stored is no JSON \
-                object, and cannot be changed.
+                Delete the record '\(key)', or restore it from a copy: its stored value is not a \
+                JSON object and cannot be changed.
                 """
             )
         }
@@ -60,7 +60,7 @@ extension Refusal {
         let member = names.isEmpty ? "" : "the member '\(names.joined(separator: "."))' of "
         return Refusal(
             .invalidContent,
-            "JSON cannot hold \(member)the record '\(key)'. \(context.debugDescription)"
+            "JSON cannot encode \(member)the record '\(key)'. \(context.debugDescription)"
         )
     }
 }

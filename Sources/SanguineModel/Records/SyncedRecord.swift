@@ -59,7 +59,7 @@ public struct RecordCollection: Hashable, Sendable {
     /// The error in the declaration, in a sentence, or `nil` if there is none.
     public var fault: String? {
         guard Self.isValid(name: name) else {
-            return "Name the collection '\(name)' with a small letter, then a–z A–Z 0–9 _ - (64)."
+            return "Name the collection '\(name)' with 1 to 64 of a–z A–Z 0–9 _ -, first a–z."
         }
         guard indexes.count <= WireLimits.indexesPerCollection, Set(indexes).count == indexes.count
         else {

@@ -156,7 +156,7 @@ extension Problem {
             throw DecodingError.dataCorrupted(
                 .init(
                     codingPath: decoder.codingPath,
-                    debugDescription: "An object with none of a problem's members is no problem."
+                    debugDescription: "An object without any member of a problem is not a problem."
                 )
             )
         }

@@ -127,10 +127,10 @@ extension ProblemCode {
     package static func title(ofStatus status: Int) -> String {
         if let title = statusTitles[status] { return title }
         return switch status {
-        case 300...399: "The resource has another address."
+        case 300...399: "The resource has moved."
         case 400...499: "The request was refused."
         case 500...599: "The server failed."
-        default: "The answer is no valid HTTP."
+        default: "The response is not valid HTTP."
         }
     }
 
@@ -144,15 +144,15 @@ extension ProblemCode {
     private static let statusTitles: [Int: String] = [
         400: "The request cannot be read.",
         401: "The request is not authenticated.",
-        402: "The request must be paid for.",
+        402: "The request requires payment.",
         403: "The request is not allowed.",
         404: "There is no such resource.",
-        405: "The resource does not take the method.",
-        406: "The resource has no form that the request accepts.",
+        405: "The resource does not support the method.",
+        406: "The resource has no representation that the request accepts.",
         408: "The request took too long.",
-        409: "The request is in conflict with what is there.",
+        409: "The request conflicts with the current state.",
         410: "The resource is gone.",
-        412: "The resource is not as the request expects.",
+        412: "A precondition of the request does not hold.",
         413: "The body is too large.",
         415: "The body is of an unsupported type.",
         422: "The content is not valid.",
@@ -177,32 +177,32 @@ extension ProblemCode {
         .unauthenticated: (401, "The request is not authenticated."),
         .tokenExpired: (401, "The access token has expired."),
         .sessionEnded: (401, "The session has ended."),
-        .deviceSecretMismatch: (401, "The device is known by another secret."),
+        .deviceSecretMismatch: (401, "The device has another secret."),
         .refreshInvalid: (401, "The refresh token is not valid."),
         .refreshReused: (401, "The refresh token was used before."),
         .insufficientTokens: (402, "The balance is too low."),
         .quotaExhausted: (402, "The quota is used up."),
-        .identityMismatch: (403, "The user id is another's."),
-        .notOwner: (403, "The record is another's."),
-        .foreignRequest: (403, "The request is another server's."),
+        .identityMismatch: (403, "The user id belongs to another account."),
+        .notOwner: (403, "The record belongs to another account."),
+        .foreignRequest: (403, "The request names or comes from another server."),
         .notFound: (404, "There is no such resource."),
-        .methodNotAllowed: (405, "The resource does not take the method."),
+        .methodNotAllowed: (405, "The resource does not support the method."),
         .operationInProgress: (409, "The operation is still running."),
         .callCancelled: (409, "The call was cancelled."),
-        .holdSettled: (409, "The hold is settled."),
-        .recordExists: (409, "The record exists."),
+        .holdSettled: (409, "The hold is already settled."),
+        .recordExists: (409, "The record already exists."),
         .recordTooLarge: (413, "The record is too large."),
         .mutatorUnknown: (422, "The mutator is not known."),
         .collectionUnknown: (422, "The collection is not known."),
         .mutatorFailed: (422, "The mutator failed."),
         .idempotencyMismatch: (422, "The idempotency key belongs to another request."),
-        .idempotencyExpired: (422, "The operation's answer is no longer kept."),
+        .idempotencyExpired: (422, "The operation's answer is no longer stored."),
         .invalidContent: (422, "The content is not valid."),
         .upstreamRefused: (422, "The upstream refused the request."),
-        .storageFull: (422, "The account has no room for more."),
+        .storageFull: (422, "The storage of the account is full."),
         .rateLimited: (429, "There are too many requests."),
         .internalFault: (500, "The server has a fault."),
-        .interrupted: (502, "The call was cut short."),
+        .interrupted: (502, "The call was interrupted."),
         .upstreamFailed: (502, "The upstream failed."),
         .upstreamMissing: (503, "No upstream is configured."),
         .overloaded: (503, "The server is overloaded."),

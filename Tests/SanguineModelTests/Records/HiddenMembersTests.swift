@@ -154,6 +154,6 @@ struct HiddenMembersTests {
     @Test func `changing a stored value that is not JSON is refused with an explanation`() {
         var records = records(#"{"ratio":nan}"#)
         records.increment(key, "ratio", by: 1)
-        #expect(records.failure?.detail.contains("what is stored is no JSON") == true)
+        #expect(records.failure?.detail.contains("stored value is not a JSON") == true)
     }
 }
