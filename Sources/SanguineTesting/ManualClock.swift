@@ -128,7 +128,7 @@ public final class ManualClock: Clock {
         }
         defer { motion.cancel() }
         return try await Task { try await body() }.finished(
-            "what runs while the clock is advanced by \(step) at a time",
+            "the body, while the clock advances in steps of \(step)",
             within: bound,
             fileID: fileID,
             line: line
@@ -161,7 +161,7 @@ public final class ManualClock: Clock {
             for: "\(count) tasks to sleep" + (duration.map { " that are due in \($0)" } ?? ""),
             found: { state in
                 let times = state.sleepers.map { "\(state.now.duration(to: $0.deadline))" }
-                return "asleep for: \(times.prefix(10).joined(separator: ", "))"
+                return "sleeping tasks are due in: \(times.prefix(10).joined(separator: ", "))"
             },
             fileID: fileID,
             line: line
@@ -179,7 +179,7 @@ public final class ManualClock: Clock {
     public func waitForNoSleepers(fileID: String = #fileID, line: Int = #line) async throws {
         try await state.wait(
             for: "no task to sleep",
-            found: { "\($0.sleepers.count) sleep" },
+            found: { "\($0.sleepers.count) tasks sleep" },
             fileID: fileID,
             line: line
         ) {

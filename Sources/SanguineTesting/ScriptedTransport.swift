@@ -114,7 +114,7 @@ public final class ScriptedTransport: UploadingTransport {
         var summary: String {
             let last = requests.suffix(3).map { "\($0.method) \($0.url.path())" }
             let names = last.isEmpty ? "" : ", the last \(last.joined(separator: ", "))"
-            return "\(requests.count) requests have come\(names); \(held.count) are held, "
+            return "\(requests.count) requests have arrived\(names); \(held.count) are held, "
                 + "\(cancelled) exchanges were cancelled"
         }
     }
@@ -171,7 +171,7 @@ public final class ScriptedTransport: UploadingTransport {
         fileID: String = #fileID,
         line: Int = #line
     ) async throws {
-        try await wait("\(count) held answers", fileID, line) { $0.held.count >= count }
+        try await wait("\(count) held responses", fileID, line) { $0.held.count >= count }
     }
 
     /// Returns when the client has cancelled at least the given number of exchanges.
@@ -263,7 +263,7 @@ public final class ScriptedTransport: UploadingTransport {
     ) async throws {
         while true {
             try await state.wait(
-                for: "a held answer to release",
+                for: "a held response to release",
                 within: bound,
                 found: { $0.summary },
                 fileID: fileID,
@@ -291,7 +291,7 @@ public final class ScriptedTransport: UploadingTransport {
         _ request: TransportRequest,
         progress: @escaping @Sendable (UploadProgress) -> Void
     ) async throws(TransportError) -> TransportResponse {
-        guard let total = request.bodySize else { throw .invalid("the body's file is gone") }
+        guard let total = request.bodySize else { throw .invalid("the body's file does not exist") }
         let upload = Upload(total: total, tell: progress)
         upload.advance(to: 0)
         return try await exchange(request.withBodyInMemory ?? request, upload)

@@ -131,10 +131,10 @@ struct QueryTextsTests {
     }
 
     @Test(arguments: [
-        (QueryStatusTests.offline, "Offline", "Check the connection, and try again."),
+        (QueryStatusTests.offline, "Offline", "Check the connection and try again."),
         (
-            .problem(Problem(.notFound, "")), "No Longer There",
-            "This does not exist, or it was removed."
+            .problem(Problem(.notFound, "")), "No Longer Available",
+            "This does not exist or was removed."
         ),
         (.problem(Problem(.unauthenticated, "")), "Sign-In Needed", "Sign in to see this."),
         (.decoding("x"), "Not Available", "Something is wrong with the app or the server."),

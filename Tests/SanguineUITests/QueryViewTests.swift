@@ -53,7 +53,7 @@ struct QueryViewTests {
         try await eventually("the fetch has failed") { model.phase == .failed }
         let screen = host.draw(ProfileView().sanguineClient(client))
         #expect(
-            screen.texts == ["Offline", "Check the connection, and try again.", "Try Again"]
+            screen.texts == ["Offline", "Check the connection and try again.", "Try Again"]
         )
         let retry = try #require(screen.buttons["Try Again"])
         retry()
@@ -88,7 +88,7 @@ struct QueryViewTests {
         try await eventually("the fetch has failed") { model.phase == .failed }
         let screen = host.draw(ProfileView().sanguineClient(client))
 
-        #expect(screen.texts.first == "No Longer There")
+        #expect(screen.texts.first == "No Longer Available")
         #expect(screen.buttons.isEmpty)
     }
 

@@ -124,7 +124,7 @@ extension InMemoryAuthority {
         ) { input throws(Problem) in
             guard let input = try? StoredForm.arguments.decode(Call.Input.self, from: input)
             else {
-                throw Problem(.invalidContent, "Set 'input' to what '\(Call.name)' takes.")
+                throw Problem(.invalidContent, "Set 'input' to a valid input of '\(Call.name)'.")
             }
             return { context in
                 let hasParts = Mutex(false)

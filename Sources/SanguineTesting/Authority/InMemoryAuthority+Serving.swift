@@ -54,7 +54,7 @@ extension InMemoryAuthority {
         do throws(Problem) {
             try failIfAsked(request)
             guard request.path != "/v1/live" else {
-                throw Problem(.malformedRequest, "Open it as a stream.")
+                throw Problem(.malformedRequest, "Request '/v1/live' as a stream.")
             }
             let isJoining = try join(request)
             var answer = try await router.answer(request)
@@ -79,7 +79,7 @@ extension InMemoryAuthority {
             let body = try? JSONDecoder().decode(PushRequest.self, from: request.body ?? Data()),
             !poison.isDisjoint(with: body.operations.map(\.id))
         else { return }
-        throw Problem(.malformedBody, "Send no operation that is poison.")
+        throw Problem(.malformedBody, "Do not send operations that the test declared poison.")
     }
 
     /// Creates the account of a new device, which the sign-in then finds.

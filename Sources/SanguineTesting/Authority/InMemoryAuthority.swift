@@ -341,5 +341,5 @@ func must<Value>(_ body: () throws -> Value) -> Value {
 }
 
 private func stop(for error: any Error) -> Never {
-    preconditionFailure("Change what the test asks of its InMemoryAuthority: \(error)")
+    preconditionFailure("The test passed a wrong value to its InMemoryAuthority: \(error)")
 }

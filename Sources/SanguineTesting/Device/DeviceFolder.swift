@@ -4,7 +4,7 @@ import Foundation
 final class DeviceFolder: Sendable {
     /// The files changed during every attempt to read them.
     struct Restless: Error, CustomStringConvertible {
-        let description = "The client's files do not come to rest. Let it do less before a kill."
+        let description = "The client's files keep changing. Let it do less work before a kill."
     }
 
     let url: URL

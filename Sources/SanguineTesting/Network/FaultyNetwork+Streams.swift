@@ -38,7 +38,7 @@ extension FaultyNetwork {
                     await room.wait()
                 }
                 upstream.cancel()
-                stream?.finish(.interrupted("the network is gone"))  // Unless it has ended.
+                stream?.finish(.interrupted("the network was released"))  // Unless it has ended.
                 self?.release(plan.number)
             }
             state.passages[plan.number] = Passage(stream: stream, pump: pump)

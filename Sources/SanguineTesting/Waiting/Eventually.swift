@@ -144,7 +144,7 @@ extension Task {
             cancel()
             throw error
         }
-        guard let result = end.value else { preconditionFailure("It was there.") }
+        guard let result = end.value else { preconditionFailure("The result is missing.") }
         return try result.get()
     }
 }

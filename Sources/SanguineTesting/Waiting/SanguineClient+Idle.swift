@@ -33,8 +33,8 @@ extension SanguineClient {
             // One piece of work may start another, with a moment between them.
             if looks == 3 { return }
             guard try await patience.rest() else {
-                let found = work.isEmpty ? "" : "under way: \(work.joined(separator: ", "))"
-                throw VainWait("nothing to be under way", found: found, bound, fileID, line)
+                let found = work.isEmpty ? "" : "still running: \(work.joined(separator: ", "))"
+                throw VainWait("the client to be idle", found: found, bound, fileID, line)
             }
         }
     }

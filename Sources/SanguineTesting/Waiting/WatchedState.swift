@@ -187,7 +187,7 @@ private final class Finding<Found: Sendable>: Sendable {
     }
 
     func get() throws -> Found {
-        guard let found = result.withLock({ $0 }) else { preconditionFailure("It was found.") }
+        guard let found = result.withLock({ $0 }) else { preconditionFailure("No result exists.") }
         return try found.get()
     }
 }

@@ -31,7 +31,7 @@ public struct QueryTexts: Sendable {
         switch status.error?.errorClass {
         case nil: return "Nothing Here Yet"
         case .needsSignIn: return "Sign-In Needed"
-        case .gone: return "No Longer There"
+        case .gone: return "No Longer Available"
         case .retryable, .waits, .refused, .cancelled, .defect: return "Not Available"
         }
     }
@@ -40,15 +40,15 @@ public struct QueryTexts: Sendable {
         switch error {
         case .invalidDeclaration, .notConfigured: return error.description
         case _ where QueryStatus(.failed, error: error).isOffline:
-            return "Check the connection, and try again."
+            return "Check the connection and try again."
         default: break
         }
         return switch error.errorClass {
-        case .retryable, .cancelled: "Something went wrong on the way. Try again."
-        case .waits: "Too much is going on. Try again in a while."
+        case .retryable, .cancelled: "Something went wrong. Try again."
+        case .waits: "Too busy at the moment. Try again later."
         case .needsSignIn: "Sign in to see this."
         case .refused: "This cannot be shown."
-        case .gone: "This does not exist, or it was removed."
+        case .gone: "This does not exist or was removed."
         case .defect: "Something is wrong with the app or the server."
         }
     }

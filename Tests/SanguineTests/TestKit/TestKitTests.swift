@@ -110,7 +110,7 @@ struct TestKitTests {
         let vain = await #expect(throws: VainWait.self) {
             try await test.client.waitUntilIdle(within: .milliseconds(30))
         }
-        #expect(vain?.found == "under way: a fetch of profile/\"ada\"")
+        #expect(vain?.found == "still running: a fetch of profile/\"ada\"")
         test.network.release()
         try await test.client.waitUntilIdle()
         #expect(test.client.cached(.profile("ada"))?.name == "ada 1")

@@ -32,7 +32,7 @@ struct WaitingTests {
             try await network.releaseFirst(within: short)
         }
         #expect(
-            held?.found == "0 requests have come; 0 are held, 0 exchanges were cancelled"
+            held?.found == "0 requests have arrived; 0 are held, 0 exchanges were cancelled"
         )
     }
 
