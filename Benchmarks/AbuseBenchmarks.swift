@@ -61,7 +61,7 @@ enum AbuseBenchmarks {
                 cost: "\(name): p\(part)",
                 measured.attacked.percentile(part),
                 unit: "ms",
-                of: "the victim alone",
+                of: "the victim without an attack",
                 measured.alone.percentile(part),
                 atMost: part == 99 ? slowdown : nil
             )
@@ -70,7 +70,7 @@ enum AbuseBenchmarks {
                 cost: "\(name): memory",
                 measured.megabytes,
                 unit: "MB",
-                of: "the bound",
+                of: "the limit",
                 memory,
                 atMost: 1
             )

@@ -9,11 +9,11 @@ struct BenchmarkOptions: ParsableArguments {
     }
 
     @Option(help: "Run this part only.") var only: Part?
-    @Option(help: "Of the client's figures, only those with the text in their name.")
+    @Option(help: "Measure only the client's figures whose names contain this text.")
     var figure: String?
-    @Option(help: "Of the attacks, only those with the text in their name.")
+    @Option(help: "Run only the attacks whose names contain this text.")
     var attack: String?
-    @Option(help: "Connections at a time.") var connections = 128
+    @Option(help: "The simultaneous connections.") var connections = 128
     @Flag(help: "Measure for half a second instead of two.") var quick = false
 
     /// The options of this process.
@@ -30,10 +30,10 @@ struct BenchmarkOptions: ParsableArguments {
             throw ValidationError("Set '--connections' to a positive number.")
         }
         guard figure == nil || only ?? .client == .client else {
-            throw ValidationError("Leave '--only' out: '--figure' is about the client's figures.")
+            throw ValidationError("Remove '--only': '--figure' selects figures of the client.")
         }
         guard attack == nil || only ?? .abuse == .abuse && figure == nil else {
-            throw ValidationError("Leave '--only' and '--figure' out: '--attack' is of one part.")
+            throw ValidationError("Remove '--only' and '--figure': '--attack' is for one part.")
         }
     }
 }

@@ -29,7 +29,7 @@ enum CallerBenchmarks {
                 atMost: 1
             ),
             Figure(
-                cost: "10,000 callers of one key, beside bare tasks",
+                cost: "10,000 callers of one key, against bare tasks",
                 many.map { $0 / .microseconds(1) }.median,
                 unit: "µs",
                 of: "a task with a continuation each",

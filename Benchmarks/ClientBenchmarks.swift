@@ -61,7 +61,7 @@ enum ClientBenchmarks {
                 atMost: 3
             ),
             Figure(
-                cost: "client.cached, beside a peer",
+                cost: "client.cached, against a peer",
                 samples.map(\.ours).median,
                 unit: "ns",
                 beside: QueryBenchmarks.peer,

@@ -151,7 +151,7 @@ struct FunctionBenchmarks {
         var figures: [Figure] = []
         for (kind, target) in servers {
             let plain = calls("calls \(kind.name)", kind.rawValue, of: target)
-            let door = Way(name: "OpenAI's door, \(kind.name)", endpoint: target.endpoint) {
+            let door = Way(name: "OpenAI's routes, \(kind.name)", endpoint: target.endpoint) {
                 _,
                 connection,
                 _ in
@@ -167,7 +167,7 @@ struct FunctionBenchmarks {
     private func kept() async throws -> [Figure] {
         var figures: [Figure] = []
         for (kind, target) in servers {
-            let name = "kept answer \(kind == .passed ? "for nothing" : "for a token")"
+            let name = "kept answer \(kind == .passed ? "for free" : "for a token")"
             figures.append(try await measurement.share(calls(name, kind.kept, of: target)))
         }
         return figures

@@ -115,8 +115,8 @@ enum BenchmarkError: Error, CustomStringConvertible {
     var description: String {
         switch self {
         case .refused(let count):
-            "\(count) requests were not answered with 200: there is no figure."
-        case .wrong(let name): "\(name) gave another value than it was given: there is no figure."
+            "No figure: \(count) requests were not answered with 200."
+        case .wrong(let name): "No figure, because this gave a wrong value: \(name)."
         case .noServer(let reason): "The server could not be measured: \(reason)"
         }
     }

@@ -109,10 +109,10 @@ enum HabitBenchmarks {
         return [
             // Both end when all numbers of the screen are available.
             Figure(
-                cost: "Habits: loading everything anew, with the sign-in",
+                cost: "Habits: a full reload, with the sign-in",
                 reload,
                 unit: "µs",
-                of: "a tap until all numbers of the screen are made anew",
+                of: "a tap until all numbers of the screen are recomputed",
                 screens.median,
                 atMost: nil
             ),
@@ -120,7 +120,7 @@ enum HabitBenchmarks {
                 cost: "Habits: a tap until its log is shown",
                 taps.median,
                 unit: "µs",
-                of: "a tap until all numbers of the screen are made anew",
+                of: "a tap until all numbers of the screen are recomputed",
                 screens.median,
                 atMost: nil
             ),
@@ -128,7 +128,7 @@ enum HabitBenchmarks {
                 cost: "Habits: memory of 100 taps on 20 habits with 1,000 logs",
                 most - before,
                 unit: "MB",
-                of: "the 10 MB that were allowed",
+                of: "the limit of 10 MB",
                 10,
                 atMost: 1
             ),

@@ -22,7 +22,7 @@ enum LiteLLMBenchmarks {
     /// Measures LiteLLM, if it is installed.
     static func run(roundTime: Duration) async throws -> [Figure] {
         guard FileManager.default.isExecutableFile(atPath: program) else {
-            print("LiteLLM's proxy is not installed here: 'make litellm' does it.")
+            print("LiteLLM's proxy is not installed. Run 'make litellm'.")
             return []
         }
         let folder = try Folder()

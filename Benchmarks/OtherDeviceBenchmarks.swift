@@ -85,7 +85,7 @@ enum OtherDeviceBenchmarks {
                 cost: "a spend or grant shown on another device, \(name)",
                 other[place],
                 unit: "ms",
-                of: "the answer to it",
+                of: "its response",
                 own[place],
                 atMost: 2
             )

@@ -36,7 +36,7 @@ struct ProxyMeasurement {
         let request: @Sendable (_ round: String, _ connection: Int, _ number: Int) -> String
     }
 
-    static let directly = "the model asked directly"
+    static let directly = "the model called directly"
     static let bareRoute = "bare Hummingbird route"
     static let bareProxy = "bare proxy"
     /// The baseline of a figure that is compared with its aim.

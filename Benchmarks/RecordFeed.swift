@@ -45,7 +45,7 @@ final class RecordFeed: HTTPTransport {
         switch request.url.path() {
         case "/v1/accounts/guest": answer(guest)
         case "/v1/sync/pull": answer(page(of: request.url))
-        default: throw .offline("The benchmark's network takes nothing in.")
+        default: throw .offline("The benchmark's network accepts no writes.")
         }
     }
 

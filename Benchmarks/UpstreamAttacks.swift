@@ -61,7 +61,7 @@ enum UpstreamAttacks {
     private static let films = Attack(name: "films", victim: victim("ask")) { _ in
         _ = film
     } run: { server in
-        guard let film else { throw BenchmarkError.noServer("FFmpeg makes no film") }
+        guard let film else { throw BenchmarkError.noServer("FFmpeg could not create the film") }
         let upload = Attack.head(
             "POST",
             "/v1/blobs",

@@ -32,12 +32,12 @@ if !isServer {
     }
     report.peers = [
         "Recorded before 2026-11-22 on other machines, and not measured in this run:",
-        "Peers on a like machine: a PostgreSQL function called by pgbench 12,000/s,",
+        "Peers on a similar machine: a PostgreSQL function called by pgbench 12,000/s,",
         "FastAPI with Redis 3,100/s, a bare Hummingbird route 36,000 to 47,000/s.",
         "Proxies before language models, on four Graviton3 cores, passed through: Busbar and",
         "agentgateway 7,000 to 9,000/s and core, added p99 107 to 186 µs, added first byte 273 to",
         "332 µs; Bifrost 1,200/s and core, LiteLLM 152.",
-        "TanStack query-core on a like machine: a cached read 5.3 µs, a write 7.1 µs, 10,000",
+        "TanStack query-core on a similar machine: a cached read 5.3 µs, a write 7.1 µs, 10,000",
         "invalidated by prefix 0.54 ms, a write to 1,000 observers 1.5 ms, 100 callers 0.68 ms.",
     ]
     report.printTable()

@@ -367,7 +367,7 @@ struct AssistantTests {
             printFigure(
                 "T7",
                 ours: """
-                    asked for \(short) times after 299 s away and \(long) times after 300 s, \
+                    fetched \(short) times after 299 s away and \(long) times after 300 s, \
                     with a number to show after \(wait.milliseconds)
                     """
             )

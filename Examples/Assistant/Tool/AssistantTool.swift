@@ -12,14 +12,14 @@ import SanguineServer
 struct AssistantTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "Assistant",
-        abstract: "An assistant that counts its tokens; without a server it brings one along.",
+        abstract: "An assistant that counts its tokens. Without a server, it runs its own.",
         subcommands: [Ask.self, Resume.self, Show.self, Serve.self],
         defaultSubcommand: Ask.self
     )
 }
 
 struct AppOptions: ParsableArguments {
-    @Option(help: "The server's address. Default: a server of this process, with a stand-in.")
+    @Option(help: "The server's address. Default: a server in this process.")
     var server: String?
 
     @Option(help: "Where the app keeps its data.")
@@ -32,7 +32,7 @@ struct AppOptions: ParsableArguments {
     ) async throws {
         if let server {
             guard let address = URL(string: server) else {
-                throw ValidationError("'\(server)' is no address.")
+                throw ValidationError("'\(server)' is not a valid address.")
             }
             return try await Self.withApp(address, URL(filePath: folder), body)
         }
@@ -79,16 +79,16 @@ struct AppOptions: ParsableArguments {
 extension AssistantTool {
     struct Ask: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Ask, and read the answer while it is made."
+            abstract: "Ask a question, and print the answer as it arrives."
         )
-        @Argument(help: "What to ask.") var question = "Why is the sky blue?"
+        @Argument(help: "The question.") var question = "Why is the sky blue?"
         @Option(help: "A picture that the question is about; up to four.") var image: [String] = []
         @Option(help: "A video that the question is about.") var video: String?
         @OptionGroup var options: AppOptions
 
         func validate() throws {
             if video != nil, !image.isEmpty {
-                throw ValidationError("Ask about pictures or about a video.")
+                throw ValidationError("Pass pictures or a video, not both.")
             }
         }
 
@@ -126,7 +126,7 @@ extension AssistantTool {
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Read the answers that were on their way when the app ended."
+            abstract: "Resume the answers that were incomplete when the app ended."
         )
         @OptionGroup var options: AppOptions
 
@@ -144,7 +144,7 @@ extension AssistantTool {
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "balance",
-            abstract: "Show the balance and the last ten."
+            abstract: "Show the balance and its last ten values."
         )
         @OptionGroup var options: AppOptions
 
@@ -152,7 +152,7 @@ extension AssistantTool {
             try await options.withScreen { client, screen in
                 await screen.refresh()
                 guard let balance = screen.balance else {
-                    throw ValidationError("No server was ever reached. Name one with --server.")
+                    throw ValidationError("No server has been reached yet. Set '--server'.")
                 }
                 try say("\(balance.available) tokens, \(balance.held) held")
                 for recorded in screen.history {

@@ -105,8 +105,8 @@ struct HabitsTests {
             printFigure(
                 "O2",
                 ours: """
-                    \(waiting.count - left.count) of \(waiting.count) effects that waited is taken \
-                    back, and \(refused.count) is refused
+                    \(waiting.count - left.count) of \(waiting.count) pending effects is removed, \
+                    and \(refused.count) is refused
                     """
             )
 
@@ -269,7 +269,7 @@ struct HabitsTests {
             #expect(await !screen.progress.isComplete(run, on: today))
 
             lifecycle.enterForeground()
-            try await eventually("the app shows what was done meanwhile") {
+            try await eventually("the app shows the changes made meanwhile") {
                 await screen.progress.isComplete(run, on: today)
             }
             try await client.settle()
@@ -302,12 +302,12 @@ struct HabitsTests {
 
             try await screen.complete(run)
             try await client.settle()
-            try await seen.wait(for: "the widget to be told of the log") { !$0.isEmpty }
+            try await seen.wait(for: "a notification of the widget") { !$0.isEmpty }
 
             let told = seen.value
             #expect(told.allSatisfy { $0 == 1 })
             let early = told.count { $0 != 1 }
-            printFigure("O7", ours: "told \(told.count) times, \(early) of them too early")
+            printFigure("O7", ours: "notified \(told.count) times, \(early) of them too early")
             client.close()
         }
     }

@@ -48,7 +48,7 @@ struct HabitsToolTests {
                 of: "Habits"
             )
             #expect(ended.status == 64)
-            #expect(ended.errors.contains("There is no habit 'Swim'. 'Habits add' makes one."))
+            #expect(ended.errors.contains("There is no habit 'Swim'. 'Habits add' creates one."))
             server.signal(SIGTERM)
             #expect(try await server.ended().status == 0)
         }

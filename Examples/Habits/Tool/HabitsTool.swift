@@ -12,7 +12,7 @@ import SanguineServer
 struct HabitsTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "Habits",
-        abstract: "Habits, at once and offline; the server is another command of it.",
+        abstract: "Track habits at once and offline. 'serve' runs the server.",
         subcommands: [
             List.self, Watch.self, Add.self, Done.self, Clear.self, Month.self, Retry.self,
             Serve.self,
@@ -28,7 +28,7 @@ struct AppOptions: ParsableArguments {
     @Option(help: "Where the app keeps its data.")
     var folder = NSHomeDirectory() + "/.habits"
 
-    @Flag(help: "Ask no server; the next command sends what was done.")
+    @Flag(help: "Work offline. The next command sends the changes.")
     var offline = false
 
     /// Runs the app for one command, and sends its operations.
@@ -43,7 +43,7 @@ struct AppOptions: ParsableArguments {
         _ body: @MainActor (HabitsScreen) async throws -> Void
     ) async throws {
         guard let server = URL(string: server) else {
-            throw ValidationError("'\(server)' is no address.")
+            throw ValidationError("'\(server)' is not a valid address.")
         }
         let client = try SanguineClient(.habits(server: server, folder: URL(filePath: folder)))
         defer { client.close() }
@@ -84,7 +84,7 @@ struct DayOption: ParsableArguments {
     func show(on screen: HabitsScreen) throws {
         guard let day else { return }
         guard let day = CalendarDay(day), day <= screen.today else {
-            throw ValidationError("'\(day)' is no day up to today, written as 2026-11-27.")
+            throw ValidationError("'\(day)' is not a day up to today in the form 2026-11-27.")
         }
         screen.show(day)
     }
@@ -93,7 +93,7 @@ struct DayOption: ParsableArguments {
 extension HabitsScreen {
     fileprivate func habit(_ title: String) throws -> Habit {
         guard let habit = progress.habits.first(where: { $0.title == title }) else {
-            throw ValidationError("There is no habit '\(title)'. 'Habits add' makes one.")
+            throw ValidationError("There is no habit '\(title)'. 'Habits add' creates one.")
         }
         return habit
     }
@@ -110,7 +110,7 @@ extension HabitsTool {
 
     struct Watch: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show today, and each change, also at midnight, until it is stopped."
+            abstract: "Show today and every change, also at midnight, until you stop it."
         )
         @OptionGroup var options: AppOptions
 
@@ -137,7 +137,7 @@ extension HabitsTool {
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Add a habit.")
         @Argument var title: String
-        @Option(help: "How much makes a day complete.") var goal = 1
+        @Option(help: "The amount that completes a day.") var goal = 1
         @OptionGroup var options: AppOptions
 
         func run() async throws {
@@ -148,7 +148,7 @@ extension HabitsTool {
     struct Done: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Log what was done on a day.")
         @Argument var title: String
-        @Argument(help: "How much; the goal without it.") var value: Int?
+        @Argument(help: "The amount. Default: the goal.") var value: Int?
         @OptionGroup var day: DayOption
         @OptionGroup var options: AppOptions
 
@@ -162,7 +162,7 @@ extension HabitsTool {
 
     struct Clear: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Take back what was logged on a day."
+            abstract: "Remove what was logged on a day."
         )
         @Argument var title: String
         @OptionGroup var day: DayOption
@@ -193,7 +193,7 @@ extension HabitsTool {
     }
 
     struct Retry: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Try again what was refused.")
+        static let configuration = CommandConfiguration(abstract: "Retry refused changes.")
         @OptionGroup var options: AppOptions
 
         func run() async throws {

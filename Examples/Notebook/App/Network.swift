@@ -8,7 +8,7 @@ struct Network: HTTPTransport, Connectivity {
     private let base = URLSessionTransport()
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
-        guard isOnline.value else { throw .offline("the story has switched it off") }
+        guard isOnline.value else { throw .offline("the story went offline") }
         return try await base.send(request)
     }
 

@@ -76,7 +76,7 @@ struct Story {
         try server.change("ada") { _ = try $0.addNotebook("Letters") }
         if let notebook = screen.notebook {
             try client.perform(RenameNotebook(id: notebook.id, title: "Letters"))
-            screen.show("Ada takes a title that her other device has taken")
+            screen.show("Ada chooses a title that her other device has used")
             await client.allIsAnswered()
             screen.show("The backend refuses")
             for refused in client.outbox.refused { try client.outbox.discard(refused.id) }
@@ -96,11 +96,11 @@ struct Story {
         network.isOnline.set(false)
         try client.perform(AddNotebook(id: UUID().uuidString, title: "Poems"))
         await account.signOut()
-        screen.show("Ada leaves a notebook waiting, and signs out")
+        screen.show("Ada signs out while a notebook waits to be sent")
         network.isOnline.set(true)
         try await account.signIn("bob", "kite")
         try await client.refresh(.notebooks)
-        screen.show("Bob has nothing of hers")
+        screen.show("Bob sees none of Ada's notebooks")
         try await account.signIn("ada", "engine")
         await client.allIsAnswered()
         try await client.refresh(.notebooks)

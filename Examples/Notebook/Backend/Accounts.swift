@@ -53,7 +53,7 @@ struct Accounts: Sendable {
         } else {
             guard let name = request.user, let password = passwords[name],
                 password == request.password
-            else { throw Refusal(401, "wrong_password", "User and password do not fit.") }
+            else { throw Refusal(401, "wrong_password", "The user name or the password is wrong.") }
             user = name
         }
         let refresh = refreshTokens[user] ?? UUID().uuidString
@@ -100,7 +100,7 @@ struct Accounts: Sendable {
         }
         if let answer = answers[user]?[key] {
             guard answer.request == request else {
-                throw Refusal(422, "key_reused", "The key is that of another request.")
+                throw Refusal(422, "key_reused", "The key belongs to another request.")
             }
             return answer.reply
         }

@@ -242,7 +242,7 @@ package final class NotebookServer: Sendable {
         do {
             return try decoder.decode(Value.self, from: body)
         } catch {
-            throw Refusal(400, "bad_request", "The body is not what this address takes.")
+            throw Refusal(400, "bad_request", "The body does not fit this route.")
         }
     }
 }

@@ -49,7 +49,7 @@ package struct Shelf: Sendable {
     package mutating func addNotebook(_ title: String) throws -> StoredNotebook {
         try check(title)
         guard !notebooks.contains(where: { $0.title == title }) else {
-            throw Refusal(409, "title_taken", "There is a notebook '\(title)' already.")
+            throw Refusal(409, "title_taken", "A notebook '\(title)' already exists.")
         }
         guard notebooks.count < Self.notebookLimit else {
             throw Refusal(409, "too_many", "Delete a notebook first.")
@@ -64,7 +64,7 @@ package struct Shelf: Sendable {
         let place = try place(ofNotebook: id)
         try check(title)
         guard !notebooks.contains(where: { $0.title == title && $0.id != id }) else {
-            throw Refusal(409, "title_taken", "There is a notebook '\(title)' already.")
+            throw Refusal(409, "title_taken", "A notebook '\(title)' already exists.")
         }
         notebooks[place].title = title
         return notebooks[place]
@@ -154,7 +154,7 @@ package struct Shelf: Sendable {
         limit: Int
     ) throws -> (rows: [Row], next: String?) {
         guard let last = cursor.map({ Int($0) }) ?? .max else {
-            throw Refusal(400, "bad_cursor", "Take a cursor from an answer.")
+            throw Refusal(400, "bad_cursor", "Use a cursor from a response.")
         }
         let rest = rows.filter { $0[keyPath: number] < last }
         let page = Array(rest.prefix(limit))

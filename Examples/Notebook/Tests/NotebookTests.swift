@@ -170,7 +170,7 @@ struct NotebookTests {
             let left = client.cached(.notebooks)?.first { $0.id == ideas.id }
             #expect(left == Notebook(id: ideas.id, title: "Ideas", noteCount: 1))
             #expect(refused.problem.code.rawValue == "title_taken")
-            #expect(refused.problem.detail == "There is a notebook 'Letters' already.")
+            #expect(refused.problem.detail == "A notebook 'Letters' already exists.")
         }
     }
 

@@ -18,7 +18,7 @@ struct StoryTests {
 
             #expect(scenes[1].contains("   … 2 to be sent"))
             #expect(scenes[2].contains("     Engine: Weaves algebra."))
-            let refusal = "   ! notebook.rename: There is a notebook 'Letters' already."
+            let refusal = "   ! notebook.rename: A notebook 'Letters' already exists."
             #expect(scenes[4].contains(refusal))
             #expect(!lines.suffix(6).contains { $0.hasPrefix("   !") })
             #expect(lines.suffix(5).contains("   Poems (0)"))

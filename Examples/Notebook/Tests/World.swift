@@ -35,7 +35,7 @@ struct World: Sendable {
         defer { wire.close() }
         let isOpen = Signal(true)
         let network = ScriptedTransport { request in
-            guard isOpen.value else { return .fail(.offline("the test has switched it off")) }
+            guard isOpen.value else { return .fail(.offline("the test went offline")) }
             do throws(TransportError) {
                 return .respond(try await wire.send(request))
             } catch {
