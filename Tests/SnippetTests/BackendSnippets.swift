@@ -87,7 +87,7 @@ struct SetCover: RequestMutation {
     }
 }
 
-// By offset: the cursor is how many items come before.
+// By offset: the cursor is the number of items before the page.
 extension ListQuery where Item == Article {
     static let newest = ListQuery("newest") { request, page in
         let offset = page.cursor.flatMap { Int($0) } ?? 0
@@ -108,7 +108,7 @@ struct NumberedPage: Codable, Sendable {
     var totalPages: Int
 }
 
-// By number: always of one size, whatever the limit, because numbers count pages of that size.
+// By number: all pages have the same size, because the number counts pages of that size.
 extension ListQuery where Item == Article {
     static let popular = ListQuery("popular", size: 20) { request, page in
         let number = page.cursor.flatMap { Int($0) } ?? 1
@@ -129,7 +129,7 @@ struct CursorPage: Codable, Sendable {
     var nextCursor: String?
 }
 
-// By cursor: what came with the page before.
+// By cursor: the value from the previous page.
 extension ListQuery where Item == Article {
     static let followed = ListQuery("followed") { request, page in
         let cursor = URLQueryItem(name: "cursor", value: page.cursor)
@@ -240,7 +240,7 @@ struct BackendSnippets {
         configuration.errorBody = { response in
             let decoder = JSONDecoder()
             guard let body = try? decoder.decode(APIError.self, from: response.body) else {
-                return nil  // As if there were no such closure: RFC 9457, or the status alone.
+                return nil  // As without this closure: RFC 9457, or only the status.
             }
             return ErrorBody(
                 code: body.error.code,

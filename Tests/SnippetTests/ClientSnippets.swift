@@ -12,7 +12,7 @@ struct Translate: FunctionCall {
     typealias Output = String
 
     static let name = "translate"
-    static let expectedCost: Int64 = 2  // Shown as held until real calls teach better.
+    static let expectedCost: Int64 = 2  // Held until real costs are known.
 
     var input: Input
 }
@@ -95,7 +95,7 @@ struct ClientSnippets {
 
         client.invalidate(.profile("42"))  // still shown; observers get a new one
         let cached = client.cached(.profile("42"))
-        let newest = try await client.refresh(.profile("42"))  // fetched, although it may be fresh
+        let newest = try await client.refresh(.profile("42"))  // fetched even if it is fresh
 
         #expect(cached == Profile(name: "Ada"))
         #expect(newest == cached)

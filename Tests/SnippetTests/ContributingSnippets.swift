@@ -22,9 +22,9 @@ struct ContributingSnippets {
         network.hold()
 
         let caller = Task { try await client.value(of: .profile("42")) }
-        try await network.waitForHeld(1)  // An event: woken by it.
-        try await eventually("one runs") { network.inFlight == 1 }  // No event: asked in pauses.
+        try await network.waitForHeld(1)  // Woken by an event.
+        try await eventually("one runs") { network.inFlight == 1 }  // No event: polled.
         network.release()
-        #expect(try await caller.finished().name == "Ada")  // Not `value`, which waits for ever.
+        #expect(try await caller.finished().name == "Ada")  // Not `value`, which has no time limit.
     }
 }

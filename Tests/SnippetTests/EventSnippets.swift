@@ -16,7 +16,7 @@ struct EventSnippets {
     @Test func `the app can set the zone of the user's days`() throws {
         let client = try SanguineClient(.inMemory())
 
-        try client.setTimeZone("Asia/Tokyo")  // the user has moved, or says so
+        try client.setTimeZone("Asia/Tokyo")  // the user moved or chose a zone
         let zone = client.timeZone  // "Asia/Tokyo"
 
         #expect(zone == "Asia/Tokyo")

@@ -35,7 +35,7 @@ struct InvalidationSnippets {
         let profile = Profile(name: "A.")
 
         client.set(profile, for: .profile("42"))  // as if it had just been fetched
-        client.update(.profile("42")) { $0.name = "Ada" }  // as old as it was
+        client.update(.profile("42")) { $0.name = "Ada" }  // keeps its age
 
         #expect(client.cached(.profile("42"))?.name == "Ada")
     }
@@ -47,7 +47,7 @@ struct InvalidationSnippets {
         let good = Mood(score: 5)
 
         client.set(ListPage(items: newest, hasMore: true, nextCursor: cursor), for: .tracks)
-        client.update(.tracks) { $0.insert(pushed, at: 0) }  // the backend's rows
+        client.update(.tracks) { $0.insert(pushed, at: 0) }  // rows from the backend
         client.set([today: good], for: .moods, in: today...today)
         client.update(.moods, at: today) { $0 = good }  // nil stands for no value
 

@@ -52,7 +52,7 @@ struct ListSnippets {
 
         let feed = client.model(.feed(.forYou))  // @Observable: items, hasMore, phase, error, asOf
         await feed.loadNext()
-        feed.itemAppeared(post.id)  // near the end, the next page is loaded ahead
+        feed.itemAppeared(post.id)  // near the end, loads the next page
         await feed.refresh()
 
         #expect(feed.items == [post])
@@ -62,7 +62,7 @@ struct ListSnippets {
     @Test func `a list can be read without a view`() async throws {
         let client = try Self.client()
 
-        try await client.value(of: .feed(.forYou))  // unless it is fresh by its policy
+        try await client.value(of: .feed(.forYou))  // unless it is fresh per its policy
         try await client.loadNext(.feed(.forYou))
         let posts = client.snapshot(of: .feed(.forYou)).items
 

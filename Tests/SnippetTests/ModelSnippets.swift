@@ -26,7 +26,7 @@ struct ModelSnippets {
         var configuration = SanguineClient.Configuration.inMemory()
         configuration.baseURL = URL(string: "https://api.example.org")
         configuration.transport = network
-        configuration.register(Like.self)  // at launch, before the client is made
+        configuration.register(Like.self)  // at launch, before the client is created
         return try SanguineClient(configuration)
     }
 

@@ -59,7 +59,7 @@ struct RangeSnippets {
         }
         let client = try Self.client(network)
 
-        let month = try await client.value(of: .moods, in: first...last)  // fetches what lacks
+        let month = try await client.value(of: .moods, in: first...last)  // fetches what is missing
         let known = client.cached(.moods, in: first...last)  // at once
         client.invalidate(.moods, in: first...first)  // one day has changed
 
@@ -82,7 +82,7 @@ struct RangeSnippets {
         #expect(chart == 2 && image == "photo")
         #expect(client.metrics.summary().operations.map(\.name) == ["draw chart", "resize"])
         logger.info("\(client.metrics.summary())")
-        client.metrics.reset()  // from here on, the next screen
+        client.metrics.reset()  // starts over for the next screen
         #expect(client.metrics.summary().operations == [])
     }
 }

@@ -56,8 +56,8 @@ struct RecordSnippets {
         let client = try SanguineClient(configuration())
         let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 0]))
-        let habits = client.records(Habit.self)  // at once, with all that waits to be sent
-        let receipt = try client.perform(CompleteHabit(habit: id))  // visible from the next line on
+        let habits = client.records(Habit.self)  // at once, with unsent changes
+        let receipt = try client.perform(CompleteHabit(habit: id))  // visible on the next line
         #expect(habits.map(\.streak) == [0] && client.record(Habit.self, id)?.streak == 1)
         #expect(client.outbox.pending.last?.id == receipt.id)
         for operation in client.outbox.refused {

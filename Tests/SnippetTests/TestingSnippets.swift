@@ -120,7 +120,7 @@ struct AppTestingSnippets {
         #expect(try await client.value(of: .balance).available == 10)
 
         clock.advance(by: .seconds(86_400))  // Tomorrow: new readings, old access tokens.
-        await authority.runJobs()  // Holds whose time is over end.
+        await authority.runJobs()  // Expired holds end.
         #expect(try await client.value(of: .balance).available == 10)
     }
 
@@ -182,7 +182,7 @@ struct AppTestingSnippets {
         }
         authority.fail("/v1/sync/push", with: Problem(.overloaded, "Wait.", retryAfter: 5))
         authority.expireTokens()
-        authority.forgetDeletions()  // A device that was away for too long begins afresh.
+        authority.forgetDeletions()  // A device that was away too long starts over.
 
         try client.perform(CompleteHabit(habit: run))
         try await device.delay.advancing {

@@ -64,7 +64,7 @@ struct UserSnippets {
         let client = try SanguineClient(configuration())
         try client.signIn(as: session.userID)
         try client.perform(Like(track: "1"))
-        await client.signOut(keeping: .nothing)  // What was not sent is lost.
+        await client.signOut(keeping: .nothing)  // Unsent operations are lost.
         #expect(client.outbox.ofOthers == 0)
 
         try client.signIn(as: session.userID)
@@ -89,7 +89,7 @@ struct UserSnippets {
         await client.signOut()
         try client.signIn(as: "bob")
         #expect(client.cached(.track("1")) == nil)
-        #expect(client.outbox.pending.isEmpty)  // What Ada did waits for her return.
+        #expect(client.outbox.pending.isEmpty)  // Ada's operations wait for her return.
         #expect(try device.files(with: "Ada's song").isEmpty)
 
         try device.kill()

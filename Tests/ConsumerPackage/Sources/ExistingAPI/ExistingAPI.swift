@@ -5,7 +5,7 @@ import Sanguine
 import FoundationNetworking  // URLSession, on Linux.
 #endif
 
-// What the API sends and takes.
+// The messages of the API.
 struct Article: Codable, Sendable, Equatable, Identifiable {
     var id: Int
     var authorName: String
@@ -31,7 +31,7 @@ struct APIError: Decodable {
     var error: Content
 }
 
-// Who is signed in: the app's own.
+// The app's own sign-in.
 actor Tokens {
     struct NotSignedIn: Error {}
     struct Renewed: Decodable { var accessToken: String }
@@ -44,13 +44,13 @@ actor Tokens {
         self.refreshURL = refreshURL
     }
 
-    // At a sign-in, and with nil at a sign-out.
+    // Called at sign-in, and with nil at sign-out.
     func set(_ token: String?) { accessToken = token }
 
     func renew() async throws {
         let (data, response) = try await URLSession.shared.data(from: refreshURL)
         guard (response as? HTTPURLResponse)?.statusCode == 200 else {
-            throw URLError(.badServerResponse)  // Tried again, as any failure of the network.
+            throw URLError(.badServerResponse)  // Retried, as any network failure.
         }
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
@@ -77,7 +77,7 @@ func makeClient(_ api: URL, _ tokens: Tokens) throws -> SanguineClient {
     return try SanguineClient(configuration)
 }
 
-// What is read.
+// Queries.
 extension ValueQuery where Value == Article {
     static func article(_ id: Int) -> Self {
         ValueQuery("article", id, policy: .fresh(for: .minutes(5)).stored(.onDisk)) { request in
@@ -103,7 +103,7 @@ extension ListQuery where Item == Comment {
     }
 }
 
-// What is written: visible when `perform` returns, sent when there is a network.
+// Mutations: visible when `perform` returns, sent when there is a network.
 struct LikeArticle: RequestMutation {
     static let name = "article.like"
     let article: Int
@@ -137,7 +137,7 @@ struct AddComment: RequestMutation {
     }
 }
 
-// What a screen does.
+// A screen.
 @MainActor
 func openArticle(_ id: Int, in client: SanguineClient) throws {
     let article = client.model(.article(id))  // @Observable: value, phase, error, refresh()

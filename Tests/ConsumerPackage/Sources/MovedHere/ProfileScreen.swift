@@ -31,7 +31,7 @@ struct Follow: RequestMutation {
 func makeClient(_ api: URL) throws -> SanguineClient {
     var configuration = SanguineClient.Configuration()
     configuration.baseURL = api
-    configuration.register(Follow.self)  // Every kind of write, before the client is made.
+    configuration.register(Follow.self)  // Every mutation, before the client is created.
     return try SanguineClient(configuration)
 }
 

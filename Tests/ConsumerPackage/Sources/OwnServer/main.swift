@@ -2,7 +2,7 @@ import Foundation
 import SanguineSQLite
 import SanguineServer
 
-// What both ends share: an app has this in a module of its own, which the server links too.
+// Shared by the app and the server, in a module of its own.
 struct Habit: SyncedRecord {
     static let collection = RecordCollection("habits", indexes: ["streak"])
     let id: RecordID

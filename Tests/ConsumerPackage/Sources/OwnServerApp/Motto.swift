@@ -4,7 +4,7 @@ struct Motto: FunctionCall {
     struct Input: Codable, Sendable { var question: String }
     typealias Output = String
     static let name = "motto"
-    static let expectedCost: Int64 = 1  // Until real charges have shown better.
+    static let expectedCost: Int64 = 1  // Until real costs are known.
     let input: Input
 
     init(for habit: String) { input = Input(question: habit) }

@@ -18,10 +18,10 @@ let milk = Note(id: .new(), text: "Buy milk")
 try client.perform(CreateRecord(milk))
 print(client.records(Note.self).map(\.text))
 
-// Changed: one member; the others stay, also those that another device sets meanwhile.
+// Changed: only this member. Changes of other members on another device are kept.
 try client.perform(SetFields(Note.self, milk.id, ["isDone": true]))
 
-// An app in the foreground sends and fetches by itself; a program that ends says when.
+// An app in the foreground synchronizes by itself; a program that ends calls this.
 do {
     try await client.synchronize()
     print("The server has all \(client.records(Note.self).count).")
