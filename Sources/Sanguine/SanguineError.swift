@@ -148,8 +148,8 @@ extension SanguineError: CustomStringConvertible {
             """
         case .outboxFull(let limit):
             """
-            \(limit) operations wait to be sent. Connect to the network or discard refused \
-            operations, then try again.
+            The outbox contains \(limit) operations, with refused ones. Connect to the network or \
+            discard refused operations, then try again.
             """
         case .conflictingQuery(let name):
             """

@@ -40,7 +40,10 @@ extension Problem {
         return Problem(.mutatorFailed, "\(rule) '\(path)': \(context.debugDescription)")
     }
 
-    static let notInTray = Problem(.notFound, "Choose one of the outbox's refused operations.")
+    static let notInTray = Problem(
+        .notFound,
+        "The outbox has no such operation to retry or discard. It may have settled."
+    )
     static let mayBeDone = Problem(
         .operationInProgress,
         "Wait for the operation's outcome: it was sent and may have been applied."

@@ -207,7 +207,7 @@ struct RequestQueueModel {
         if own.prefetches > limits.prefetchLanes { fault = "Too many prefetches go." }
         if state.underWay(to: own.name) != own.underWay.count { fault = "It miscounts its lanes." }
         for line in 0..<3 {
-            if own.canGo(line, limits) { fault = "A request waits although a slot is free." }
+            if own.canGo(line, limits) { fault = "Somebody waits who could go." }
             let priority = FetchPriority(rawValue: line) ?? .normal
             if state.waiting(for: own.name, of: priority) != own.lines[line].count {
                 fault = "It miscounts a line."
