@@ -1,4 +1,5 @@
 import HTTPTypes
+import Hummingbird
 import NIOCore
 import NIOHTTP1
 import SanguineAuthority
@@ -62,7 +63,10 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
             if let refusal, unanswered.isEmpty, head.status == .badRequest {
                 let answer = WireAnswer.problem(refusal)
                 head.status = HTTPResponseStatus(statusCode: answer.status)
-                head.headers = ["Connection": "close", "Content-Length": "\(answer.body.count)"]
+                head.headers = [
+                    "Connection": "close", "Content-Length": "\(answer.body.count)",
+                    "X-Request-Id": RequestID().description,
+                ]
                 for (field, value) in answer.fields {
                     head.headers.add(name: field.name.rawName, value: value)
                 }

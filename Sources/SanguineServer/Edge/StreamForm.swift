@@ -1,4 +1,5 @@
 import HTTPTypes
+import Hummingbird
 import NIOCore
 import NIOHTTPTypes
 import SanguineAuthority
@@ -40,6 +41,7 @@ final class StreamForm: ChannelDuplexHandler, RemovableChannelHandler {
         var head = HTTPResponse(status: .init(code: answer.status))
         for (field, value) in answer.fields { head.headerFields[field.name] = value }
         head.headerFields[.contentLength] = String(answer.body.count)
+        head.headerFields[.requestID] = RequestID().description
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.write(wrapOutboundOut(.body(ByteBuffer(bytes: answer.body))), promise: nil)
         let end = wrapOutboundOut(.end(nil))

@@ -12,6 +12,8 @@ extension HTTPField.Name {
     static let sanguineEpoch = named("Sanguine-Epoch")
     static let sanguineHead = named("Sanguine-Head")
     static let userID = named("X-User-Id")
+    /// On every response; see Documentation/Protocol.md.
+    static let requestID = named("X-Request-Id")
     static let rateLimit = named("RateLimit")
     static let rateLimitPolicy = named("RateLimit-Policy")
     static let cacheStatus = named("Cache-Status")

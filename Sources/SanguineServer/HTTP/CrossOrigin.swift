@@ -18,7 +18,7 @@ struct CrossOrigin: RouterMiddleware {
     private static let allowed = requestHeaders.map(\.rawName).joined(separator: ", ")
     private static let answerHeaders: [HTTPField.Name] = [
         .eTag, .retryAfter, .idempotencyReplayed, .sanguineHead, .sanguineEpoch, .rateLimit,
-        .rateLimitPolicy, .cacheStatus, .sanguineCall,
+        .rateLimitPolicy, .cacheStatus, .sanguineCall, .requestID,
     ]
     private static let exposed = answerHeaders.map(\.rawName).joined(separator: ", ")
 
@@ -33,6 +33,7 @@ struct CrossOrigin: RouterMiddleware {
         var response: Response
         if origin != nil, Self.isPreflight(request) {
             response = Response(status: .noContent)
+            response.headers.add(.requestID, context.requestID)
             response.headers[.accessControlAllowMethods] = Self.methods
             response.headers[.accessControlAllowHeaders] = Self.allowed
             response.headers[.accessControlMaxAge] = String(Self.preflightSeconds)

@@ -49,6 +49,7 @@ struct Frame: RouterMiddleware {
             }
         }
         if let problem = countVisitor(context) { response = refusal(problem) }
+        response.headers.add(.requestID, context.requestID)
         if Self.hasNumbers(response) { response.headers.add(.sanguineEpoch, epoch.text) }
         if let rate = context.exchange.rate {
             response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
@@ -64,7 +65,7 @@ struct Frame: RouterMiddleware {
                 route: route,
                 status: response.status.code,
                 duration: duration,
-                requestID: Self.requestID(context),
+                requestID: context.requestID,
                 requestBytes: request.headers[.contentLength].flatMap { Int($0) } ?? 0,
                 responseBytes: response.body.contentLength ?? 0
             )
@@ -165,14 +166,6 @@ struct Frame: RouterMiddleware {
     private static func hasBody(_ request: Request) -> Bool {
         request.headers[.transferEncoding] != nil
             || request.headers[.contentLength].map { $0 != "0" } == true
-    }
-
-    /// The id of the request in Hummingbird's logger.
-    ///
-    /// `context.id` crashes if the log handler stores no metadata, for example one that logs
-    /// nothing.
-    private static func requestID(_ context: ServerContext) -> String {
-        context.logger[metadataKey: "hb.request.id"]?.description ?? "none"
     }
 
     private func problem(_ error: any Error, _ context: ServerContext) -> Problem {

@@ -16,12 +16,18 @@ struct ServerContext: RequestContext {
     private(set) var address = Self.unknown
     private static let unknown = "unknown"
 
+    /// The id of the request in the log and in the header `x-request-id` of its response.
+    let requestID: String
+
     /// State that handlers report to the surrounding ``Frame``.
     let exchange = Exchange()
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
+        // A log handler that stores no metadata does not have Hummingbird's id either.
+        let logged = coreContext.logger[metadataKey: "hb.request.id"]?.description
+        requestID = logged ?? RequestID().description
     }
 
     /// Returns the context with the address of the client: the peer, or as trusted proxies report.

@@ -99,6 +99,34 @@ struct CommonHeaderTests {
         }
     }
 
+    @Test func `every response has an id, which is also in the log`() async throws {
+        let sink = MemorySink()
+        try await LiveServer.with {
+            $0.log = LogQueue(sink: sink)
+            $0.settings.http.corsOrigins = ["*"]
+        } _: { server in
+            let guest = try await server.guest()
+            let preflight = [
+                "Origin": "https://app.example.com", "Access-Control-Request-Method": "POST",
+            ]
+            let replies = [
+                try await guest.get("/v1/balance"), try await guest.send("HEAD", "/v1/balance"),
+                try await guest.spend(1), try await guest.spend(1_000),
+                try await server.send("GET", "/v1/balance"), try await guest.get("/nothing"),
+                try await guest.send("DELETE", "/v1/balance"),
+                try await server.send("GET", "/health/live"),
+                try await server.send("OPTIONS", "/v1/spend", headers: preflight),
+            ]
+            let ids = replies.map { $0["X-Request-Id"] ?? "" }
+            #expect(ids.allSatisfy { $0.count >= 17 })
+            #expect(Set(ids).count == replies.count)
+            try await eventually("the log has the ids") {
+                // The preflight is not logged.
+                ids.dropLast().allSatisfy { id in sink.lines.contains { $0.contains(id) } }
+            }
+        }
+    }
+
     @Test func `requests beyond the limit are refused with the time to wait`() async throws {
         try await LiveServer.with(.init(requestsPerMinute: 3)) { server in
             let guest = try await server.guest()

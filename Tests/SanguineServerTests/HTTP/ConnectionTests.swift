@@ -93,6 +93,7 @@ struct ConnectionTests {
                 "GET /health/live HTTP/1.1\r\n\(hosts)\r\n"
             )
             #expect(received.hasPrefix("HTTP/1.1 400 "))
+            #expect(received.contains("X-Request-Id: "))
             #expect(received.contains("application/problem+json"))
             #expect(received.contains(#""code":"malformed_request""#))
         }
