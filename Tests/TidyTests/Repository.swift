@@ -11,8 +11,13 @@ enum Repository {
 
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 
-    /// Reads all files, ordered by path.
-    static func files() throws -> [SourceFile] {
+    // Read once for all suites: splitting some hundred files into code and comments takes seconds.
+    private static let all = Result { try read() }
+
+    /// Returns all files, ordered by path.
+    static func files() throws -> [SourceFile] { try all.get() }
+
+    private static func read() throws -> [SourceFile] {
         var paths = try FileManager.default.contentsOfDirectory(atPath: root.path)
         for folder in folders {
             guard

@@ -4,11 +4,9 @@ import Testing
 /// The part of the house style that a program can check, so that reviewers do not have to.
 @Suite("Tidy", .timeLimit(.minutes(15)))
 struct TidyTests {
-    private static let files = Result { try Repository.files() }
-
     @Test(arguments: Rule.all)
     func `every file follows the rule`(rule: Rule) throws {
-        let files = try Self.files.get()
+        let files = try Repository.files()
         try #require(files.count > 20, "The repository's files were not found.")
         for file in files {
             let lines = file.text.components(separatedBy: "\n")
