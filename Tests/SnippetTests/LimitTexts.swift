@@ -155,6 +155,9 @@ enum LimitTexts {
         ("MetricsLimits.longestDuration", time(MetricsLimits.longestDuration)),
         ("MetricsLimits.bucketsPerDoubling", count(MetricsLimits.bucketsPerDoubling)),
         ("MetricsLimits.waitingEvents", count(MetricsLimits.waitingEvents)),
+        ("MetricsLimits.reportBytes", bytes(MetricsLimits.reportBytes)),
+        ("MetricsLimits.reportRows", count(MetricsLimits.reportRows)),
+        ("MetricsLimits.reportColumns", count(MetricsLimits.reportColumns)),
     ]
 
     private static let ranges: [(String, String)] = [

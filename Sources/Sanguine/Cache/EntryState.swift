@@ -375,3 +375,16 @@ struct EntryState: Sendable {
         if needs.count <= 64 { assert(needs.values.allSatisfy { $0 <= generation }) }
     }
 }
+
+extension EntryState: CustomDebugStringConvertible {
+    /// One line for reports: the data, the network, the callers, and the code of the last failure.
+    var debugDescription: String {
+        var parts = ["no data"]
+        if let held { parts = [held.generation == generation ? "held" : "held, invalidated"] }
+        if isFetching { parts.append("fetching") }
+        if waiterCount > 0 { parts.append("\(waiterCount) waiting") }
+        if isObserved { parts.append("\(observers.count) observing") }
+        if let error { parts.append("failed with \(error.metricsCode)") }
+        return parts.joined(separator: ", ")
+    }
+}

@@ -222,3 +222,22 @@ struct FeedConnectionState: Sendable {
         return actions
     }
 }
+
+extension FeedConnectionState: CustomDebugStringConvertible {
+    /// One line for reports: the connection, the failures in a row, and why there is none.
+    var debugDescription: String {
+        let connection =
+            switch phase {
+            case .down: isClosed ? "closed" : "not connected"
+            case .connecting: "connecting"
+            case .live(_, _, let wasHeard): wasHeard ? "connected" : "connected, nothing heard yet"
+            case .waiting: awaitsPlace ? "waiting for a pull" : "waiting to connect again"
+            }
+        var parts = [connection]
+        if failures > 0 { parts.append(failures.counted("failure") + " in a row") }
+        if wasSilent { parts.append("a connection stayed silent") }
+        if !isForeground { parts.append("in the background") }
+        if !isOnline { parts.append("no network") }
+        return parts.joined(separator: ", ")
+    }
+}

@@ -395,3 +395,27 @@ package struct SyncState {
         return batch
     }
 }
+
+extension SyncState: CustomDebugStringConvertible {
+    /// One line for reports: the base's position and epoch, how far it is behind, and what it lacks.
+    package var debugDescription: String {
+        var parts = ["at \(position)"]
+        parts.append(outbox.epoch.map { "epoch \($0.text.prefix(8))" } ?? "no epoch")
+        if let lag { parts.append("\(lag) behind") }
+        if let held { parts.append("\(held.changes.count) changes held back") }
+        let lacks =
+            switch missing {
+            case .nothing: "complete"
+            case .echo: "waiting for its own changes"
+            case .more: "needs a pull"
+            }
+        return (parts + [lacks]).joined(separator: ", ")
+    }
+
+    /// How many numbers of the feed the base is behind; `nil` if it is at the newest known one.
+    private var lag: Int64? {
+        let wanted = outbox.wantedHead.flatMap { $0 == .max ? nil : $0 }
+        let newest = max(held?.head ?? position, wanted ?? position)
+        return newest > position ? newest - position : nil
+    }
+}

@@ -27,4 +27,12 @@ public enum MetricsLimits {
     ///
     /// Further events are counted and reported as ``ClientEvent/overlooked(events:)``.
     public static let waitingEvents = 1_024
+    /// The bytes of ``SanguineClient/debugReport()``: 16 KiB.
+    public static let reportBytes = 16 << 10
+    /// The number of lines of each list in the report: 20.
+    ///
+    /// The number of the others is shown.
+    public static let reportRows = 20
+    /// The number of characters of a line of the report: 160.
+    public static let reportColumns = 160
 }

@@ -179,7 +179,7 @@ extension SanguineError {
     ///
     /// A backend's own code could contain anything, so only short codes of the usual form are
     /// reported.
-    fileprivate var metricsCode: String {
+    var metricsCode: String {
         let code = code
         let isCode =
             code.utf8.count <= MetricsLimits.codeCharacters

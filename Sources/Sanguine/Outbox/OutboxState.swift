@@ -133,6 +133,18 @@ package struct OutboxState: Sendable {
         return waits[lane].map { (lane, $0) }
     }
 
+    /// How often in a row sends of the operation, or of those that wait with it, have failed.
+    package func failuresInARow(of sequence: Int64) -> Int {
+        guard let item = items[sequence] else { return 0 }
+        return max(failures[group(of: item)] ?? 0, failures[lane(of: item)] ?? 0)
+    }
+
+    /// The groups whose next try the operation waits for.
+    package func waitingGroups(of sequence: Int64) -> Set<RetryGroup> {
+        guard let item = items[sequence] else { return [] }
+        return Set([group(of: item), lane(of: item)]).filter { waits[$0] != nil }
+    }
+
     /// Whether operations of a kind wait for a sign-in.
     package func mustSignIn(_ kind: Kind) -> Bool { pauses.contains(.signIn(kind)) }
 
@@ -498,5 +510,31 @@ package struct OutboxState: Sendable {
             }(),
             "Two sends contain operations of one lane."
         )
+    }
+}
+
+extension OutboxState: CustomDebugStringConvertible {
+    /// One line for reports: the operations by phase, the sends in progress, and why others wait.
+    package var debugDescription: String {
+        var parts = [
+            "\(items.count) of \(limit) operations",
+            "\(summary.unsent) unsent, \(summary.settling) settling, \(summary.refused) refused",
+        ]
+        if !flights.isEmpty { parts.append(flights.count.counted("send") + " in progress") }
+        if !waits.isEmpty { parts.append("next try awaited by " + waits.count.counted("lane")) }
+        let reasons = pauses.map(\.debugDescription).sorted()
+        if !reasons.isEmpty { parts.append("paused: " + reasons.joined(separator: ", ")) }
+        return parts.joined(separator: "; ")
+    }
+}
+
+extension OutboxState.Pause: CustomDebugStringConvertible {
+    /// The reason, in two or three words.
+    package var debugDescription: String {
+        switch self {
+        case .offline: "no network"
+        case .signIn(.mutator): "no session"
+        case .signIn(.mutation): "no valid token of the backend"
+        }
     }
 }

@@ -1,0 +1,88 @@
+import SanguineModel
+
+/// The text of a report: titled sections of lines, bounded in rows, columns and bytes.
+///
+/// Control characters become spaces, so that a name cannot imitate a line of the report.
+struct ReportText {
+    private var lines: [String] = []
+    private let now: Timestamp
+
+    /// - Parameter now: The time of the report, from which ages are computed.
+    init(at now: Timestamp) { self.now = now }
+
+    /// Begins a section.
+    mutating func section(_ title: String) {
+        if !lines.isEmpty { lines.append("") }
+        lines.append(title)
+    }
+
+    /// Adds a line to the section.
+    mutating func add(_ line: String) { lines.append("  " + Self.bounded(line)) }
+
+    /// Adds lines to the section, up to ``MetricsLimits/reportRows``, and the number of the others.
+    ///
+    /// - Parameters:
+    ///   - rows: The lines.
+    ///   - count: The number of all lines, if `rows` are only the first of them.
+    mutating func add(_ rows: some Collection<String>, of count: Int? = nil) {
+        let shown = rows.prefix(MetricsLimits.reportRows)
+        for row in shown { add(row) }
+        let rest = (count ?? rows.count) - shown.count
+        if rest > 0 { add("… and \(rest) more") }
+    }
+
+    /// Returns the time from the moment to the report, such as `5 min ago` or `in 30 s`.
+    func age(_ moment: Timestamp) -> String {
+        let age = now - moment
+        return age < .zero ? "in \((moment - now).inReport)" : "\(age.inReport) ago"
+    }
+
+    /// The lines, cut to ``MetricsLimits/reportBytes`` in all.
+    var text: String {
+        let end = "… the rest is left out\n"
+        var text = ""
+        var bytes = end.utf8.count
+        for line in lines {
+            bytes += line.utf8.count + 1
+            guard bytes <= MetricsLimits.reportBytes else { return text + end }
+            text += line + "\n"
+        }
+        return text
+    }
+
+    private static func bounded(_ line: String) -> String {
+        var clean = String.UnicodeScalarView()
+        for (column, scalar) in line.unicodeScalars.enumerated() {
+            guard column < MetricsLimits.reportColumns else { return String(clean) + "…" }
+            clean.append(scalar.breaksLines ? " " : scalar)
+        }
+        return String(clean)
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var breaksLines: Bool {
+        switch properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
+}
+
+extension Int {
+    /// The number and the noun, such as `1 send` or `2 sends`.
+    func counted(_ noun: String) -> String { self == 1 ? "1 \(noun)" : "\(self) \(noun)s" }
+}
+
+extension Duration {
+    /// The duration in its largest whole unit, such as `5 min`.
+    fileprivate var inReport: String {
+        let seconds = components.seconds
+        return switch seconds {
+        case ..<60: "\(seconds) s"
+        case ..<3_600: "\(seconds / 60) min"
+        case ..<86_400: "\(seconds / 3_600) h"
+        default: "\(seconds / 86_400) d"
+        }
+    }
+}
