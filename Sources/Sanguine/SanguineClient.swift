@@ -13,6 +13,9 @@ import Foundation
 /// Create one client for the whole app and keep it. It restores its state when it is created, and
 /// may be used from any thread.
 public final class SanguineClient: Sendable {
+    /// The version of the library.
+    package static let version = "0.1.0"
+
     // No mutable state of its own: each part guards its own.
     let device: Device
     let users: Users

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Sanguine
 
 /// The `sanguine` command: only arguments and wiring.
 struct SanguineTool: AsyncParsableCommand {
@@ -10,7 +11,7 @@ struct SanguineTool: AsyncParsableCommand {
             'sanguine serve' is a whole backend; 'ask', 'note', 'balance' and 'quota' are a client \
             of it.
             """,
-        version: "0.1.0",
+        version: SanguineClient.version,
         groupedSubcommands: [
             CommandGroup(
                 name: "Run:",

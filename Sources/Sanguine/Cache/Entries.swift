@@ -256,6 +256,18 @@ final class Entries: Sendable {
     /// The cost of the values in memory, in bytes.
     var memoryCost: Int { guarded.withLock { $0.table.bytes } }
 
+    /// Returns the entries in memory at one moment, for a report.
+    func survey() -> CacheSurvey {
+        let now = clock.now()
+        return guarded.withLock { guarded in
+            let (marks, zone) = (guarded.marks, guarded.zone)
+            return CacheSurvey(of: guarded.table.all) { entry in
+                Self.sync(entry, with: marks)
+                return entry.isFresh(entry.policy, at: now, in: zone)
+            }
+        }
+    }
+
     /// Returns the number of callers that wait for the query.
     func waiterCount<Value>(of query: ValueQuery<Value>) -> Int {
         guarded.withLock { $0.table[query.key]?.state.waiterCount ?? 0 }

@@ -104,6 +104,9 @@ final class LiveFeed: Sendable {
         withExtendedLifetime(followings) {}  // Released here, under no lock.
     }
 
+    /// One line about the connection, for a report.
+    var connection: String { guarded.withLock { $0.state.debugDescription } }
+
     // MARK: - Changes
 
     private func change(_ body: (inout FeedConnectionState) -> [FeedConnectionState.Action]) {

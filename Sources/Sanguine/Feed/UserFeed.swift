@@ -178,6 +178,21 @@ final class UserFeed: Sendable {
     /// Whether the app uses records.
     var isActive: Bool { guarded.withLock { $0.isActive } }
 
+    /// Lines about the feed at one moment, for a report.
+    var survey: [String] {
+        let (isActive, isPulling, failures, live) = guarded.withLock { guarded in
+            (guarded.isActive, guarded.puller != nil, guarded.failures, guarded.live)
+        }
+        guard isActive else { return ["not in use"] }
+        var pulls = isPulling ? "a pull is in progress" : "no pull is in progress"
+        if failures > 0 { pulls += ", " + failures.counted("failure") + " in a row" }
+        return [
+            "cursor: " + records.outbox.read { $0.state.debugDescription },
+            "live: " + (live?.connection ?? "no live connection, the feed is polled"),
+            "pulls: " + pulls,
+        ]
+    }
+
     /// Ends everything in progress.
     ///
     /// - Returns: A closure that notifies the waiting callers.

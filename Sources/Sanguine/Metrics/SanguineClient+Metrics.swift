@@ -1,4 +1,24 @@
 extension SanguineClient {
+    /// Returns the client's state as text, for a report of a fault.
+    ///
+    /// ```swift
+    /// logger.notice("\(client.debugReport())")
+    /// ```
+    ///
+    /// It covers the user and the session, the network, requests, the cache, the outbox, the feed,
+    /// the balance, the files on disk, failures and metrics. Each part is read at its own moment.
+    /// The text has at most ``MetricsLimits/reportBytes``, and each list at most
+    /// ``MetricsLimits/reportRows`` lines and the number of the others.
+    ///
+    /// It contains names of queries and mutations, numbers, codes of errors, and the ends of ids.
+    /// It never contains tokens, values, parameters of queries, arguments of operations, names of
+    /// lanes, or the id of a user that the app has named.
+    ///
+    /// Like ``storeReport``, it opens files that are not open yet.
+    ///
+    /// - Returns: Sections of lines, of which the last line ends with a line feed.
+    public func debugReport() -> String { DebugReport(of: self).text }
+
     /// Measures one of the app's operations: how often it runs and fails, and how long it takes.
     ///
     /// ```swift

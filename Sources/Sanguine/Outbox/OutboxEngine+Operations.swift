@@ -232,6 +232,29 @@ extension OutboxEngine {
 
     func summary() -> Outbox.Summary { read { $0.state.outbox.summary } }
 
+    /// Returns the operations at one moment, for a report.
+    ///
+    /// Operations that are on disk only are not included.
+    func survey() -> OutboxSurvey {
+        guarded.withLock { guarded in
+            let outbox = guarded.contents.state.outbox
+            let first = outbox.items.values.prefix(MetricsLimits.reportRows)
+            let lanes = OutboxSurvey.numbers(of: first.map(\.lane))
+            let rows = first.map { item in
+                OutboxSurvey.Row(
+                    item,
+                    name: guarded.contents.rows[item.sequence]?.name ?? "unknown",
+                    lane: lanes[item.lane] ?? 0,
+                    attempts: outbox.failuresInARow(of: item.sequence),
+                    due: outbox.waitingGroups(of: item.sequence)
+                        .compactMap { guarded.waking[$0]?.due }.max(),
+                    failure: guarded.failures[item.sequence]
+                )
+            }
+            return OutboxSurvey(state: outbox.debugDescription, count: outbox.items.count, rows)
+        }
+    }
+
     /// The operations and their numbers at one moment.
     func listing() -> Outbox.Listing {
         guarded.withLock { guarded in

@@ -45,7 +45,7 @@ extension OutboxEngine {
     func wake() {
         guarded.withLock { guarded in
             guarded.contents.state.outbox.wake()
-            for task in guarded.waking.values { task.cancel() }
+            for waking in guarded.waking.values { waking.task.cancel() }
             guarded.waking = [:]
         }
         kick()
@@ -208,6 +208,7 @@ extension OutboxEngine {
         wasSent: Bool,
         _ error: SanguineError
     ) {
+        let now = environment.clock.now()
         guarded.withLock { guarded in
             let flight = departure.flight
             guard guarded.ending == nil else { return }
@@ -220,32 +221,34 @@ extension OutboxEngine {
                     let bounded = min(wanted, ClientLimits.longestPause)
                     wait = max(wait, Self.schedule.later(bounded, using: &random))
                 }
-                wake(group, after: wait, &guarded)
+                wake(group, after: wait, from: now, &guarded)
             }
         }
     }
 
     /// Schedules the next try of an operation whose mutation the server does not know yet.
-    func wait(for sequence: Int64, _ guarded: inout Guarded) {
+    func wait(for sequence: Int64, at now: Timestamp, _ guarded: inout Guarded) {
         guard guarded.ending == nil,
             let (lane, times) = guarded.contents.state.outbox.deferral(of: sequence)
         else { return }
         var random = environment.random
         let wait = Self.deployment.backoff(afterFailures: times, using: &random)
-        wake(lane, after: wait, &guarded)
+        wake(lane, after: wait, from: now, &guarded)
     }
 
     private func wake(
         _ group: OutboxState.RetryGroup,
         after wait: Duration,
+        from now: Timestamp,
         _ guarded: inout Guarded
     ) {
-        guarded.waking[group]?.cancel()
-        guarded.waking[group] = Task { [weak self, delay = environment.delay] in
+        guarded.waking[group]?.task.cancel()
+        let task = Task { [weak self, delay = environment.delay] in
             guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
             self.guarded.withLock { $0.contents.state.outbox.wake(group) }
             kick()
         }
+        guarded.waking[group] = Waking(task: task, due: now + wait)
     }
 
     // MARK: - Sending everything

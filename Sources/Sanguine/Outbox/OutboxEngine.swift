@@ -29,6 +29,13 @@ final class OutboxEngine: Sendable {
         let task: Task<Void, Never>
     }
 
+    /// A pending retry of a group.
+    struct Waking {
+        let task: Task<Void, Never>
+        /// When it is due, by the device's clock.
+        let due: Timestamp
+    }
+
     struct Guarded {
         var contents: OutboxContents
         var drivers: [OutboxState.Kind: any OutboxDriver] = [:]
@@ -41,7 +48,7 @@ final class OutboxEngine: Sendable {
         var uploads: [Int64: UploadProgress] = [:]
         var flights: [UInt64: Flying] = [:]
         /// The pending retry of each group.
-        var waking: [OutboxState.RetryGroup: Task<Void, Never>] = [:]
+        var waking: [OutboxState.RetryGroup: Waking] = [:]
         /// Looks for writes of other processes.
         var watching: Task<Void, Never>?
         var followings: [ObservationToken] = []
@@ -117,7 +124,7 @@ final class OutboxEngine: Sendable {
                 guarded = Guarded(contents: Self.contents(environment), ending: guarded.ending)
                 guarded.contents.revision = revision + 1
             }
-            let tasks = guarded.flights.values.map(\.task) + guarded.waking.values
+            let tasks = guarded.flights.values.map(\.task) + guarded.waking.values.map(\.task)
             return (
                 tasks + [guarded.watching].compactMap(\.self), Array(guarded.receipts.values),
                 guarded.contents.records
@@ -179,10 +186,13 @@ final class OutboxEngine: Sendable {
 
     /// Notifies callers of the outcomes of operations and forgets operations that are over.
     func tell(_ steps: [OutboxState.Step]) {
+        let now = environment.clock.now()
         let ended = guarded.withLock { guarded in
             steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
                 guarded.take(step).map { ended.append($0) }
-                if case .deferred(let sequence, _, _) = step { wait(for: sequence, &guarded) }
+                if case .deferred(let sequence, _, _) = step {
+                    wait(for: sequence, at: now, &guarded)
+                }
             }
         }
         for (receipt, outcome) in ended { receipt.resolve(.success(outcome)) }

@@ -79,6 +79,28 @@ final class RequestQueue: Sendable {
         guarded.withLock { $0.state.waiting(for: host, of: priority) }
     }
 
+    /// The requests to one host at one moment.
+    struct Load: Hashable, Sendable {
+        let host: String
+        let underWay: Int
+        let waiting: [FetchPriority: Int]
+    }
+
+    /// The hosts with requests that wait or are in flight, in the order of their names.
+    var loads: [Load] {
+        guarded.withLock { guarded in
+            let state = guarded.state
+            return state.hostNames.sorted().map { host in
+                let waiting = FetchPriority.allCases.map { ($0, state.waiting(for: host, of: $0)) }
+                return Load(
+                    host: host,
+                    underWay: state.underWay(to: host),
+                    waiting: Dictionary(uniqueKeysWithValues: waiting)
+                )
+            }
+        }
+    }
+
     /// Returns the number of requests to the host in flight.
     func underWay(to host: String) -> Int { guarded.withLock { $0.state.underWay(to: host) } }
 

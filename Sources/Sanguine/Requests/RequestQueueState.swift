@@ -98,6 +98,9 @@ struct RequestQueueState: Sendable {
         hosts[host]?.lines[priority.rawValue].waiting.count ?? 0
     }
 
+    /// The hosts with requests that wait or are in flight, in no particular order.
+    var hostNames: [String] { Array(hosts.keys) }
+
     /// Returns the request's priority; `nil` if there is no such request.
     func priority(of number: UInt64) -> FetchPriority? { requests[number]?.priority }
 

@@ -147,6 +147,33 @@ final class SessionKeeper: Authorizer {
         }
     }
 
+    /// The session at one moment, for a report: without tokens and secrets.
+    struct Survey: Sendable {
+        let isGuest: Bool
+        /// Whether no guest is created, because a user has signed out.
+        let isSignedOut: Bool
+        /// The id by which the server knows this device, if it is known without creating one.
+        let device: String?
+        /// When the access token expires; `nil` without a session.
+        let expiry: Timestamp?
+        /// Whether the server has rejected the access token.
+        let isRejected: Bool
+    }
+
+    /// The session at one moment, for a report.
+    func survey() -> Survey {
+        guarded.withLock { guarded in
+            let session = guarded.state.session
+            return Survey(
+                isGuest: guarded.guestDevice != nil,
+                isSignedOut: !guarded.state.maySignIn,
+                device: configuration.deviceId ?? guarded.guestDevice,
+                expiry: session.map { $0.receivedAt + .seconds($0.expiresIn) },
+                isRejected: session?.isRejected ?? false
+            )
+        }
+    }
+
     /// The number of callers that wait for a session.
     var waiting: Int {
         let flights = guarded.withLock { $0.flights.values.map(\.outcome) }
