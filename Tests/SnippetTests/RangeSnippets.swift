@@ -81,6 +81,8 @@ struct RangeSnippets {
 
         #expect(chart == 2 && image == "photo")
         #expect(client.metrics.summary().operations.map(\.name) == ["draw chart", "resize"])
+        logger.notice("\(client.debugReport())")
+        #expect(client.debugReport().contains("draw chart"))
         logger.info("\(client.metrics.summary())")
         client.metrics.reset()  // starts over for the next screen
         #expect(client.metrics.summary().operations == [])
