@@ -6,7 +6,7 @@ import Simulation
 /// Plays games of clients, in processes of their own: one on each core.
 ///
 /// A game takes all jobs of its process, and its order must not follow from the seeds of hash
-/// tables, which the runtime draws anew for each process unless the environment says otherwise.
+/// tables, which differ in each process unless the environment says otherwise.
 struct ClientGames {
     private static let isDeterministic = "SWIFT_DETERMINISTIC_HASHING"
 
@@ -97,8 +97,7 @@ struct ClientGames {
         return failed > 0 || isBlind ? 1 : 0
     }
 
-    /// In memory, where the system has such a place: the files are real, and nobody waits for a
-    /// disk.
+    /// In memory, where the system has such a folder: the files are real, without waits for a disk.
     private static var folder: URL {
         let memory = URL(filePath: "/dev/shm")
         let isThere = FileManager.default.isWritableFile(atPath: memory.path)
