@@ -253,6 +253,19 @@ final class Entries: Sendable {
         if isObserved { deliver() } else { rest() }
     }
 
+    // MARK: - Reports
+
+    /// The keys that are being fetched.
+    var fetching: [QueryKey] {
+        guarded.withLock { $0.table.all.filter(\.state.isFetching).map(\.key) }
+    }
+
+    /// Whether notifications of observers are pending.
+    var isTelling: Bool { guarded.withLock { !$0.deliveries.isIdle } }
+
+    /// Whether values are to be written to disk.
+    var isWriting: Bool { guarded.withLock { $0.writers }.contains(where: \.isWriting) }
+
     /// The cost of the values in memory, in bytes.
     var memoryCost: Int { guarded.withLock { $0.table.bytes } }
 

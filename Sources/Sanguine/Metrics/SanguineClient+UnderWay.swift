@@ -23,18 +23,3 @@ extension SanguineClient {
         return work
     }
 }
-
-extension Entries {
-    /// The keys that are being fetched.
-    fileprivate var fetching: [QueryKey] {
-        guarded.withLock { $0.table.all.filter(\.state.isFetching).map(\.key) }
-    }
-
-    /// Whether notifications of observers are pending.
-    fileprivate var isTelling: Bool { guarded.withLock { !$0.deliveries.isIdle } }
-
-    /// Whether values are to be written to disk.
-    fileprivate var isWriting: Bool {
-        guarded.withLock { $0.writers }.contains(where: \.isWriting)
-    }
-}

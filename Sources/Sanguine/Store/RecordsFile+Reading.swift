@@ -125,7 +125,6 @@ extension RecordsFile {
     }
 
     func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        guard let reader = connections.withLock({ $0?.reader }) else { throw StoreError.closed }
-        return try reader.unsafeRead(body)
+        try openConnections.reader.unsafeRead(body)
     }
 }

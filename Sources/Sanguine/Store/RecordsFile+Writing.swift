@@ -226,10 +226,7 @@ extension RecordsFile {
         try writer().writeWithoutTransaction(body)
     }
 
-    private func writer() throws -> DatabaseQueue {
-        guard let writer = connections.withLock({ $0?.writer }) else { throw StoreError.closed }
-        return writer
-    }
+    private func writer() throws -> DatabaseQueue { try openConnections.writer }
 }
 
 extension RecordsFile {

@@ -41,7 +41,7 @@ final class RecordsFile: Sendable {
         var reader: DatabaseQueue
     }
 
-    let connections: Mutex<Connections?>
+    private let connections: Mutex<Connections?>
     let cache = RecordCache()
     let schema: RecordSchema
     private let folder: URL?
@@ -69,6 +69,16 @@ final class RecordsFile: Sendable {
         self.report = report
         connections = Mutex(nil)
         try open()
+    }
+
+    /// The open connections.
+    ///
+    /// - Throws: ``StoreError/closed``.
+    var openConnections: Connections {
+        get throws {
+            guard let present = connections.withLock({ $0 }) else { throw StoreError.closed }
+            return present
+        }
     }
 
     /// Whether writes survive the process.

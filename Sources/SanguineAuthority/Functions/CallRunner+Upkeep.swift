@@ -1,5 +1,4 @@
 package import SanguineModel
-import Synchronization
 
 // Periodic work.
 extension CallRunner {
@@ -73,11 +72,10 @@ extension CallRunner {
     ///
     /// - Returns: The number of rows and files that were dropped.
     package func sweep(limit: Int) async throws(Problem) -> Int {
-        let (clock, uptime) = (services.authority.clock, services.uptime())
-        return try await services.authority.sweep(
+        try await services.authority.sweep(
             limit: limit,
             keepingPartsSince: services.calls.oldestRun,
-            asOf: sweepTime.withLock { $0.read(clock.now(), at: uptime) }
+            asOf: confirmedTime()
         )
     }
 

@@ -93,11 +93,17 @@ package final class CallRunner: Sendable {
     /// The number of concurrent runs.
     package var limit: Int { limits.running }
 
+    /// Returns the time up to which rows count as expired; see ``ConfirmedTime``.
+    func confirmedTime() -> Timestamp {
+        let (now, uptime) = (services.authority.clock.now(), services.uptime())
+        return sweepTime.withLock { $0.read(now, at: uptime) }
+    }
+
     let services: RunServices
     let limits: Limits
     let functions: @Sendable () -> [any MeteredFunction]
     /// The time for sweeps.
-    let sweepTime = Mutex(ConfirmedTime())
+    private let sweepTime = Mutex(ConfirmedTime())
     private let expiryInterval: Duration
     private let repeats = RepeatGuard()
     /// The calls that are accepted and not settled.

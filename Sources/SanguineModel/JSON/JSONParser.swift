@@ -11,9 +11,9 @@
 /// Names are limited before they are hashed: hashing normalizes them, which takes time quadratic in
 /// the length of a run of combining marks.
 package struct JSONParser {
-    let bytes: UnsafeBufferPointer<UInt8>
+    private let bytes: UnsafeBufferPointer<UInt8>
     let limits: Limits
-    var index = 0
+    private var index = 0
     private var depth = 0
     private var count = 0
     /// The depth of the unit's element that is being parsed, and whether it has exceeded a limit.
@@ -21,7 +21,7 @@ package struct JSONParser {
     /// Whether a member was omitted.
     private var hasHidden = false
     /// Whether the value differs from the text.
-    var isApproximate = false
+    private var isApproximate = false
 
     /// Parses a text.
     ///
@@ -459,5 +459,160 @@ package struct JSONParser {
         while let byte = peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
             index += 1
         }
+    }
+}
+
+// MARK: - Escapes
+
+/// Escapes in strings, which encode characters as UTF-16 (RFC 8259).
+extension JSONParser {
+    private mutating func unicodeEscape(to text: inout [UInt8]) throws(Fault) {
+        var value = UInt32(try codeUnit())
+        if value & 0xFC00 == 0xD800 {
+            if let low = try lowSurrogate() {
+                value = 0x1_0000 + (value & 0x3FF) << 10 + low & 0x3FF
+            } else {
+                value = try replacement()
+            }
+        } else if value & 0xFC00 == 0xDC00 {
+            value = try replacement()  // The second half of a pair without the first.
+        }
+        switch value {
+        case 0..<0x80:
+            text.append(UInt8(value))
+        case 0x80..<0x800:
+            text.append(0xC0 | UInt8(value >> 6))
+            text.append(0x80 | UInt8(value & 0x3F))
+        case 0x800..<0x1_0000:
+            text.append(0xE0 | UInt8(value >> 12))
+            text.append(0x80 | UInt8(value >> 6 & 0x3F))
+            text.append(0x80 | UInt8(value & 0x3F))
+        default:
+            text.append(0xF0 | UInt8(value >> 18))
+            text.append(0x80 | UInt8(value >> 12 & 0x3F))
+            text.append(0x80 | UInt8(value >> 6 & 0x3F))
+            text.append(0x80 | UInt8(value & 0x3F))
+        }
+    }
+
+    /// Parses the second half of a pair, or returns `nil` and stays in position if there is none.
+    private mutating func lowSurrogate() throws(Fault) -> UInt32? {
+        let start = index
+        if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+            let low = UInt32(try codeUnit())
+            if low & 0xFC00 == 0xDC00 { return low }
+        }
+        if limits.isTolerant { index = start }
+        return nil
+    }
+
+    /// Returns the replacement character for half of a pair.
+    private mutating func replacement() throws(Fault) -> UInt32 {
+        guard limits.isTolerant else { throw malformed }
+        isApproximate = true
+        return 0xFFFD
+    }
+
+    private mutating func codeUnit() throws(Fault) -> UInt16 {
+        guard index + 4 <= bytes.count else { throw malformed }
+        var unit: UInt16 = 0
+        for _ in 0..<4 {
+            let byte = bytes[index]
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = byte - UInt8(ascii: "A") + 10
+            default: throw malformed
+            }
+            unit = unit << 4 | UInt16(digit)
+            index += 1
+        }
+        return unit
+    }
+}
+
+// MARK: - Positions
+
+/// Finds the positions of values in a text.
+extension JSONParser {
+    /// Finds the members of an object in its text.
+    ///
+    /// - Parameters:
+    ///   - bytes: The text.
+    ///   - place: The range of the object in the text. Default: the whole text.
+    /// - Returns: The members in order, or `nil` if the text is not an object.
+    package static func members(
+        in bytes: [UInt8],
+        at place: Range<Int>? = nil
+    ) -> [JSONMember]? {
+        outline(bytes, place) { (parser, offset) throws(Fault) in
+            guard parser.take(UInt8(ascii: "{")) else { throw parser.malformed }
+            var members: [JSONMember] = []
+            parser.skipSpace()
+            if parser.take(UInt8(ascii: "}")) { return members }
+            repeat {
+                parser.skipSpace()
+                let start = parser.index
+                guard parser.peek() == UInt8(ascii: "\"") else { throw parser.malformed }
+                let name = try parser.string()
+                parser.skipSpace()
+                guard parser.take(UInt8(ascii: ":")) else { throw parser.malformed }
+                let value = try parser.place()
+                members.append(
+                    JSONMember(
+                        name: name,
+                        place: offset + start..<offset + value.upperBound,
+                        value: offset + value.lowerBound..<offset + value.upperBound
+                    )
+                )
+            } while parser.take(UInt8(ascii: ","))
+            guard parser.take(UInt8(ascii: "}")) else { throw parser.malformed }
+            return members
+        }
+    }
+
+    /// Returns the ranges of the elements of an array in its text, or `nil` if it is not an array.
+    package static func elements(
+        in bytes: [UInt8],
+        at place: Range<Int>
+    ) -> [Range<Int>]? {
+        outline(bytes, place) { (parser, offset) throws(Fault) in
+            guard parser.take(UInt8(ascii: "[")) else { throw parser.malformed }
+            var elements: [Range<Int>] = []
+            parser.skipSpace()
+            if parser.take(UInt8(ascii: "]")) { return elements }
+            repeat {
+                let value = try parser.place()
+                elements.append(offset + value.lowerBound..<offset + value.upperBound)
+            } while parser.take(UInt8(ascii: ","))
+            guard parser.take(UInt8(ascii: "]")) else { throw parser.malformed }
+            return elements
+        }
+    }
+
+    private static func outline<Value>(
+        _ bytes: [UInt8],
+        _ place: Range<Int>?,
+        _ read: (inout JSONParser, _ offset: Int) throws(Fault) -> Value
+    ) -> Value? {
+        let place = place ?? bytes.indices
+        return bytes.withUnsafeBufferPointer { bytes in
+            var limits = Limits.tolerant
+            (limits.nesting, limits.longNames) = (.max, .taken)
+            var parser = JSONParser(UnsafeBufferPointer(rebasing: bytes[place]), limits)
+            parser.skipSpace()
+            return try? read(&parser, place.lowerBound)
+        }
+    }
+
+    /// Skips a value and the space around it, and returns the value's range.
+    private mutating func place() throws(Fault) -> Range<Int> {
+        skipSpace()
+        let start = index
+        try skip()
+        let end = index
+        skipSpace()
+        return start..<end
     }
 }
