@@ -66,14 +66,15 @@ struct StateDescriptionTests {
             state.debugDescription == "2 of 10 operations; 2 unsent, 0 settling, 0 refused"
         )
 
-        #expect(state.takeOff() != nil)
+        _ = state.takeOff()
         #expect(state.debugDescription.hasSuffix("; 1 send in progress"))
     }
 
     @Test func `an outbox says why nothing is sent, and shows no lane`() throws {
         var state = outbox()
         state.add(item(1))
-        let flight = try #require(state.takeOff()).flight.number
+        let taken = state.takeOff()
+        let flight = try #require(taken).flight.number
         _ = state.fail(flight, .retry, wasSent: false)
         #expect(state.debugDescription.contains("next try awaited by 1 lane"))
         #expect(state.failuresInARow(of: 1) == 1)
