@@ -126,7 +126,7 @@ struct DebugReportTests {
         let fixture = SongFixture()
         let client = try fixture.client()
         _ = try await client.value(of: .song("a"))
-        fixture.server.fail(.status(503))
+        fixture.server.fail(.status(500))
         try client.perform(LikeSong(song: "a"))
         try await eventually("the operation has failed once") {
             client.outbox.pending.first?.lastFailure != nil
@@ -142,7 +142,7 @@ struct DebugReportTests {
         #expect(lines[0].hasSuffix("next try awaited by 1 lane; paused: no network"))
         #expect(lines[1].hasPrefix("lane 1: song.like, may have been applied, "))
         #expect(lines[1].contains(", created 2 min ago, failed in a row: 1, next try due "))
-        #expect(lines[1].hasSuffix(", last error http_503"))
+        #expect(lines[1].hasSuffix(", last error http_500"))
         #expect(lines[2].hasPrefix("lane 1: song.like, queued, "))
         #expect(lines[3].hasPrefix("lane 2: song.rename, queued, "))
     }
@@ -275,6 +275,7 @@ struct DebugReportTests {
         let fixture = SongFixture()
         let client = try fixture.client { $0.memoryBytes = 1 << 30 }
         fixture.connectivity.disconnect()
+        for number in 1...100 { try client.perform(LikeSong(song: "\(number)")) }
         for number in 1...10_000 {
             let query = ValueQuery<Profile>(
                 "profile-\(number)-of-many",
@@ -284,14 +285,15 @@ struct DebugReportTests {
             }
             client.set(Profile(name: "p"), for: query)
         }
-        for number in 1...100 { try client.perform(LikeSong(song: "\(number)")) }
 
         let report = client.debugReport()
         #expect(report.utf8.count <= MetricsLimits.reportBytes)
         let entries = section("entries, the last used first", of: client)
         #expect(entries.count == MetricsLimits.reportRows + 1)
         #expect(entries.first?.hasPrefix("profile-10000-of-many ") == true)
-        #expect(entries.last == "… and \(10_000 - MetricsLimits.reportRows) more")
+        // The operations may have entries of their own.
+        let others = try #require(entries.last?.split(separator: " ").compactMap { Int($0) }.first)
+        #expect(others >= 10_000 - MetricsLimits.reportRows)
         let operations = section("outbox", of: client)
         #expect(operations.count == MetricsLimits.reportRows + 2)
         #expect(operations.last == "… and \(100 - MetricsLimits.reportRows) more")
