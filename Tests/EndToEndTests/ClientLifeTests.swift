@@ -9,7 +9,7 @@ import Testing
 
 extension EndToEnd {
     /// Clients and servers that stop and start again (traps 7, 16).
-    @Suite("A client's life", .bounded(.seconds(120)))
+    @Suite("Client life cycle", .bounded(.seconds(120)))
     struct ClientLifeTests {
         @Test func `a new process shows the last balance and its age without a server`()
             async throws

@@ -8,7 +8,7 @@ import Testing
 extension EndToEnd {
     /// Other parts of the command line: the terminal client, support, wrong usage, the
     /// demonstration.
-    @Suite("The command line", .bounded(.seconds(120)))
+    @Suite("Command line", .bounded(.seconds(120)))
     struct CommandLineTests {
         @Test func `the terminal client works online and shows its last values offline`()
             async throws

@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEnd {
     /// The real server with a low limit of open files.
-    @Suite("Few descriptors", .bounded(.seconds(120)))
+    @Suite("Few file descriptors", .bounded(.seconds(120)))
     struct DescriptorTests {
         private static let warning = "Fewer connections are taken than 'limits.connections'"
 

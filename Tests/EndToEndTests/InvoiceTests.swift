@@ -12,7 +12,7 @@ extension EndToEnd {
     /// reason.
     ///
     /// `STREAMS=10000` plays more streams, and `SEED=7` plays others.
-    @Suite("The invoice agrees", .bounded(.seconds(1_800)))
+    @Suite("Invoices and charges", .bounded(.seconds(1_800)))
     struct InvoiceTests {
         private static let streams = environmentNumber("STREAMS", or: 300)
         private static let seed: UInt64 = environmentNumber("SEED", or: 20_262)

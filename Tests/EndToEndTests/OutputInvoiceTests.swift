@@ -14,7 +14,7 @@ extension EndToEnd {
     /// The upstream's invoice and the charges, for every kind of output and every form of report.
     ///
     /// `OUTPUTS=10000` plays more answers, and `SEED=7` plays others.
-    @Suite("Output is invoiced", .bounded(.seconds(1_800)))
+    @Suite("Invoiced output", .bounded(.seconds(1_800)))
     struct OutputInvoiceTests {
         private static let outputs = environmentNumber("OUTPUTS", or: 200)
         private static let seed: UInt64 = environmentNumber("SEED", or: 53)

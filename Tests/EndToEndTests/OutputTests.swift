@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEnd {
     /// Commands whose output cannot be written.
-    @Suite("Output that cannot be written", .bounded)
+    @Suite("Unwritable output", .bounded)
     struct OutputTests {
         /// Commands that print without a server.
         private static let commands: [[String]] = [

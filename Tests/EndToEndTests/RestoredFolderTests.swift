@@ -10,7 +10,7 @@ import Testing
 
 extension EndToEnd {
     /// An operator replaces the data folder of a stopped server with an older copy.
-    @Suite("A restored data folder", .bounded(.seconds(120)))
+    @Suite("Restored data folders", .bounded(.seconds(120)))
     struct RestoredFolderTests {
         @Test
         func `a device shows the restored server's data whether its cursor is older or newer`()

@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEnd {
     /// `sanguine serve` and `sanguine stand-in` as an operator sees them.
-    @Suite("The servers' commands", .bounded(.seconds(120)))
+    @Suite("Server commands", .bounded(.seconds(120)))
     struct ServeCommandTests {
         @Test func `a stopped server finishes its running calls and exits with 0`()
             async throws

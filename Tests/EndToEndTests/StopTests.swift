@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEnd {
     /// SIGTERM while calls run that do not end.
-    @Suite("A stop is bounded", .bounded(.seconds(120)))
+    @Suite("Bounded shutdown", .bounded(.seconds(120)))
     struct StopTests {
         /// The longest time that a stop may take after the grace period of 2 seconds.
         ///

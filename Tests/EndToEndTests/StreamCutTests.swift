@@ -11,7 +11,7 @@ extension EndToEnd {
     /// Streams that are cut at any byte and resumed.
     ///
     /// `CUTS=10000` cuts them more often, and `SEED=7` cuts elsewhere.
-    @Suite("Cut streams", .bounded(.seconds(1_800)))
+    @Suite("Interrupted streams", .bounded(.seconds(1_800)))
     struct StreamCutTests {
         private static let cuts = environmentNumber("CUTS", or: 300)
         private static let seed: UInt64 = environmentNumber("SEED", or: 20_263)

@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEnd {
     /// `kill -9` of the real server while it streams answers, at moments that a seed chooses.
-    @Suite("Streams and deaths", .bounded(.seconds(900)))
+    @Suite("Streams and kills", .bounded(.seconds(900)))
     struct StreamKillTests {
         /// The number of kills: `KILLS` of the environment, or 10.
         private static let kills = environmentNumber("KILLS", or: 10)

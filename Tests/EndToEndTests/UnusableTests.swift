@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// Unknown ids and unusable folders.
-    @Suite("What cannot be used", .bounded)
+    @Suite("Unusable setups", .bounded)
     struct UnusableTests {
         private static let id = "0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa"
 

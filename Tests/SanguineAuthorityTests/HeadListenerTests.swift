@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Heads of feeds", .bounded)
+@Suite("Feed heads", .bounded)
 struct HeadListenerTests {
     /// The heads that a listener received.
     private final class Told: Sendable {

@@ -3,7 +3,7 @@ import SanguineModel
 import TestSupport
 import Testing
 
-@Suite("Pools that are shared", .bounded)
+@Suite("Shared pools", .bounded)
 struct SharedPoolTests {
     @Test func `an account gets its share, and others get the rest`() throws {
         let pool = SharedPool(limit: 10, accountShare: 3)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Bodies of requests", .bounded)
+@Suite("Request bodies", .bounded)
 struct WireBodyTests {
     private struct Body: Decodable {
         struct Element: Decodable { let name: String }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("What the doctor finds", .bounded)
+@Suite("Findings of the doctor", .bounded)
 struct ExaminationTests {
     private static let now = Timestamp(millisecondsSince1970: 1_795_000_000_000)
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineCommand
 
-@Suite("What commands show of an absent server", .bounded)
+@Suite("Commands without a server", .bounded)
 struct LastKnownTests {
     private func client(_ network: ScriptedTransport) throws -> SanguineClient {
         var configuration = SanguineClient.Configuration.inMemory(

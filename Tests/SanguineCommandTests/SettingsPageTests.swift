@@ -3,7 +3,7 @@ import SanguineServer
 import TestSupport
 import Testing
 
-@Suite("Page of settings", .bounded)
+@Suite("Settings page", .bounded)
 struct SettingsPageTests {
     @Test func `the committed page matches the command's output`() throws {
         let file = URL(filePath: #filePath)

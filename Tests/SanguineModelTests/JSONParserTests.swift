@@ -4,7 +4,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-@Suite("JSON from outside", .bounded)
+@Suite("Untrusted JSON", .bounded)
 struct JSONParserTests {
     private func parse(_ text: String, _ limits: JSONParser.Limits = .init()) throws -> JSONValue {
         try JSONParser.parse(Array(text.utf8), limits: limits).value

@@ -3,7 +3,7 @@ import SanguineModel
 import TestSupport
 import Testing
 
-@Suite("Names of time zones", .bounded)
+@Suite("Time zone names", .bounded)
 struct ZoneNameTests {
     @Test(arguments: [
         "UTC", "GMT", "Europe/Istanbul", "America/Argentina/Ushuaia", "Etc/GMT+5", "Turkey",

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// The counters of feeds, compared with the stored data.
-@Suite("SQLite storage: counters of feeds", .bounded)
+@Suite("SQLite storage: feed counters", .bounded)
 struct FeedCheckTests {
     /// Fills a folder with an account that has three records, a deletion and a file, and with
     /// another one that has none.

@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineSQLite
 
-@Suite("SQLite storage: copies by the backup", .bounded(.seconds(120)))
+@Suite("SQLite storage: backups", .bounded(.seconds(120)))
 struct FolderCopyTests {
     private func names(in folder: URL) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()

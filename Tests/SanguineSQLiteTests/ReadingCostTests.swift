@@ -9,7 +9,7 @@ import Testing
 @testable import SanguineSQLite
 
 /// The cost of reads, in steps of SQLite's virtual machine.
-@Suite("SQLite storage: the cost of reading", .bounded)
+@Suite("SQLite storage: cost of reads", .bounded)
 struct ReadingCostTests {
     private let owner = Identifier.fresh()
 
@@ -94,7 +94,7 @@ struct ReadingCostTests {
 }
 
 /// The migration that adds the counters of accounts.
-@Suite("SQLite storage: room of accounts", .bounded)
+@Suite("SQLite storage: storage of accounts", .bounded)
 struct RoomMigrationTests {
     private func makeOldDatabase(in folder: TestFolder) throws {
         try DataFolder(folder.url).create()

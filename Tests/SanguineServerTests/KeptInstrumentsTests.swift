@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Instruments that are kept", .bounded)
+@Suite("Reused instruments", .bounded)
 struct KeptInstrumentsTests {
     @Test func `an instrument is created once, however often it is used`() {
         let made = WatchedState<[String]>([])

@@ -36,7 +36,7 @@ struct FixedClock: WallClock {
     func now() -> Timestamp { Timestamp(millisecondsSince1970: 1_795_288_719_250) }
 }
 
-@Suite("The log's queue", .bounded)
+@Suite("Log queue", .bounded)
 struct LogQueueTests {
     private func line(_ number: Int) -> [UInt8] { Array("line \(number)\n".utf8) }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("When the storage is tried", .bounded)
+@Suite("Storage checks", .bounded)
 struct ReadinessStateTests {
     private func tried(_ found: NotReady?, at moment: Duration = .zero) -> ReadinessState {
         var state = ReadinessState()
@@ -71,7 +71,7 @@ struct ReadinessStateTests {
     }
 }
 
-@Suite("What /health/ready says", .bounded)
+@Suite("GET /health/ready", .bounded)
 struct ReadinessTests {
     @Test(arguments: [
         (StorageError.full("/data"), "disk_full"), (.readOnly("/data"), "disk_read_only"),
@@ -158,7 +158,7 @@ struct ReadinessTests {
     }
 }
 
-@Suite("The free space", .bounded)
+@Suite("Free disk space", .bounded)
 struct SpaceWatchTests {
     @Test func `a disk that fills up is reported once an hour, and once when it has space again`() {
         var watch = SpaceWatch(limit: 1_000)

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// The effect of an app update on stored values.
-@Suite("Values on disk after an update of the app", .bounded)
+@Suite("Stored values after an app update", .bounded)
 struct AppVersionTests {
     private struct OldProfile: Codable, Sendable, Equatable {
         var name: String

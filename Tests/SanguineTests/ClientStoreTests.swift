@@ -227,7 +227,7 @@ struct ClientStoreTests {
     }
 }
 
-@Suite("Values on disk", .bounded)
+@Suite("Stored values", .bounded)
 struct DiskTierTests {
     private let folder = TemporaryFolder()
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Journal of invalidations")
+@Suite("Invalidation journal")
 struct MarkJournalTests {
     private let folder = TemporaryFolder()
     private let journal: MarkJournal

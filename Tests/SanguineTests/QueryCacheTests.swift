@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Reading through the cache", .bounded)
+@Suite("Query cache", .bounded)
 struct QueryCacheTests {
     @Test func `a value that was never fetched is nil`() throws {
         let test = try TestClient()

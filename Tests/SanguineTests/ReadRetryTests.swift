@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Reads that are tried again", .bounded)
+@Suite("Read retries", .bounded)
 struct ReadRetryTests {
     @Test func `a read that fails twice succeeds on the third attempt`() async throws {
         let test = try TestClient(network: .profiles())

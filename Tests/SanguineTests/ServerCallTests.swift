@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Calls in the user's name", .bounded)
+@Suite("Server calls", .bounded)
 struct ServerCallTests {
     private func call(
         _ network: ScriptedTransport,

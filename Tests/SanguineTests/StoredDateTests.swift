@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// A date is the same after a restart, to the last bit.
-@Suite("Dates on disk", .bounded)
+@Suite("Stored dates", .bounded)
 struct StoredDateTests {
     private struct Stamp: Codable, Sendable, Equatable {
         var date: Date

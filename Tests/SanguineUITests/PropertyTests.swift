@@ -10,7 +10,7 @@ import Testing
 
 /// The properties of views, in views that a host renders like SwiftUI.
 @MainActor
-@Suite("Properties of views", .bounded)
+@Suite("View properties", .bounded)
 struct PropertyTests {
     private struct ProfileView: View {
         @CachedValue<Profile> var profile: Profile?

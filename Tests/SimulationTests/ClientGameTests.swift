@@ -6,7 +6,7 @@ import Testing
 /// Real clients with all their jobs in an order that follows from a seed, see ``ClientGame``.
 ///
 /// Each game has its own process, since it takes over all jobs of the process.
-@Suite("Game of clients", .bounded(.seconds(240)))
+@Suite("Client game", .bounded(.seconds(240)))
 struct ClientGameTests {
     @Test(arguments: [1...20, 21...40] as [ClosedRange<UInt64>])
     func `real clients keep the guarantees whatever fails`(

@@ -7,7 +7,7 @@ import Testing
 /// Plays users who share a device, see ``userLeak(seed:steps:fault:)``.
 ///
 /// `SANGUINE_USER_SEEDS=1..10000` plays those seeds instead of a hundred.
-@Suite("Game of users", .serialized, .bounded(.seconds(120)))
+@Suite("User game", .serialized, .bounded(.seconds(120)))
 struct UserGameTests {
     private static let seeds: [UInt64] = {
         let text = ProcessInfo.processInfo.environment["SANGUINE_USER_SEEDS"] ?? "1..100"

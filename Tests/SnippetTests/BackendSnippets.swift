@@ -210,7 +210,7 @@ extension ValueQuery where Value == Article {
 }
 
 /// The samples of the guide to using an existing API.
-@Suite("Snippets of an existing API", .bounded)
+@Suite("Existing API snippets", .bounded)
 struct BackendSnippets {
     private static let article = #"""
         {"id":1,"author_name":"Ada","published_at":"2026-01-02T03:04:05.25Z"}

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// The samples of the guide to invalidation.
-@Suite("Snippets of invalidation", .bounded)
+@Suite("Invalidation snippets", .bounded)
 struct InvalidationSnippets {
     @Test func `an outdated value is invalidated in one line`() throws {
         let client = try Self.client()

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// `Documentation/Limits.md` contains exactly the limits in the code.
-@Suite("Page of limits", .bounded)
+@Suite("Limits page", .bounded)
 struct LimitsPageTests {
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 

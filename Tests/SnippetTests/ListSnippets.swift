@@ -43,7 +43,7 @@ extension ListQuery where Item == Post {
 }
 
 /// The samples of the guide to lists.
-@Suite("Snippets of lists", .bounded)
+@Suite("List snippets", .bounded)
 struct ListSnippets {
     @MainActor
     @Test func `a list is shown, continued and refreshed`() async throws {

@@ -11,7 +11,7 @@ private func withAnimation<Value>(_ body: () throws -> Value) rethrows -> Value 
 
 /// The samples of the guide to models.
 @MainActor
-@Suite("Snippets of models", .bounded)
+@Suite("Model snippets", .bounded)
 struct ModelSnippets {
     @MainActor
     private final class Shown {

@@ -100,7 +100,7 @@ struct AddTrack: RequestMutation {
 }
 
 /// The samples of the guide to mutations.
-@Suite("Snippets of mutations", .bounded)
+@Suite("Mutation snippets", .bounded)
 struct MutationSnippets {
     @Test func `a mutation is visible at once`() async throws {
         let network = ScriptedTransport { _ in .json(Track(id: "1", likes: 1)) }
@@ -158,7 +158,7 @@ struct MutationSnippets {
 }
 
 /// A backend that answers writes with redirects.
-@Suite("Snippets of answers that are pages", .bounded)
+@Suite("Web page snippets", .bounded)
 struct AnswerSnippets {
     @Test func `a backend's redirect is an answer`() throws {
         var configuration = SanguineClient.Configuration()

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Values that previews and fakes create through the public interface only.
-@Suite("Snippets of the outbox", .bounded)
+@Suite("Outbox snippets", .bounded)
 struct OutboxSnippets {
     private static let id = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
 

@@ -62,7 +62,7 @@ func messages(of task: URLSessionWebSocketTask) -> AsyncThrowingStream<Data, any
 }
 
 /// Messages that a backend pushes become values.
-@Suite("Snippets of pushed messages", .bounded)
+@Suite("Push message snippets", .bounded)
 struct PushSnippets {
     typealias Messages = AsyncThrowingStream<Data, any Error>
 

@@ -98,7 +98,7 @@ struct ProfilePreviews: PreviewProvider {
 
 /// The samples of the guide to SwiftUI, drawn with the stand-in where there is one.
 @MainActor
-@Suite("Snippets of SwiftUI", .bounded)
+@Suite("SwiftUI snippets", .bounded)
 struct SwiftUISnippets {
     private func styled(_ client: SanguineClient) -> some View {
         RootView(client: client).queryViewStyle(QuietStyle())

@@ -24,7 +24,7 @@ struct SendVideo: RequestMutation {
 }
 
 /// The samples of the guide to uploads.
-@Suite("Snippets of uploads", .bounded)
+@Suite("Upload snippets", .bounded)
 struct UploadSnippets {
     @Test func `the outbox shows the progress of a file`() async throws {
         let video = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)

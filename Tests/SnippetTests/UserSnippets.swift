@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// The samples of the guide to users of an app's own backend.
-@Suite("Snippets of users", .bounded)
+@Suite("User snippets", .bounded)
 struct UserSnippets {
     /// The storage in which the app keeps the current user's token.
     private final class Tokens: Sendable {

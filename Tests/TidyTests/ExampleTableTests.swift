@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The line counts in the tables of examples are correct.
-@Suite("Tables of examples", .timeLimit(.minutes(15)))
+@Suite("Example tables", .timeLimit(.minutes(15)))
 struct ExampleTableTests {
     /// The most lines that a feature of an app may have.
     private static let mostLines = 30

@@ -5,7 +5,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// The detection of a file's type, and the content to store.
-@Suite("Files: what they are", .bounded)
+@Suite("Files: types and stored content", .bounded)
 struct BlobContentTests {
     private func refusal(_ file: [UInt8]) -> Problem? {
         SanguineAuthorityTests.refusal { () throws(Problem) in try BlobContent(file) }

@@ -8,7 +8,7 @@ import Testing
 /// Random files: cleaning always ends, with stored content or a refusal.
 ///
 /// A failure names the sample and the seed.
-@Suite("Files: what nobody writes", .bounded(.seconds(300)))
+@Suite("Files: random changes", .bounded(.seconds(300)))
 struct BlobFuzzTests {
     @Test(arguments: SampleFile.allCases, UInt64(1)...4)
     func `a changed file is stored within the limits, or refused`(

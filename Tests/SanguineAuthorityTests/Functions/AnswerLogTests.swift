@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// The parts of an answer: a window for readers, and a limit on parts that are not stored.
-@Suite("The log of an answer", .bounded)
+@Suite("Answer log", .bounded)
 struct AnswerLogTests {
     private let log = AnswerLog()
     private let large = String(repeating: "x", count: AnswerLog.unstoredBytes + 1)

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Calls that are cut short by their owner, by disconnecting readers, or by a server's shutdown.
-@Suite("Calls that are cut short", .bounded)
+@Suite("Interrupted calls", .bounded)
 struct CallCutTests {
     private let steps = WatchedState(0)
 

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Which calls run and which wait: bounded, fair, and never idle.
-@Suite("The queue of calls", .bounded)
+@Suite("Call queue", .bounded)
 struct CallQueueTests {
     private typealias Ticket = CallQueueState.Ticket
 

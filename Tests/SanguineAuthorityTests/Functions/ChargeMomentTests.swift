@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// The moment of charging units and flat prices, for every end of a call.
-@Suite("When a flat price is charged", .bounded)
+@Suite("Flat prices", .bounded)
 struct ChargeMomentTests {
     private let steps = WatchedState(0)
 

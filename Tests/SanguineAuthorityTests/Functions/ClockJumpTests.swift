@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// A jump of the wall clock ends no call that runs in this process.
-@Suite("A clock that jumps", .bounded(.seconds(60)))
+@Suite("Clock jumps", .bounded(.seconds(60)))
 struct ClockJumpTests {
     private let gate = WatchedState(false)
 

@@ -7,7 +7,7 @@ import Testing
 
 /// Streams that are interrupted at random moments by readers, owners, upstreams and server crashes:
 /// each key has one end, its parts are the same bytes for all readers, and it is charged once.
-@Suite("The game of cuts", .bounded(.seconds(120)))
+@Suite("Interruption game", .bounded(.seconds(120)))
 struct CutGameTests {
     @Test(arguments: 1...20)
     func `ten thousand interruptions: exact bytes, one end per key, and a correct ledger`(

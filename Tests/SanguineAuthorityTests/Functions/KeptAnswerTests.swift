@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Cached answers: their audience, their lifetime, and restarts.
-@Suite("Kept answers of calls", .bounded)
+@Suite("Cached answers of calls", .bounded)
 struct KeptAnswerTests {
     private func function(
         _ cache: ResultCache = .forever,

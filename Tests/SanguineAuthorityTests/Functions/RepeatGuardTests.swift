@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Repetitions", .bounded)
+@Suite("Repeated calls", .bounded)
 struct RepeatGuardTests {
     private let repeats = RepeatGuard()
     private let account = Identifier.numbered(1)

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// The cache key: everything that changes an answer changes its key.
-@Suite("Keys of kept answers", .bounded)
+@Suite("Keys of cached answers", .bounded)
 struct ResultKeyTests {
     private struct Question {
         var name = "f"

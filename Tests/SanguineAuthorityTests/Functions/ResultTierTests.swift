@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("Kept answers in memory", .bounded)
+@Suite("Cached answers in memory", .bounded)
 struct ResultTierTests {
     private func row(_ number: Int, bytes: Int = 0, life: Int = 60) -> ResultRow {
         ResultRow(

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// A price in units of a quota, and in tokens once the quota is exhausted.
-@Suite("Units, otherwise tokens", .bounded)
+@Suite("Units or tokens", .bounded)
 struct UnitsOrTokensTests {
     private let gate = WatchedState(false)
     private static let price = Price.quota("readings", otherwise: 5)

@@ -6,7 +6,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// Calls whose end a failing storage does not accept, which are settled later.
-@Suite("Calls that wait for their settlement", .bounded(.seconds(60)))
+@Suite("Unsettled calls", .bounded(.seconds(60)))
 struct UnsettledCallTests {
     private let gate = WatchedState(false)
 

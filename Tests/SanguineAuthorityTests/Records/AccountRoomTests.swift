@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineAuthority
 
 /// The space that an account may take, and how it is returned.
-@Suite("Room of an account", .bounded)
+@Suite("Storage of an account", .bounded)
 struct AccountRoomTests {
     /// Creates a note whose value has this size in bytes.
     private func note(_ id: RecordID, _ bytes: Int) -> CreateRecord {
@@ -182,7 +182,7 @@ struct AccountRoomTests {
 }
 
 /// The source of a record's creation time.
-@Suite("Moment of creation", .bounded)
+@Suite("Time of creation", .bounded)
 struct CreationMomentTests {
     private func createdAt(_ world: SyncWorld, _ key: RecordKey) async throws -> JSONValue? {
         try await world.records()[key]?["createdAt"]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-@Suite("The key of an indexed member", .bounded)
+@Suite("Index keys", .bounded)
 struct IndexKeyTests {
     private func key(_ json: String) throws -> IndexKey {
         try #require(IndexKey(try JSONValue(written: Array(json.utf8))))

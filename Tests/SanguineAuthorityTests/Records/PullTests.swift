@@ -219,7 +219,7 @@ struct PullTests {
     }
 }
 
-@Suite("Pull: deletions that are forgotten", .bounded)
+@Suite("Pull: forgotten deletions", .bounded)
 struct PullHorizonTests {
     /// Creates a world with two live records, and a forgotten deletion between them.
     private func world() async throws -> (SyncWorld, old: Int64) {

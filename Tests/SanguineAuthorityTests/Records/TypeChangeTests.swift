@@ -58,7 +58,7 @@ private struct Divide: RecordMutation {
     }
 }
 
-@Suite("Push: types that change", .bounded)
+@Suite("Push: changed types", .bounded)
 struct TypeChangeTests {
     private func world() async throws -> SyncWorld {
         try await SyncWorld {

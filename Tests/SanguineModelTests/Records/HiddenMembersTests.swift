@@ -22,7 +22,7 @@ private struct StoredShelf: RecordSource {
 }
 
 /// Records stored by an earlier version, with names over the current limit.
-@Suite("Members that are stored and not shown", .bounded)
+@Suite("Hidden members", .bounded)
 struct HiddenMembersTests {
     private static let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
     private static let key = RecordKey("shelves", id)

@@ -84,7 +84,7 @@ private struct OneRecord: RecordSource {
     func ids(in _: String, where _: String, is _: JSONValue, limit _: Int) -> [RecordID] { [] }
 }
 
-@Suite("A record that is set over a stored one", .bounded)
+@Suite("Replaced records", .bounded)
 struct RecordsOverTests {
     private static let id = RecordID(Identifier(at: Timestamp(millisecondsSince1970: 0)))
     private static let key = RecordKey("plans", id)

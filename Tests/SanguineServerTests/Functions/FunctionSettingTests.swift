@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Functions of the settings", .bounded)
+@Suite("Functions in the settings", .bounded)
 struct FunctionSettingTests {
     private typealias Field = FunctionSetting.Field
 

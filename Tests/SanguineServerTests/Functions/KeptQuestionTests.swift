@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineServer
 
 /// Cached answers are found by the question: another prompt, model or limit is another question.
-@Suite("Kept answers and what was asked", .bounded)
+@Suite("Cached answers and changed questions", .bounded)
 struct KeptQuestionTests {
     private struct Verse: FunctionCall {
         struct Input: Codable, Sendable { var topic: String }

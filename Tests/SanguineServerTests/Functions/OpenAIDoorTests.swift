@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("The door for OpenAI's clients", .bounded)
+@Suite("OpenAI routes", .bounded)
 struct OpenAIDoorTests {
     /// A streamed upstream response with the given data as its events.
     private static func stream(_ events: [String]) -> String {

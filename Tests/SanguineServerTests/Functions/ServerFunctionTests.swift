@@ -9,7 +9,7 @@ import Testing
 @testable import SanguineServer
 
 /// Functions that a server's own code registers, with rules shared by client and server.
-@Suite("Functions of a server's own", .bounded)
+@Suite("A server's own functions", .bounded)
 struct ServerFunctionTests {
     private struct Shout: FunctionCall {
         struct Input: Codable, Sendable { var text: String, times: Int? }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Who may use the admin port", .bounded)
+@Suite("Access to the admin port", .bounded)
 struct AdminAccessTests {
     private static let accounts = "/admin/v1/accounts?deviceId=nobody"
 

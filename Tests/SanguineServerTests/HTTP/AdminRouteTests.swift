@@ -16,7 +16,7 @@ private final class KeptLines: LogSink {
     func write(_ lines: [UInt8]) { bytes.withLock { $0 += lines } }
 }
 
-@Suite("The admin port, and what must not be told", .bounded)
+@Suite("Admin routes and private data", .bounded)
 struct AdminRouteTests {
     private func grant(
         _ amount: Int,

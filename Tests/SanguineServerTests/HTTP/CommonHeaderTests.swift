@@ -6,7 +6,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Headers that all answers share", .bounded)
+@Suite("Common headers", .bounded)
 struct CommonHeaderTests {
     private static let reads = [
         "/v1/account", "/v1/balance", "/v1/balance?operations=a", "/v1/quotas", "/v1/ledger",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Compressed answers", .bounded)
+@Suite("Compressed responses", .bounded)
 struct CompressionTests {
     @Test(arguments: [
         (["gzip"], true), (["deflate, GZIP;q=0.5"], true), (["br", "gzip"], true), (["*"], true),

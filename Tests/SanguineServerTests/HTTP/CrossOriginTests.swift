@@ -3,7 +3,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Pages of other origins", .bounded)
+@Suite("Cross-origin requests", .bounded)
 struct CrossOriginTests {
     private static let origin = "https://app.example.com"
 

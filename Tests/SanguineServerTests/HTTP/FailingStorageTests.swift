@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A storage that fails meanwhile", .bounded)
+@Suite("Storage failures during calls", .bounded)
 struct FailingStorageTests {
     /// Whether the keys are those of the command that marks a call as sent.
     private static func areOfSending(_ keys: [Key]) -> Bool {

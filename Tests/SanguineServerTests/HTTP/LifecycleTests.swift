@@ -8,7 +8,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A server's life", .bounded)
+@Suite("Server life cycle", .bounded)
 struct LifecycleTests {
     @Test func `live and ready return 200 on a healthy server`() async throws {
         try await LiveServer.with { server in

@@ -25,7 +25,7 @@ private enum Rule: Int, CaseIterable {
     }
 }
 
-@Suite("The order of refusals", .bounded)
+@Suite("Order of refusals", .bounded)
 struct RefusalOrderTests {
     private static let requestsPerMinute = 400
 

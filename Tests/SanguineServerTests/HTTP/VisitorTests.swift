@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineServer
 
 /// Requests without a valid token, and how they count against their address.
-@Suite("Visitors", .bounded)
+@Suite("Limits per address and account", .bounded)
 struct VisitorTests {
     private static let forged = ["Authorization": "Bearer eyJhbGciOiJFZERTQSJ9.e30.AAAA"]
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("A live connection's state", .bounded)
+@Suite("Live connection state", .bounded)
 struct LiveConnectionStateTests {
     private var state = LiveConnectionState(position: FeedPosition(number: 3), now: .zero)
 

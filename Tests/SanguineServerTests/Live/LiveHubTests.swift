@@ -11,7 +11,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Live connections together", .bounded)
+@Suite("Live hub", .bounded)
 struct LiveHubTests {
     /// The sessions that have ended.
     private final class Ended: Sendable {

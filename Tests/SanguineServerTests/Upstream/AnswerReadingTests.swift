@@ -9,7 +9,7 @@ import Testing
 @testable import SanguineServer
 
 /// Responses of an upstream in a form that was not requested.
-@Suite("Reading answers", .bounded)
+@Suite("Reading upstream responses", .bounded)
 struct AnswerReadingTests {
     private static let question = #""messages":[{"role":"user","content":"hi"}]"#
 

@@ -13,7 +13,7 @@ import Testing
 /// accounts and the log.
 ///
 /// Each row prints its result.
-@Suite("Blame", .bounded(.seconds(120)), .serialized)
+@Suite("Blame for upstream failures", .bounded(.seconds(120)), .serialized)
 struct BlameTableTests {
     /// One behaviour of an upstream and its expected effects.
     struct Row: Sendable, CustomTestStringConvertible {

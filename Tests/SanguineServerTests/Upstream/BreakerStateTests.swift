@@ -4,7 +4,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Breaker", .bounded)
+@Suite("Circuit breaker", .bounded)
 struct BreakerStateTests {
     private static let fails = BreakerState.Verdict.failure(pause: nil)
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SanguineServer
 
-@Suite("Pictures of a video", .bounded)
+@Suite("Pictures from a video", .bounded)
 struct FrameSamplerTests {
     private static let picture: [UInt8] = [0xFF, 0xD8, 1, 0xFF, 0xD9]
     private static let video = UpstreamPrompt.Message.Part.file(

@@ -7,7 +7,7 @@ import Testing
 @testable import SanguineServer
 
 /// Files written by FFmpeg and libheif, as the server stores them.
-@Suite("Stored films and pictures", .bounded(.seconds(120)))
+@Suite("Stored videos and pictures", .bounded(.seconds(120)))
 struct StoredFilmTests {
     private static let place = "+52.5200+013.4050/"
 

@@ -7,7 +7,7 @@ import Testing
 /// Plays random interleavings of events against the balance, from seeds.
 ///
 /// A failure names the seed that replays it, and the command.
-@Suite("Balance, simulated", .bounded(.seconds(300)))
+@Suite("Balance simulation", .bounded(.seconds(300)))
 struct BalanceFuzzTests {
     private static let events = Fuzz.events(2_000)
 

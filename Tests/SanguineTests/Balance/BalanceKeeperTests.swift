@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, kept", .bounded)
+@Suite("Balance keeper", .bounded)
 struct BalanceKeeperTests {
     typealias Fixture = ClientFixture
 

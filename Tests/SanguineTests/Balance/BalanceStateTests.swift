@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, decided", .bounded)
+@Suite("Balance state", .bounded)
 struct BalanceStateTests {
     static let now = Timestamp(millisecondsSince1970: 1_700_000_000_000)
 

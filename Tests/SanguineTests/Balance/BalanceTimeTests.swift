@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Balance, in time", .bounded)
+@Suite("Balance call deadlines", .bounded)
 struct BalanceTimeTests {
     /// A clock on which each sleep passes at once.
     private final class PassingClock: Clock {

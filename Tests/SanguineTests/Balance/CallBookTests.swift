@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 /// The time for which unread calls are listed.
-@Suite("The book of calls", .bounded)
+@Suite("Call book", .bounded)
 struct CallBookTests {
     private var book = CallBook()
     private var now = Timestamp(millisecondsSince1970: 1_767_225_600_000)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Keeping the balance fresh", .bounded)
+@Suite("Automatic fetches of the balance", .bounded)
 struct BalanceEventTests {
     private let fixture = ClientFixture()
     private let lifecycle = ManualLifecycle()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Fetching again by itself", .bounded)
+@Suite("Automatic fetches", .bounded)
 struct EventKeeperTests {
     private struct World {
         let test: TestClient

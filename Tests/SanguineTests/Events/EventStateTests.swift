@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("What happens around the app", .bounded)
+@Suite("App events", .bounded)
 struct EventStateTests {
     /// The state, with clocks that a test advances.
     private struct World {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("The zone of the user's days", .bounded)
+@Suite("The user's time zone", .bounded)
 struct StoredZoneTests {
     private func client(
         _ folder: TemporaryFolder,

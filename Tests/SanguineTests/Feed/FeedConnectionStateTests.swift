@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("A feed connection's state", .bounded)
+@Suite("Feed connection state", .bounded)
 struct FeedConnectionStateTests {
     private var state = FeedConnectionState(isForeground: true, isOnline: true)
     private var random = SplitMix64(seed: 1)

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 @MainActor
-@Suite("Answers for a view", .bounded)
+@Suite("Answer model", .bounded)
 struct AnswerModelTests {
     let stage = StreamStage()
 

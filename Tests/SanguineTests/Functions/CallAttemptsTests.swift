@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Attempts of a call", .bounded)
+@Suite("Call attempts", .bounded)
 struct CallAttemptsTests {
     enum Expected { case again, refused, released, charged, unknown }
 

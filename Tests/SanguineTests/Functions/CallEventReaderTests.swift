@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Events of an answer", .bounded)
+@Suite("Answer events", .bounded)
 struct CallEventReaderTests {
     /// Feeds the reader and returns whether there were new events.
     private func feed(_ reader: inout CallEventReader, _ bytes: Data) throws -> Bool {

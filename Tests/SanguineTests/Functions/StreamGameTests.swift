@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Streams over a network that breaks at any byte, in an app that is killed at any time.
-@Suite("Streams, simulated", .bounded(.seconds(300)))
+@Suite("Stream simulation", .bounded(.seconds(300)))
 struct StreamGameTests {
     private static let calls = Fuzz.events(60)
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Tests each rule of the strict model on a list that violates it.
-@Suite("The judge of lists", .bounded(.seconds(120)))
+@Suite("Feed judge", .bounded(.seconds(120)))
 struct FeedJudgeTests {
     private typealias View = FeedJudge.View
     private typealias Landing = FeedJudge.Landing

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// Rows that the app adds itself, from a push or a write's answer.
-@Suite("Lists that are set and updated", .bounded)
+@Suite("Setting and updating lists", .bounded)
 struct ListChangeTests {
     private let fixture = TrackFixture()
 

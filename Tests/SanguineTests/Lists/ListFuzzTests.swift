@@ -4,7 +4,7 @@ import Testing
 /// Plays random interleavings of events against a list, from seeds.
 ///
 /// `SANGUINE_FUZZ_EVENTS=10000 swift test --filter ListFuzzTests` plays a million events.
-@Suite("Pages, simulated", .bounded(.seconds(300)))
+@Suite("List simulation", .bounded(.seconds(300)))
 struct ListFuzzTests {
     private static let events = Fuzz.events(1_000)
 

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Plays the strict model of a list against a whole client with its cache, files and restarts.
-@Suite("Lists, played through the client", .bounded(.seconds(120)))
+@Suite("List game", .bounded(.seconds(120)))
 struct ListGameTests {
     private static let steps = Fuzz.events(60)
 

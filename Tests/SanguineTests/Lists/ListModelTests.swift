@@ -9,7 +9,7 @@ import Testing
 
 /// List models as a view observes them, without a view.
 @MainActor
-@Suite("Pages model", .bounded)
+@Suite("List model", .bounded)
 struct ListModelTests {
     private let server = FeedServer()
 

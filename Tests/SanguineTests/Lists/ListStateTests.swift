@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 /// The rules of the list, one by one; the fuzz test combines them.
-@Suite("Pages, the state", .bounded)
+@Suite("List state", .bounded)
 struct ListStateTests {
     struct Row: Codable, Sendable, Equatable, Identifiable {
         var id: String

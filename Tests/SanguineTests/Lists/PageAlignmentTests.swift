@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Aligning a fresh page with the rows that are held", .bounded)
+@Suite("Aligning a fetched page with held rows", .bounded)
 struct PageAlignmentTests {
     private func align(_ held: String, _ fresh: String) -> PageAlignment {
         PageAlignment(held: Array(held), fresh: Array(fresh), freshSet: Set(fresh))

@@ -3,7 +3,7 @@ import Testing
 @testable import Sanguine
 
 /// Applies an operation's effect to the pages of a list.
-@Suite("Folding effects into pages")
+@Suite("Merging effects into pages")
 struct PageFoldingTests {
     struct Row: Codable, Sendable, Equatable, Identifiable {
         var id: Int

@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Applies a fetched page to rows with pending effects, without a client.
-@Suite("Landing pages")
+@Suite("Effects on fetched pages")
 struct PageLandingTests {
     private let query = ValueQuery<PageList<Track>>("tracks") { _ in PageList() }
 

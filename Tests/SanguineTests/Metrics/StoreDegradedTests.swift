@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("A store that cannot be used", .bounded)
+@Suite("Unusable store", .bounded)
 struct StoreDegradedTests {
     @Test func `the observer is notified of an unusable disk, and reads continue`() async throws {
         let folder = TemporaryFolder()

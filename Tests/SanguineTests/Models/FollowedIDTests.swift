@@ -7,7 +7,7 @@ import Testing
 
 /// A model of an entity that is still being created continues with its real id.
 @MainActor
-@Suite("Models of temporary ids", .bounded)
+@Suite("Models with temporary ids", .bounded)
 struct FollowedIDTests {
     private let fixture = SongFixture()
 

@@ -32,7 +32,7 @@ private final class DrawnView<Shown: Equatable & Sendable> {
 
 /// Models created in a view's `body` and dropped there keep following.
 @MainActor
-@Suite("Models that nobody holds", .bounded)
+@Suite("Unretained models", .bounded)
 struct UnheldModelTests {
     @Test func `a query's model follows the view that requests it, and fetches once`() async throws
     {

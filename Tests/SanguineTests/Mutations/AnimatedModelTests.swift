@@ -6,7 +6,7 @@ import Testing
 @testable import Sanguine
 
 /// Models change before `perform` returns on the main actor.
-@Suite("Models that change at once", .bounded)
+@Suite("Immediate model changes", .bounded)
 @MainActor
 struct AnimatedModelTests {
     @Test func `a query's model shows a mutation when perform returns`() async throws {

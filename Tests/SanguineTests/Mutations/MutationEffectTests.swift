@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Guarantees 1, 5 and 6 for any backend.
-@Suite("What mutations show", .bounded)
+@Suite("Effects of mutations", .bounded)
 struct MutationEffectTests {
     @Test func `a mutation is visible before it is sent, and shown once after it is applied`()
         async throws

@@ -12,7 +12,7 @@ import FoundationNetworking
 #endif
 
 /// Errors that a mutation's `send` throws when the app uses its own network stack.
-@Suite("Errors of a mutation's own closure", .bounded)
+@Suite("Errors from a mutation's closure", .bounded)
 struct MutationErrorTests {
     /// The errors that the next sends throw, by the name of the test's mutation.
     private static let failures = Mutex<[String: [any Error]]>([:])

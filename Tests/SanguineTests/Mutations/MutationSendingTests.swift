@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// Guarantees 3, 4 and 8 for any backend.
-@Suite("How mutations are sent", .bounded)
+@Suite("Sending mutations", .bounded)
 struct MutationSendingTests {
     @Test func `the next process shows and sends queued mutations`() async throws {
         let fixture = SongFixture(onDisk: true)

@@ -42,7 +42,7 @@ private struct LaterSong: Codable, Sendable, Equatable, Defaulted {
     var plays = 3
 }
 
-@Suite("Mutations whose type has changed", .bounded)
+@Suite("Changed mutation types", .bounded)
 struct MutationTypeChangeTests {
     private func left() async throws -> SongFixture {
         let fixture = SongFixture(onDisk: true)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Changes under pending mutations", .bounded)
+@Suite("Updates under pending mutations", .bounded)
 struct MutationUpdateTests {
     @Test func `update returns the shown value, including pending effects`() async throws {
         let fixture = SongFixture()

@@ -223,7 +223,7 @@ private struct ForgetCounter: RecordMutation, Superseding {
 }
 
 /// Mutations of records that make others unnecessary.
-@Suite("Superseding mutators", .bounded)
+@Suite("Superseding mutations", .bounded)
 struct SupersedingMutatorTests {
     private static func client(_ fixture: RecordsFixture) throws -> SanguineClient {
         try fixture.client {

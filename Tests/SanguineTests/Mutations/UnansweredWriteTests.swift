@@ -9,7 +9,7 @@ import Testing
 /// Fetched values while it is unknown whether a write was applied.
 ///
 /// The backend's answers carry no version.
-@Suite("Fetches beside unanswered writes", .bounded)
+@Suite("Fetches during unanswered writes", .bounded)
 struct UnansweredWriteTests {
     private let fixture = TrackFixture()
 

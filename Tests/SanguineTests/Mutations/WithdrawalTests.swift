@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// An operation that no server can have received can be withdrawn.
-@Suite("Taking operations back", .bounded)
+@Suite("Withdrawing operations", .bounded)
 struct WithdrawalTests {
     @Test func `a queued mutation is withdrawn and never sent`() async throws {
         let fixture = SongFixture()

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// The table of answers in the guide *Mutations*, row by row.
-@Suite("What a backend's answer means to a write", .bounded)
+@Suite("Backend responses to writes", .bounded)
 struct WriteAnswerTests {
     private struct Write: RequestMutation {
         static let name = "song.write"

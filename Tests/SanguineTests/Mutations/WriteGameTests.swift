@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("A game of writes", .bounded(.seconds(120)))
+@Suite("Write game", .bounded(.seconds(120)))
 struct WriteGameTests {
     @Test(arguments: Fuzz.seeds(1...60))
     func `own writes are never duplicated or lost`(seed: UInt64) async throws {

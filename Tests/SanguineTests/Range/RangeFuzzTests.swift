@@ -8,7 +8,7 @@ import Testing
 /// Plays random interleavings of events against ranges, from seeds.
 ///
 /// A failure names the seed that replays it, and the command.
-@Suite("Ranges, simulated", .bounded(.seconds(300)))
+@Suite("Range simulation", .bounded(.seconds(300)))
 struct RangeFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
     func `fresh values are true, and every reader gets the range it requested`(

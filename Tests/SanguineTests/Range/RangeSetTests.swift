@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Values of ranges that the app sets itself.
-@Suite("Ranges that are set and updated", .bounded)
+@Suite("Setting and updating ranges", .bounded)
 struct RangeSetTests {
     @Test func `a range that is set is known, with and without values`() async throws {
         let test = try TestClient(network: .stretches())

@@ -126,7 +126,7 @@ private enum Bare {
 private let habit = RecordID.of("run")
 private let key = RecordKey("habits", habit)
 
-@Suite("Types that change", .bounded)
+@Suite("Changed record types", .bounded)
 struct TypeChangeTests {
     /// Returns the fixture of an offline device on which an older app has run.
     private func left(

@@ -9,7 +9,7 @@ import Testing
 
 /// The client as an app uses it with its own backend: a plain HTTP server on a socket that knows
 /// nothing of Sanguine, the default transport, and only an address configured.
-@Suite("A backend of one's own", .bounded)
+@Suite("The app's own backend", .bounded)
 struct BackendTests {
     private struct Post: Codable, Sendable, Equatable {
         var id: Int

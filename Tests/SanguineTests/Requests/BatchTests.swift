@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Batched look-ups, with real tasks and a scripted network.
-@Suite("Look-ups in batches", .bounded)
+@Suite("Batched look-ups", .bounded)
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
         var id: String

@@ -12,7 +12,7 @@ import FoundationNetworking
 #endif
 
 /// Errors that a query's closure throws when the app uses its own network stack.
-@Suite("Errors of a query's own closure", .bounded)
+@Suite("Errors from a query's closure", .bounded)
 struct ClosureErrorTests {
     struct Locked: Error, CustomStringConvertible, Equatable {
         let description = "the song is locked"

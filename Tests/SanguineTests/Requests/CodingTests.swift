@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// The JSON of a backend that knows nothing of Sanguine.
-@Suite("The coding of a backend's JSON", .bounded)
+@Suite("JSON coding of a backend", .bounded)
 struct CodingTests {
     private struct Visit: Codable, Sendable, Equatable {
         struct Owner: Codable, Sendable, Equatable {

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// Errors that an app's own backend reports in its own format.
-@Suite("Bodies of errors", .bounded)
+@Suite("Error bodies", .bounded)
 struct ErrorBodyTests {
     private struct Body: Codable, Sendable {
         struct Reason: Codable, Sendable {

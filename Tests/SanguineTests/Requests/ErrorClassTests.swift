@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Classes of errors", .bounded)
+@Suite("Error classes", .bounded)
 struct ErrorClassTests {
     /// Every case except problems, with its class.
     ///

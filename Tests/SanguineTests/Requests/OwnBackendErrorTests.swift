@@ -8,7 +8,7 @@ import Testing
 
 /// Tests the guide's table of errors from an app's own backend and closures, row by row, with a
 /// server on a socket: as a read and as an operation of the outbox.
-@Suite("Every error of an own backend", .bounded)
+@Suite("Every error of the app's own backend", .bounded)
 struct OwnBackendErrorTests {
     private struct Busy: ClassifiedError {
         var errorClass: ErrorClass { .refused }

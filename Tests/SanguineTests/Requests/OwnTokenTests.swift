@@ -53,7 +53,7 @@ final class OwnTokens: Sendable {
 }
 
 /// An app's own backend token: requested before each request and refreshed once for all.
-@Suite("An app's own token", .bounded)
+@Suite("The app's own token", .bounded)
 struct OwnTokenTests {
     private struct NotSignedIn: Error, Equatable {}
 

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// RFC 9457: every member of a problem is optional.
-@Suite("Problems as backends send them", .bounded)
+@Suite("Problem bodies", .bounded)
 struct ProblemBodyTests {
     private static let now = Timestamp(millisecondsSince1970: 0)
     private static let request = TransportRequest(url: URL(filePath: "/songs"))

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Bodies that are not JSON.
-@Suite("Bodies of bytes, files and forms", .bounded)
+@Suite("Byte, file and form bodies", .bounded)
 struct RequestBodyTests {
     /// Sends a photo as a form or as a file.
     private struct SendPhoto: RequestMutation {

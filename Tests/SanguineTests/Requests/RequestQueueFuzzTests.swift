@@ -4,7 +4,7 @@ import Testing
 @testable import Sanguine
 
 /// Plays random events against the request queue and a model that searches its lists each time.
-@Suite("Line-up of reads, fuzzed", .bounded(.seconds(300)))
+@Suite("Random request queues", .bounded(.seconds(300)))
 struct RequestQueueFuzzTests {
     @Test(arguments: Fuzz.seeds(1...20))
     func `slots are never exceeded or idle, order is kept and no request starves`(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Line-up of reads", .bounded)
+@Suite("Request queue state", .bounded)
 struct RequestQueueStateTests {
     private static func state(
         lanes: Int = 3,

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// The queue of reads before a scripted network, with real tasks.
-@Suite("Reads in line", .bounded)
+@Suite("Request queue", .bounded)
 struct RequestQueueTests {
     private static let host = URL(string: TestClient.server)?.hostKey ?? ""
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Budget of retries", .bounded)
+@Suite("Retry budget", .bounded)
 struct RetryBudgetTests {
     private static func budget(reserve: Int = 3, hosts: Int = 64) -> RetryBudget {
         var limits = RetryBudget.Limits()

@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// Many reads that fail simultaneously, as when a backend goes down.
-@Suite("Storms of retries", .bounded)
+@Suite("Retry storms", .bounded)
 struct RetryStormTests {
     private static func flaky(_ id: Int, priority: FetchPriority = .normal) -> ValueQuery<Profile> {
         ValueQuery(

@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// Oversized bodies and redirects, with the default transport and real sockets.
-@Suite("What the default transport does not accept", .bounded)
+@Suite("Limits of the default transport", .bounded)
 struct TransportLimitTests {
     /// The bytes that both ends of a connection buffer, and that are read before a task has ended.
     private static let slack = 64 << 20

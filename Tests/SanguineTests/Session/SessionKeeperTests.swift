@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Session, kept", .bounded)
+@Suite("Session keeper", .bounded)
 struct SessionKeeperTests {
     typealias Fixture = ClientFixture
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sanguine
 
-@Suite("Session, decided", .bounded)
+@Suite("Session state", .bounded)
 struct SessionStateTests {
     static let noon = Timestamp(millisecondsSince1970: 1_700_000_000_000)
     static let account = Identifier(at: noon)

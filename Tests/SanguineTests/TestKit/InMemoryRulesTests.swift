@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// The authority in memory follows the rules of a server and has none of its own.
-@Suite("In-memory authority, its rules", .bounded)
+@Suite("In-memory authority: rules", .bounded)
 struct InMemoryRulesTests {
     private let clock = ManualWallClock()
     private let authority: InMemoryAuthority

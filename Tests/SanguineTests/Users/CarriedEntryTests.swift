@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// Data that the feed carries besides records updates the entries that it concerns.
-@Suite("Entries that the feed feeds", .bounded)
+@Suite("Entries updated by the feed", .bounded)
 struct CarriedEntryTests {
     private let authority: InMemoryAuthority
     private let network: CountedNetwork

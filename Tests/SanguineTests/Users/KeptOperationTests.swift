@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// The operations that a sign-out keeps, and for how long.
-@Suite("Kept operations", .bounded)
+@Suite("Retained operations", .bounded)
 struct KeptOperationTests {
     private let people = PeopleBackend()
     private var device: TestDevice { people.device }

@@ -5,7 +5,7 @@ import Testing
 @testable import Sanguine
 
 /// Plays users who share a device, see ``SignInGame``.
-@Suite("Game of sign-ins", .serialized, .bounded(.seconds(120)))
+@Suite("Sign-in game", .serialized, .bounded(.seconds(120)))
 struct SignInGameTests {
     @Test(arguments: 1...30 as ClosedRange<UInt64>)
     func `users never see, send or find another user's data`(seed: UInt64) async {

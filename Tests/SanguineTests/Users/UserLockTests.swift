@@ -8,7 +8,7 @@ import Testing
 @testable import Sanguine
 
 /// The lock that orders user changes is never held while code that may be the app's runs.
-@Suite("The app's code while the user changes", .bounded)
+@Suite("The app's code during a user change", .bounded)
 struct UserLockTests {
     private let user = TestAuthorizer()
     private let probe = LockProbe()

@@ -15,7 +15,7 @@ extension ValueQuery where Value == Profile {
 }
 
 /// Guarantee 8, No leak, for reads.
-@Suite("Users and what they may see", .bounded)
+@Suite("Visibility of user data", .bounded)
 struct UserValueTests {
     private let other = Identifier("0199f3c8-0000-7c1e-9a54-3d2b8e07f6aa")
 
