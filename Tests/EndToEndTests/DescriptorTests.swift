@@ -11,7 +11,7 @@ extension EndToEnd {
     struct DescriptorTests {
         private static let warning = "Fewer connections are taken than 'limits.connections'"
 
-        @Test func `with 1,024 files the server works and logs the reduced limit once`()
+        @Test func `with a limit of 1,024 files the server works and logs the reduced limit once`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -28,7 +28,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `with all connections in use, health, metrics and the stop still work`()
+        @Test func `with all connections in use, health checks, metrics and shutdown still work`()
             async throws
         {
             try await TemporaryFolder.with { data in
@@ -103,7 +103,7 @@ extension EndToEnd {
         }
         #endif
 
-        @Test func `with too few files the server does not start and names the required number`()
+        @Test func `with too low a limit the server does not start and names the required number`()
             async throws
         {
             try await TemporaryFolder.with { data in

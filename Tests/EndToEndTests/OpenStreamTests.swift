@@ -40,7 +40,7 @@ extension EndToEnd {
             ]
         }
 
-        @Test func `all streams get whole answers despite stalled readers, and leave nothing`()
+        @Test func `all streams get whole answers despite stalled readers, and free their memory`()
             async throws
         {
             let http = HTTPClient(

@@ -47,7 +47,9 @@ extension EndToEnd {
             }
         }
 
-        @Test func `the log reports that a start recognized a copied database`() async throws {
+        @Test func `the log reports that a copied database was recognized at the start`()
+            async throws
+        {
             try await TemporaryFolder.with { data in
                 for isCopy in [false, false, true, false] {
                     if isCopy {

@@ -36,7 +36,7 @@ extension EndToEnd {
             ProcessInfo.processInfo.environment["STOP_CALLS"].flatMap { Int($0) } ?? 1_000
 
         @Test(arguments: [1, manyCalls])
-        func `calls to an upstream that hangs get a response, and their keys an end`(
+        func `calls to an upstream that hangs get a response, and each key gets an end`(
             calls: Int
         ) async throws {
             try await API.withClient(connections: calls) { http in

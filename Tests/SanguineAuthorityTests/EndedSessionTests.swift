@@ -40,9 +40,7 @@ struct EndedSessionTests {
         #expect(restarted.rememberedCount == 0)
     }
 
-    @Test func `the storage is asked once for a token, and never for a cached one`()
-        async throws
-    {
+    @Test func `the storage is read once for a token, and never for a cached one`() async throws {
         let tokens = tokens()
         let token = try await tokens.issue(for: identity)
         for _ in 1...5 {

@@ -109,7 +109,7 @@ struct HoldTests {
         #expect(world.transfers[account]?.count == count)
     }
 
-    @Test func `settling in another way is refused, and tells how the hold ended`() throws {
+    @Test func `settling in another way is refused with the way the hold ended`() throws {
         var world = World(account, granted: 100)
         let captured = try place(30, in: &world)
         let released = try place(20, in: &world)

@@ -26,7 +26,7 @@ struct SharedPoolTests {
         withExtendedLifetime((places, others)) {}
     }
 
-    @Test func `a place is returned once, by leaving or deallocating it`() throws {
+    @Test func `a permit is returned once, whether it is given up or deallocated`() throws {
         let pool = SharedPool(limit: 1, addressShare: 1)
         var place: SharedPool.Place? = try pool.take(address: "a")
         place?.leave()
@@ -42,7 +42,7 @@ struct SharedPoolTests {
         withExtendedLifetime(place) {}
     }
 
-    @Test func `a place that grows past the limit is refused, and keeps its amount`() throws {
+    @Test func `a permit that would grow past the limit is refused, and keeps its amount`() throws {
         let pool = SharedPool(limit: 10, addressShare: 10)
         let place = try pool.take(4, address: "a")
         try place.grow(by: 6)

@@ -110,7 +110,7 @@ struct ExaminationTests {
         #expect(skipped.map(\.check) == ["integrity", "ledger", "feeds", "files"])
     }
 
-    @Test func `little space is a warning, and none or a read-only disk is a failure`() {
+    @Test func `low space is a warning, and a full or read-only disk is a failure`() {
         let little = found("space") { $0.facts.freeBytes = 1 << 29 }
         #expect(little?.status == .warning)
         let none = found("space") { $0.facts.freeBytes = 1_000 }
@@ -119,7 +119,7 @@ struct ExaminationTests {
         #expect(mounted?.status == .failed)
     }
 
-    @Test func `few descriptors cause a warning with a better number, too few a failure`() {
+    @Test func `a low limit of descriptors is a warning with a better number, too low a failure`() {
         let few = found("limits") { $0.descriptors = 1_024 }
         #expect(few?.status == .warning)
         #expect(few?.remedy?.contains("ulimit -n \(Descriptors.reserve + 21_000)") == true)

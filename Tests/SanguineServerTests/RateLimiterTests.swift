@@ -24,7 +24,7 @@ struct RateLimiterTests {
         #expect(limiter.admit("b").isAdmitted)
     }
 
-    @Test func `a key that waits as told is admitted`() throws {
+    @Test func `a key that waits for the given time is admitted`() throws {
         let limiter = limiter(7)
         for _ in 1...7 { _ = limiter.admit("a") }
         for _ in 1...20 {

@@ -56,7 +56,7 @@ struct MarkJournalTests {
         #expect(next == [.everything])
     }
 
-    @Test func `after a sign-out it contains no names`() throws {
+    @Test func `after a sign-out the journal contains no names`() throws {
         try journal.append(.key("profile/ada"), number: 1)
         journal.anonymize()
         #expect(next == [.everything])
@@ -78,7 +78,7 @@ struct MarkJournalTests {
         second.client.close()
     }
 
-    @Test func `it is readable only by its owner`() throws {
+    @Test func `the journal is readable only by its owner`() throws {
         try journal.append(.key("a"), number: 1)
         let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions]
         #expect(mode as? Int == 0o600)

@@ -74,7 +74,7 @@ struct SettingValuesTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `a fetch in flight does not overwrite it`() async throws {
+    @Test func `a fetch in flight does not overwrite a value that was set`() async throws {
         let test = try TestClient(network: .profiles())
         test.network.hold()
         async let fetched = test.client.value(of: ada)
@@ -165,7 +165,7 @@ struct SettingValuesTests {
         #expect(test.client.cached(ada)?.name.count == 200)
     }
 
-    @Test func `updating does nothing without a value`() throws {
+    @Test func `updating a missing value does nothing`() throws {
         let test = try TestClient(network: .profiles())
         #expect(test.client.update(ada) { $0.name = "x" } == nil)
         #expect(test.client.cached(ada) == nil)

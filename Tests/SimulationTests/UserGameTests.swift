@@ -42,5 +42,5 @@ struct UserGameTests {
         #expect(missing.isEmpty, "These never happened: \(missing.map(\.rawValue))")
     }
 
-    @Test func `there are seeds to play`() { #expect(!Self.seeds.isEmpty) }
+    @Test func `the game has seeds to play`() { #expect(!Self.seeds.isEmpty) }
 }

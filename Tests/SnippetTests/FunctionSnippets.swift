@@ -80,7 +80,9 @@ struct FunctionSnippets {
         #expect(answer.text == "Because." && result.output == "Because." && shown == [""])
     }
 
-    @Test func `a quote and a prediction`() async throws {
+    @Test func `a quote states the most a call can cost, and a prediction its likely cost`()
+        async throws
+    {
         authority.serve(Ask.self, price: 2, hold: 5) { _ in "Because." }
         let client = try client(authority)
         try await client.call(Ask(question: "Why?"))

@@ -44,7 +44,7 @@ struct TestingSnippets {
         #expect(profile.name == "Ada")
     }
 
-    @Test func `a reader who leaves takes the request along`() async throws {
+    @Test func `the request is cancelled when its last reader leaves`() async throws {
         let client = try client()
         network.hold()
         let reader = Task { try await client.value(of: .profile("42")) }
@@ -85,7 +85,7 @@ struct AppTestingSnippets {
         device = TestDevice(network: authority) { $0.register(schema) }
     }
 
-    @Test func `a habit that was made elsewhere is completed here`() async throws {
+    @Test func `a habit created on another device is completed here`() async throws {
         authority.set(Habit(id: run, title: "Run"))
         let client = try device.launch()
         try await client.synchronize()
@@ -124,7 +124,7 @@ struct AppTestingSnippets {
         #expect(try await client.value(of: .balance).available == 10)
     }
 
-    @Test func `what was done on the train survives the app's death`() async throws {
+    @Test func `changes made on the train survive the end of the app`() async throws {
         authority.set(Habit(id: run, title: "Run"))
         try await device.launch().synchronize()
         device.connectivity.disconnect()
@@ -139,7 +139,7 @@ struct AppTestingSnippets {
         #expect(authority.record(Habit.self, run)?.streak == 1)
     }
 
-    @Test func `what another device changes arrives without moving a clock`() async throws {
+    @Test func `another device's changes arrive without advancing a clock`() async throws {
         let device = TestDevice(network: authority) { $0.register(schema) }
 
         let client = try device.launch()
@@ -152,7 +152,7 @@ struct AppTestingSnippets {
     }
 
     @Test(arguments: 1...5)
-    func `a bad network loses nothing and does nothing twice`(seed: UInt64) async throws {
+    func `a faulty network neither loses nor repeats an operation`(seed: UInt64) async throws {
         let network = FaultyNetwork(authority, seed: seed, clock: delay, faults: .rough)
         let device = TestDevice(network: network, delay: delay, seed: seed) { $0.register(schema) }
         authority.set(Habit(id: run, title: "Run"))

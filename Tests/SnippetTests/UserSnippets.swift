@@ -60,7 +60,7 @@ struct UserSnippets {
         #expect(client.outbox.ofOthers == 1)
     }
 
-    @Test func `nothing is kept`() async throws {
+    @Test func `signing out and erasing can discard queued operations`() async throws {
         let client = try SanguineClient(configuration())
         try client.signIn(as: session.userID)
         try client.perform(Like(track: "1"))
@@ -73,7 +73,7 @@ struct UserSnippets {
         #expect(client.userID == nil && client.outbox.ofOthers == 0)
     }
 
-    @Test func `nothing of Ada is left for Bob`() async throws {
+    @Test func `the next user sees none of the previous user's data`() async throws {
         let backend = ScriptedTransport { _ in .json(Track(id: "1", title: "Ada's song")) }
         let device = TestDevice(network: backend) {
             $0.server = nil

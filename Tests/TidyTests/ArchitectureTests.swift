@@ -59,7 +59,7 @@ struct ArchitectureTests {
         #expect(list.text.components(separatedBy: "\n- [").count - 1 == decisions.count)
     }
 
-    @Test func `a folder that is not there is found in the map`() {
+    @Test func `a missing folder in the map is found`() {
         let text = "| `Sources/A/` | `B/` and `C/` |\n"
         let files = [SourceFile("Sources/A/B/D.swift", "\n")]
 

@@ -19,7 +19,7 @@ struct BlobContentTests {
     }
 
     @Test(arguments: SampleFile.allCases)
-    func `no stored content tells where the file was made`(sample: SampleFile) throws {
+    func `no stored content reveals where the file was made`(sample: SampleFile) throws {
         let file = sample.bytes()
         let content = try BlobContent(file)
         #expect(!content.bytes.contains(text: SampleFile.place))

@@ -203,7 +203,7 @@ struct AbandonedCallTests {
     ]
 
     @Test(arguments: paid)
-    func `only calls with a price that are abandoned without a charge are limited`(price: Price) {
+    func `only priced calls that are abandoned without a charge are limited`(price: Price) {
         #expect(price.abandonedCalls(of: ["readings": 3]) == nil)
         #expect(Price.fixed(1).charged(.onCompletion).abandonedCalls(of: [:]) == 10)
         #expect(Self.units.abandonedCalls(of: ["readings": 3]) == 10)
@@ -231,7 +231,7 @@ struct AbandonedCallTests {
         }
     }
 
-    @Test func `beyond its capacity, the account with the fewest abandoned calls is removed`()
+    @Test func `beyond the capacity, the account with the fewest abandoned calls is forgotten`()
         async throws
     {
         let calls = AbandonedCalls()

@@ -106,7 +106,9 @@ struct AnswerLogTests {
         #expect(log.count == 3)
     }
 
-    @Test func `a reader that is woken without parts, or cancelled, returns quiet`() async throws {
+    @Test func `a reader that is woken without parts, or cancelled, returns quietly`()
+        async throws
+    {
         let number = log.makeNumber()
         for stop in ["quiet", "wake", "cancel"] {
             let reader = Task { await log.next(at: 0, for: number) }

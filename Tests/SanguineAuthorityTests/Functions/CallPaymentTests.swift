@@ -89,7 +89,7 @@ struct CallPaymentTests {
         #expect(await world.answer(who, "well").status == 200)
     }
 
-    @Test func `an exhausted quota refuses, and tells when it resets`() async throws {
+    @Test func `an exhausted quota refuses a call and says when it resets`() async throws {
         let world = CallWorld(function(.quota("readings", units: 2)))
         let who = try await world.account()
         gate.open()

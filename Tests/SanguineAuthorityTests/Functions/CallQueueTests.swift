@@ -56,7 +56,7 @@ struct CallQueueTests {
         )
     }
 
-    @Test func `a call waits when all places are taken, and runs when one is free`() {
+    @Test func `a call waits while all turns are taken, and runs when one is free`() {
         let queue = queue(2)
         #expect(queue.enter(ticket(1)) && queue.enter(ticket(2)))
         #expect(!queue.enter(ticket(3)) && !queue.tryStart(ticket(4)))
@@ -74,7 +74,7 @@ struct CallQueueTests {
         #expect(queue.leave(ticket(1, 1)) == [ticket(2, 1)])
     }
 
-    @Test func `one address has its share, whatever its accounts`() {
+    @Test func `an address gets its share, regardless of its number of accounts`() {
         let queue = queue(4, address: 2)
         #expect(queue.enter(ticket(1, 1, from: "a")) && queue.enter(ticket(2, 2, from: "a")))
         #expect(!queue.enter(ticket(3, 3, from: "a")))
@@ -106,7 +106,7 @@ struct CallQueueTests {
         #expect(queue.leave(ticket(1, 1, "slow", running: 1)) == [ticket(4, 1, "slow", running: 1)])
     }
 
-    @Test func `the first call of an account waits for one call of each other account at most`() {
+    @Test func `the first call of an account waits for at most one call of each other account`() {
         let queue = queue(1)
         #expect(queue.enter(ticket(0, 1)))
         for number in 1...1_000 as ClosedRange<UInt64> { _ = queue.enter(ticket(number, 1)) }
@@ -124,7 +124,7 @@ struct CallQueueTests {
         #expect(Set(order.dropFirst()) == Set(2_001...2_010))
     }
 
-    @Test func `a call that gives up is passed over`() {
+    @Test func `a call that has given up is skipped`() {
         let queue = queue(1)
         #expect(queue.enter(ticket(1)))
         #expect(!queue.enter(ticket(2)) && !queue.enter(ticket(3)))
@@ -135,7 +135,7 @@ struct CallQueueTests {
 
     // MARK: - Runs that several calls want
 
-    @Test func `a run starts with the first ticket that may, and the others leave the line`() {
+    @Test func `a run starts with the first ticket that may run, and the others leave the queue`() {
         let queue = queue(4, account: 1)
         #expect(queue.enter(ticket(1, 1)) && queue.enter(ticket(2, 2)))
         #expect(!queue.enter(ticket(3, 1, run: 50)) && !queue.enter(ticket(4, 2, run: 50)))
@@ -157,7 +157,7 @@ struct CallQueueTests {
         #expect(queue.leave(ticket(1, 1)) == [])
     }
 
-    @Test func `a run waits on for the tickets that are left when one gives up`() {
+    @Test func `a run keeps waiting for the remaining tickets when one gives up`() {
         let queue = queue(1)
         #expect(queue.enter(ticket(1)))
         #expect(!queue.enter(ticket(2, 2, run: 50)) && !queue.enter(ticket(3, 3, run: 50)))
@@ -216,7 +216,7 @@ struct CallQueueTests {
     }
 
     @Test(arguments: 1...40)
-    func `random calls keep the limits, the order, and wait only for a limit`(
+    func `random calls keep the limits and the order, and wait only for a limit`(
         seed: UInt64
     ) {
         var random = SplitMix64(seed: seed)
@@ -278,7 +278,7 @@ struct CallQueueTests {
         CallQueue.Caller(account: .numbered(account))
     }
 
-    @Test func `a turn is given back when its last reference is gone, and only once`() {
+    @Test func `a turn is returned once, when its last reference is gone`() {
         let queue = CallQueue(limit: 1, accountShare: 1)
         let first = queue.turn(of: "f", limits)
         var second: CallQueue.Turn? = queue.turn(of: "f", limits)
@@ -292,7 +292,7 @@ struct CallQueueTests {
         #expect(queue.counts == (0, 0))
     }
 
-    @Test func `a call that is cancelled while it waits leaves the line`() async throws {
+    @Test func `a call that is cancelled while it waits leaves the queue`() async throws {
         let queue = CallQueue(limit: 1, accountShare: 1)
         let turn = queue.turn(of: "f", limits)
         #expect(turn.tryTake(caller(1)))
@@ -311,7 +311,7 @@ struct CallQueueTests {
         #expect(queue.counts == (0, 0))
     }
 
-    @Test func `a turn is that of the first caller who gets it, and the others are given back`()
+    @Test func `the first caller to get a shared turn holds it, and the other turns are returned`()
         async throws
     {
         let queue = CallQueue(limit: 4, accountShare: 1)
@@ -331,7 +331,9 @@ struct CallQueueTests {
         #expect(queue.counts == (0, 0))
     }
 
-    @Test func `a turn that is waited for no longer takes none that comes later`() async throws {
+    @Test func `a turn whose wait was stopped takes no place that becomes free later`()
+        async throws
+    {
         let queue = CallQueue(limit: 1, accountShare: 1)
         let (busy, late) = (queue.turn(of: "f", limits), queue.turn(of: "f", limits))
         #expect(busy.tryTake(caller(1)) && late.join(caller(2)) != nil)

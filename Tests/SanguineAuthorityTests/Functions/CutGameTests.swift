@@ -10,7 +10,7 @@ import Testing
 @Suite("Interruption game", .bounded(.seconds(120)))
 struct CutGameTests {
     @Test(arguments: 1...20)
-    func `ten thousand interruptions: exact bytes, one end per key, and a correct ledger`(
+    func `ten thousand interruptions lose no byte, end each key once and keep the ledger right`(
         seed: UInt64
     ) async throws {
         var game = try await CutGame(seed: seed)

@@ -19,9 +19,7 @@ struct DeadlinesTests {
         try await called.wait(for: "\(seconds)", found: { "\($0)" }) { $0 == seconds }
     }
 
-    @Test func `one task sleeps for any number of deadlines, which are called back in order`()
-        async throws
-    {
+    @Test func `one task sleeps for any number of deadlines, which fire in order`() async throws {
         let deadlines = Deadlines(clock)
         let tickets = [30, 10, 20, 20].map { add($0, to: deadlines) }
         try await clock.waitForSleepers(1)
@@ -35,7 +33,7 @@ struct DeadlinesTests {
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test func `the rest of thousands of deadlines, most of them left, is called back in order`()
+    @Test func `after most of thousands of deadlines are removed, the rest fire in order`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -57,7 +55,7 @@ struct DeadlinesTests {
         #expect(deadlines.count == 0)
     }
 
-    @Test func `a deadline that was left is not called back`() async throws {
+    @Test func `a removed deadline does not fire`() async throws {
         let deadlines = Deadlines(clock)
         let first = add(10, to: deadlines)
         let second = add(20, to: deadlines)
@@ -69,7 +67,7 @@ struct DeadlinesTests {
         #expect(deadlines.count == 0)
     }
 
-    @Test func `a task that sleeps for a deadline that was left also sleeps for the next one`()
+    @Test func `a task that sleeps for a removed deadline also sleeps for the next one`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -89,7 +87,7 @@ struct DeadlinesTests {
         deadlines.leave(later)
     }
 
-    @Test func `no task sleeps after all deadlines were called back, or left before the wake-up`()
+    @Test func `no task sleeps after all deadlines have fired or were removed before the wake-up`()
         async throws
     {
         let deadlines = Deadlines(clock)
@@ -100,14 +98,14 @@ struct DeadlinesTests {
         #expect(called.value.isEmpty && deadlines.count == 0)
     }
 
-    @Test func `a deadline in the past is called back`() async throws {
+    @Test func `a deadline in the past fires`() async throws {
         let deadlines = Deadlines(clock)
         _ = add(0, to: deadlines)
         try await wait(for: [0])
         #expect(deadlines.count == 0)
     }
 
-    @Test func `a wait ends with its time, or with its task`() async throws {
+    @Test func `a wait ends at its deadline or with its task`() async throws {
         let deadlines = Deadlines(clock)
         let first = Task { await deadlines.sleep(for: .seconds(5)) }
         let second = Task { await deadlines.sleep(for: .seconds(9)) }
@@ -120,7 +118,7 @@ struct DeadlinesTests {
         #expect(deadlines.count == 0)
     }
 
-    @Test func `deadlines that are close together are called back together, after the first one`()
+    @Test func `deadlines that are close together fire together, after the first one`()
         async throws
     {
         let deadlines = Deadlines(clock)

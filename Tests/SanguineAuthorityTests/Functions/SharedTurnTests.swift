@@ -217,9 +217,7 @@ struct SharedTurnTests {
         #expect(function.runCount == 1 && leader.election.value == nil)
     }
 
-    @Test func `a run for which no call gets a turn in time is not made, and costs nothing`()
-        async throws
-    {
+    @Test func `a run that gets no turn in time is not started, and costs nothing`() async throws {
         let function = function(payer: .each)
         let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
         let (lead, follow) = (try await world.account(1), try await world.account(2))

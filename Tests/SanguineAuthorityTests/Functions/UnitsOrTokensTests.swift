@@ -109,7 +109,7 @@ struct UnitsOrTokensTests {
         #expect(try await world.balance(who).available == 95)
     }
 
-    @Test func `a call that neither units nor tokens can pay for tells how long to wait`()
+    @Test func `a call that neither units nor tokens can pay for is refused with the time to wait`()
         async throws
     {
         let world = CallWorld(function())
@@ -124,7 +124,7 @@ struct UnitsOrTokensTests {
         #expect(await world.answer(who, "t").charged == 0)
     }
 
-    @Test func `a quote tells whether the call would pay units or tokens`() async throws {
+    @Test func `a quote says whether the call would pay with units or tokens`() async throws {
         let world = CallWorld(function(.fixed(2).taking(1, of: "readings")))
         let otherwise = CallWorld(function())
         gate.open()

@@ -188,7 +188,7 @@ struct CreationMomentTests {
         try await world.records()[key]?["createdAt"]
     }
 
-    @Test func `in a public list the server sets it, regardless of the client's value`()
+    @Test func `in a public list the server sets the time, regardless of the client's value`()
         async throws
     {
         let world = try await SyncWorld()
@@ -212,7 +212,7 @@ struct CreationMomentTests {
         #expect(list.items.map(\.id) == ["later"])
     }
 
-    @Test func `later changes do not change it`() async throws {
+    @Test func `later changes keep the time of creation`() async throws {
         let world = try await SyncWorld()
         let created = world.clock.now().json
         try await world.push(CreateRecord(.post("p"), ["text": "a"]))
@@ -242,7 +242,7 @@ struct CreationMomentTests {
         #expect(try await createdAt(world, .post("p")) == world.clock.now().json)
     }
 
-    @Test func `in a private list the client sets it`() async throws {
+    @Test func `in a private list the client sets the time`() async throws {
         let world = try await SyncWorld {
             $0.schema = RecordSchema(collections: [
                 RecordCollection("notes", indexes: ["createdAt"])

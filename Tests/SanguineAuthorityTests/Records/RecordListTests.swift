@@ -160,7 +160,7 @@ struct IncompleteIndexTests {
         return operation
     }
 
-    @Test func `an operation that uses the index waits with its lane, and others do not`()
+    @Test func `an operation that uses the index waits with its lane, and other lanes continue`()
         async throws
     {
         let world = try await SyncWorld()

@@ -185,7 +185,7 @@ struct TypeChangeTests {
         #expect(try await world.records()[RecordKey("plans", "p")] == whole)
     }
 
-    @Test func `operations after an unknown mutation in its lane are not decided, other lanes are`()
+    @Test func `operations after an unknown mutation in its lane wait, and other lanes continue`()
         async throws
     {
         let world = try await world()

@@ -72,9 +72,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a client that expects 100 Continue gets a refusal in its place`()
-        async throws
-    {
+    @Test func `a client that expects 100 Continue gets a refusal instead`() async throws {
         try await LiveServer.with { server in
             let large = try await exchange(server.ports.http, Self.guestCall(length: 99_999_999))
             #expect(large.hasPrefix("HTTP/1.1 413"))
@@ -86,7 +84,9 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["", "Host: a\r\nHost: b\r\n"])
-    func `a request with no Host or two is refused with a problem`(hosts: String) async throws {
+    func `a request without a Host, or with two, is refused with a problem`(
+        hosts: String
+    ) async throws {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,

@@ -116,7 +116,7 @@ struct RefusalOrderTests {
         }
     }
 
-    @Test func `a full server refuses only after checking content and price`() async throws {
+    @Test func `a full server checks the content and the price before it refuses`() async throws {
         try await LiveServer.with {
             $0.settings.limits.functionCalls = 1
             $0.settings.limits.queuedCalls = 0

@@ -157,7 +157,7 @@ struct BreakerStateTests {
         #expect(breaker.phase == .closed)
     }
 
-    @Test func `an upstream that asks for a pause gets it, up to five minutes`() throws {
+    @Test func `an upstream that asks for a pause is not called for up to five minutes`() throws {
         var breaker = BreakerState()
         let pass = try Self.pass(&breaker, at: .zero)
         breaker.end(pass, .failure(pause: .seconds(7)), at: .seconds(1), jitter: 0)

@@ -104,7 +104,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(arguments: [true, false])
-    func `an idle connection that the upstream has closed keeps no caller out`(
+    func `an idle connection that the upstream has closed blocks no caller`(
         streamed: Bool
     ) async throws {
         try await UpstreamWorld.with(.none) { world in
@@ -123,7 +123,7 @@ struct UpstreamConnectionTests {
         }
     }
 
-    @Test func `calls at once after the upstream has closed its idle connections are answered`()
+    @Test func `concurrent calls succeed after the upstream has closed its idle connections`()
         async throws
     {
         try await UpstreamWorld.with(.none) { world in

@@ -93,7 +93,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a call without time calls no upstream`() async throws {
+    @Test func `a call whose time is up calls no upstream`() async throws {
         try await UpstreamWorld.with(.none) { world in
             #expect(await world.ask(within: .zero).error == .timeout(mayHaveBeenSent: false))
             #expect(world.asked.isEmpty)
@@ -165,7 +165,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `an account that is kept out can be refused before its call, and no other one is`()
+    @Test func `an excluded account can be refused before its call, and no other account is`()
         async throws
     {
         try await UpstreamWorld.with(.refuses(status: 500)) { world in
@@ -180,7 +180,7 @@ struct UpstreamFallbackTests {
         }
     }
 
-    @Test func `a pool without upstreams reports that`() {
+    @Test func `a pool without upstreams reports that it has none`() {
         let pool = Upstreams([])
         #expect(pool.unavailable()?.code == .upstreamMissing)
     }

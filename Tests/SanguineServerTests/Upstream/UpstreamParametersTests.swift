@@ -93,7 +93,7 @@ struct UpstreamParametersTests {
         }
     }
 
-    @Test func `a request that is refused either way teaches nothing`() async throws {
+    @Test func `nothing is learned from a request that is refused either way`() async throws {
         let provider = Provider("refuses all") { _ in
             .init(status: 400, #"{"error":{"message":"Unsupported: max_tokens, stream_options"}}"#)
         }

@@ -339,7 +339,7 @@ struct BalanceKeeperTests {
         #expect(try await late.finished().available == 150)
     }
 
-    @Test func `a first balance that calls in flight leave open is rejected with the reason`()
+    @Test func `a first balance that calls in flight make ambiguous is rejected with the reason`()
         async throws
     {
         let client = try fixture.client()

@@ -19,7 +19,7 @@ struct LearnedCostsTests {
         #expect(costs.prediction(of: "ask", orElse: 4).count == 3)
     }
 
-    @Test func `outliers do not affect it`() {
+    @Test func `outliers do not affect the prediction`() {
         var costs = LearnedCosts()
         for number in 0..<100 { costs.learn(number % 5 == 0 ? 1_000_000 : 7, of: "ask") }
         #expect(costs.expectedCost(of: "ask") == 7)

@@ -118,7 +118,7 @@ struct DayRuleTests {
     }
 
     @Test(arguments: UInt64(1)...5)
-    func `a value is fresh until the next midnight, exclusive`(seed: UInt64) throws {
+    func `a value is fresh until just before the next midnight`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for name in TimeZone.knownTimeZoneIdentifiers {
             let zone = try zone(name)

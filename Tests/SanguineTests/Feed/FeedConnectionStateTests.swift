@@ -23,7 +23,7 @@ struct FeedConnectionStateTests {
         return nil
     }
 
-    @Test mutating func `it connects when started and reports when it is live`() {
+    @Test mutating func `a started feed connects and reports when it is live`() {
         #expect(state.start() == [.connect(1)])
         #expect(state.start() == [])
         #expect(state.opened(1, at: .zero) == [.setLive(true)])
@@ -64,7 +64,7 @@ struct FeedConnectionStateTests {
         }
     }
 
-    @Test mutating func `after silent connections it is live only once bytes arrive`() throws {
+    @Test mutating func `after silent connections a feed is live only once bytes arrive`() throws {
         var actions = state.start()
         for attempt in 1...FeedLimits.failuresBeforePolling {
             guard case .connect(let number)? = actions.first else { break }
@@ -195,7 +195,7 @@ struct FeedConnectionStateTests {
         #expect(state.opened(2, at: .zero) == [.setLive(true)])
     }
 
-    @Test mutating func `it does nothing after it is closed`() {
+    @Test mutating func `a closed feed does nothing`() {
         #expect(state.start() == [.connect(1)])
         #expect(state.close() == [.cancel(1)])
         #expect(state.start() == [])

@@ -111,7 +111,7 @@ struct LiveFeedTests {
         feed.close()
     }
 
-    @Test func `it pulls if there is no starting position for too long`() async throws {
+    @Test func `a feed without a starting position for too long pulls`() async throws {
         seen.position = nil
         let feed = feed()
         feed.start()

@@ -432,7 +432,7 @@ struct ListStateTests {
         #expect(state.list.looksSame(as: before))
     }
 
-    @Test mutating func `the list knows which load failed at its head`() throws {
+    @Test mutating func `the list knows which load failed at its beginning`() throws {
         try loadThree()
         for rows in ["mnop", "qrst", "uvwx"] {
             try load(.next, page(rows, next: String(rows.suffix(1))))

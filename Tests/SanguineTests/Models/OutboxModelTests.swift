@@ -46,7 +46,7 @@ struct OutboxModelTests {
         #expect(client.outbox.model.waiting.count == 1 && !client.outbox.model.isAllSent)
     }
 
-    @Test func `it reports operations in flight and when all are sent`() async throws {
+    @Test func `the model reports operations in flight and when all are sent`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.network.hold()
@@ -60,7 +60,7 @@ struct OutboxModelTests {
         #expect(model.summary == Outbox.Summary())
     }
 
-    @Test func `it reports operations that wait for a retry, and why`() async throws {
+    @Test func `the model reports operations that wait for a retry, and why`() async throws {
         let client = try fixture.client()
         let model = client.outbox.model
         fixture.server.fail(.status(500))
@@ -124,7 +124,7 @@ struct OutboxModelTests {
         #expect(model.isAllSent && model.pending.isEmpty)
     }
 
-    @Test func `it follows the user after a sign-out`() async throws {
+    @Test func `the model follows the user after a sign-out`() async throws {
         fixture.connectivity.disconnect()
         let client = try fixture.client()
         let model = client.outbox.model
@@ -178,7 +178,7 @@ struct OutboxModelTests {
         #expect(model.waiting.map(\.id) == [receipt.id])
     }
 
-    @Test func `it is released with the client`() throws {
+    @Test func `the model is released with the client`() throws {
         fixture.connectivity.disconnect()
         var client: SanguineClient? = try fixture.client()
         weak let released = client

@@ -121,7 +121,7 @@ struct FlightSearchTests {
     }
 
     @Test(arguments: 1...50)
-    func `it finds the same operation as a full search`(seed: UInt64) {
+    func `the search finds the same operation as a full scan`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = OutboxState(
             limit: 200,

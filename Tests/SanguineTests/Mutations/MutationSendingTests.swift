@@ -27,7 +27,7 @@ struct MutationSendingTests {
         #expect(try fixture.client(seed: 3).likes("a") == 11)
     }
 
-    @Test func `the base is stored, and an unknown mutation is in the tray`() async throws {
+    @Test func `the base is stored, and an unregistered mutation is in the tray`() async throws {
         let fixture = SongFixture(onDisk: true)
         let first = try fixture.client()
         _ = try await first.value(of: .song("a"))
@@ -102,7 +102,7 @@ struct MutationSendingTests {
         #expect(fixture.writes.count == 3)
     }
 
-    @Test func `headers are read when a mutation is sent and are not stored`() async throws {
+    @Test func `headers are read when a mutation is sent, and are not stored`() async throws {
         let fixture = SongFixture(onDisk: true)
         let token = Mutex("the-old-secret")
         let folder = try #require(fixture.folder)
@@ -172,7 +172,7 @@ struct MutationSendingTests {
         #expect(second.outbox.refused.isEmpty && fixture.server.likes(of: "s2") == 2)
     }
 
-    @Test func `another user neither sees nor sends them, and they return with their owner`()
+    @Test func `mutations are not shown or sent for another user, and return with their owner`()
         async throws
     {
         let fixture = SongFixture(onDisk: true)

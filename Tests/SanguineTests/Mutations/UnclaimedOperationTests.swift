@@ -23,7 +23,7 @@ struct UnclaimedOperationTests {
 
     private func isOnDisk() throws -> Bool { try fixture.folder.contains(Self.words) }
 
-    @Test func `the next user neither sees nor sends them`() async throws {
+    @Test func `the next user neither sees nor sends unclaimed operations`() async throws {
         let client = try await left()
         fixture.connectivity.connect()
         try await client.synchronize()
@@ -31,14 +31,14 @@ struct UnclaimedOperationTests {
         #expect(client.outbox.unclaimed == 1)
     }
 
-    @Test func `they are counted in the next process`() async throws {
+    @Test func `unclaimed operations are counted in the next process`() async throws {
         let client = try await left()
         client.close()
         let second = try fixture.client(seed: 2, session: true)
         #expect(second.outbox.unclaimed == 1)
     }
 
-    @Test func `the user who left them claims and sends them`() async throws {
+    @Test func `the user who left operations behind claims and sends them`() async throws {
         let client = try await left()
         try client.outbox.claim()
         #expect(client.outbox.unclaimed == 0)

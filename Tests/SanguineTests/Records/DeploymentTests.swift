@@ -82,7 +82,7 @@ struct DeploymentTests {
         #expect(fixture.authority.value(key)?["text"] == "new")
     }
 
-    @Test func `its lane waits, and other lanes continue`() async throws {
+    @Test func `the lane of a waiting operation waits, and other lanes continue`() async throws {
         let client = try await client()
         fixture.connectivity.disconnect()
         try client.add("a")
@@ -100,7 +100,9 @@ struct DeploymentTests {
         #expect(fixture.authority.count("a") == 1)
     }
 
-    @Test func `it is retried at growing intervals, and at once in the foreground`() async throws {
+    @Test func `an operation is retried at growing intervals, and at once in the foreground`()
+        async throws
+    {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }
@@ -118,7 +120,7 @@ struct DeploymentTests {
         try await eventually("another try") { fixture.pushes.count > before }
     }
 
-    @Test func `records from other devices arrive while it waits`() async throws {
+    @Test func `records from other devices arrive while an operation waits`() async throws {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }
@@ -128,7 +130,9 @@ struct DeploymentTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `synchronizing while it waits fetches records from other devices`() async throws {
+    @Test func `synchronizing while an operation waits fetches records from other devices`()
+        async throws
+    {
         let client = try await client()
         try client.add("a")
         try await eventually("it waits") { isWaiting(client) }
@@ -138,7 +142,7 @@ struct DeploymentTests {
         #expect(isWaiting(client) && client.count("a") == 1)
     }
 
-    @Test func `after a week it is in the tray, even if the app was restarted in between`()
+    @Test func `after a week of waiting an operation is in the tray, even after a restart`()
         async throws
     {
         let first = try await client()
@@ -175,7 +179,7 @@ struct DeploymentTests {
         #expect(client.outbox.refused.map(\.problem.code) == [.mutatorUnknown])
     }
 
-    @Test func `it cannot be withdrawn because a late copy of its request may still apply it`()
+    @Test func `an operation that a late copy of its request may apply cannot be withdrawn`()
         async throws
     {
         let client = try await client()
@@ -188,7 +192,7 @@ struct DeploymentTests {
         #expect(client.count("a") == 1)
     }
 
-    @Test func `an effect of a late copy of its request is not shown twice`() async throws {
+    @Test func `the effect of a late copy of a request is not shown twice`() async throws {
         let client = try await client()
         let receipt = try client.add("a")
         try await eventually("it waits") { isWaiting(client) }

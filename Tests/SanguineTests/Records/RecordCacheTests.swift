@@ -8,7 +8,7 @@ import Testing
 @Suite(.bounded) struct RecordCacheTests {
     private func key(_ id: String) -> RecordKey { RecordKey("notes", .of(id)) }
 
-    @Test func `it stores records and their absence`() {
+    @Test func `the cache stores records and their absence`() {
         let cache = RecordCache(count: 10, bytes: 100)
         cache.set(RecordValue(["n": 1]), bytes: 7, for: key("a"))
         cache.set(nil, bytes: 0, for: key("b"))

@@ -130,7 +130,7 @@ struct BatchTests {
         #expect(test.network.requests.count == 1)
     }
 
-    @Test func `an answer can contain an error for each id`() async throws {
+    @Test func `a response can contain an error for each id`() async throws {
         let test = try TestClient(network: Self.network())
         let batch = Batch<Int, Item>.results("judged") { _, ids in
             let judged = ids.map { id -> (Int, Result<Item, SanguineError>) in

@@ -62,7 +62,7 @@ struct ErrorClassTests {
         #expect(Set(Self.classes.map(\.0.code)).count == Self.classes.count - 2)
     }
 
-    @Test func `each code is in the guide`() throws {
+    @Test func `the guide contains each code with its class`() throws {
         let guide = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/Sanguine/Sanguine.docc/Errors-and-What-to-Do.md")
             .standardizedFileURL

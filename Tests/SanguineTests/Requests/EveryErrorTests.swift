@@ -41,14 +41,14 @@ struct EveryErrorTests {
         #expect(Set(declared) == Set(rows))
     }
 
-    @Test func `each class has a row, and no other`() throws {
+    @Test func `the guide has exactly one row for each error class`() throws {
         let rows = try #require(EveryError.guide)
             .matches(of: #/\n\| ``ErrorClass/([A-Za-z]+)`` \|/#).map { String($0.1) }
 
         #expect(rows.sorted() == ErrorClass.allCases.map(\.rawValue).sorted())
     }
 
-    @Test func `each code of a problem has a row with its class, and no other`() throws {
+    @Test func `the guide has exactly one row with the class of each problem code`() throws {
         let known = ErrorTable.codes.map { ($0.key.rawValue, $0.value) }
 
         #expect(
@@ -57,7 +57,7 @@ struct EveryErrorTests {
         )
     }
 
-    @Test func `each code of the client has a row that is provoked here`() throws {
+    @Test func `the guide's client codes are exactly those that these tests provoke`() throws {
         let rows = try Self.codes(after: "The codes of these errors")
 
         #expect(Set(rows.keys) == Set(EveryError.all.keys))
@@ -66,7 +66,7 @@ struct EveryErrorTests {
     // MARK: - Correctness of the tables
 
     @Test(arguments: EveryError.all.keys.sorted())
-    func `an error of the client comes as the guide says`(code: String) async throws {
+    func `a client error has the code and class that the guide states`(code: String) async throws {
         let server = try LoopbackServer { EveryError.answer($0, $1) }
         defer { server.stop() }
         let provoke = try #require(EveryError.all[code])
@@ -77,7 +77,7 @@ struct EveryErrorTests {
         #expect(!error.description.isEmpty)
     }
 
-    @Test func `what could not be decoded is in the error`() async throws {
+    @Test func `a decoding error contains the response that could not be decoded`() async throws {
         let server = try LoopbackServer()
         defer { server.stop() }
         let provoke = try #require(EveryError.all["decoding"])
@@ -90,7 +90,7 @@ struct EveryErrorTests {
     }
 
     @Test(arguments: ErrorTable.codes.keys.sorted { $0.rawValue < $1.rawValue })
-    func `a problem comes as the guide says`(code: ProblemCode) async throws {
+    func `a problem has the code and class that the guide states`(code: ProblemCode) async throws {
         let body = try JSONEncoder().encode(Problem(code, "Why."))
         let server = try LoopbackServer { _, _ in
             LoopbackServer.Reply(
@@ -111,7 +111,7 @@ struct EveryErrorTests {
     }
 
     @Test(arguments: ErrorTable.statuses.keys.sorted())
-    func `a bare status is one of its class`(status: Int) async throws {
+    func `a status without a body has the class that the guide states`(status: Int) async throws {
         let server = try LoopbackServer { _, _ in LoopbackServer.Reply(status: status) }
         defer { server.stop() }
         let client = try EveryError.client(server)

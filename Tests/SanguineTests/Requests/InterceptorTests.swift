@@ -37,7 +37,9 @@ struct InterceptorTests {
         try await $0.get("profile", headers: ["X-Own": "1"])
     }
 
-    @Test func `they receive each request and answer, the first one outermost`() async throws {
+    @Test func `interceptors receive each request and response, the first one outermost`()
+        async throws
+    {
         let notes = WatchedState<[String]>([])
         let network = ScriptedTransport { _ in .status(404) }
         let interceptors = ["a", "b"].map { Self.noting($0, in: notes) }
@@ -50,7 +52,7 @@ struct InterceptorTests {
         #expect(notes.value == ["a >", "b >", "b < 404", "a < 404"])
     }
 
-    @Test func `their changes are sent, and their answers are received`() async throws {
+    @Test func `an interceptor's changes are sent, and its responses are received`() async throws {
         let network = ScriptedTransport { .json(Profile(name: $0.headers["X-Signature"] ?? "")) }
         let signing: Interceptor = { request, next in
             var request = request
@@ -69,7 +71,9 @@ struct InterceptorTests {
         #expect(network.requests.count == 1)
     }
 
-    @Test func `they sign a request after the token is added, for each send`() async throws {
+    @Test func `an interceptor signs a request after the token is added, for each send`()
+        async throws
+    {
         let tokens = OwnTokens()
         tokens.expire()
         let signed = WatchedState<[String?]>([])
@@ -101,7 +105,7 @@ struct InterceptorTests {
         #expect(types == ["content-type": "text/x-json"])
     }
 
-    @Test func `network failures pass through them unchanged`() async throws {
+    @Test func `network failures pass through interceptors unchanged`() async throws {
         let seen = WatchedState<[TransportError]>([])
         let network = ScriptedTransport { _ in .fail(.offline("test")) }
         let watching: Interceptor = { request, next in
@@ -131,7 +135,9 @@ struct InterceptorTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `they receive mutations, but no requests to the Sanguine server`() async throws {
+    @Test func `interceptors receive mutations, but no requests to the Sanguine server`()
+        async throws
+    {
         let notes = WatchedState<[String]>([])
         let fixture = SongFixture()
         let client = try fixture.client { $0.interceptors = [Self.noting("a", in: notes)] }
@@ -149,7 +155,7 @@ struct InterceptorTests {
         #expect(!notes.value.dropFirst(before).contains { $0.hasPrefix("server") })
     }
 
-    @Test func `cancellation passes through them to the caller`() async throws {
+    @Test func `cancellation passes through interceptors to the caller`() async throws {
         let network = ScriptedTransport { _ in .json(Profile(name: "Ada")) }
         network.hold()
         let test = try Self.client(network, [{ try await $1($0) }])

@@ -100,7 +100,9 @@ struct SessionKeeperTests {
         #expect(authority.count(Fixture.guestPath) == 2)
     }
 
-    @Test func `a kill while the account is being created returns to that account`() async throws {
+    @Test func `a process killed while it creates an account returns to that account`()
+        async throws
+    {
         try await Fixture.withFolder { folder in
             authority.stop(Fixture.guestPath, at: .answer)
             let first = try fixture.client(folder: folder)

@@ -29,7 +29,7 @@ struct EraseTests {
         return client
     }
 
-    @Test func `no data of any user or of the device is visible`() async throws {
+    @Test func `no erased data of a user or of the device is visible`() async throws {
         let client = try await usedClient()
         try await client.eraseLocalData()
         #expect(client.userID == nil)
@@ -44,7 +44,7 @@ struct EraseTests {
         #expect(people.deeds.isEmpty)
     }
 
-    @Test func `no byte of it is on disk, at once and after a restart`() async throws {
+    @Test func `no byte of erased data is on disk, at once or after a restart`() async throws {
         let client = try await usedClient()
         client.invalidate(.said)
         try await client.eraseLocalData()

@@ -34,7 +34,7 @@ struct KeptOperationTests {
         return !client.outbox.pending.isEmpty
     }
 
-    @Test func `nothing is kept if the app asks for that`() async throws {
+    @Test func `no operations are kept if the app asks for that`() async throws {
         let client = try await left(keeping: .nothing)
         #expect(client.outbox.ofOthers == 0)
         #expect(try !isOnDisk)
@@ -42,13 +42,13 @@ struct KeptOperationTests {
     }
 
     @Test(arguments: [Duration.zero, .seconds(-1)])
-    func `keeping operations for no time keeps nothing`(time: Duration) async throws {
+    func `without a retention time no operations are kept`(time: Duration) async throws {
         let client = try await left(keeping: .waitingOperations(for: time))
         #expect(client.outbox.ofOthers == 0)
         #expect(try !isOnDisk)
     }
 
-    @Test func `queued operations are kept until their time is over`() async throws {
+    @Test func `queued operations are kept until their retention time is over`() async throws {
         var client = try await left(keeping: .waitingOperations(for: .hours(24)))
         device.clock.advance(by: .hours(24) - .milliseconds(1))
         try device.kill()
@@ -167,13 +167,13 @@ struct KeptOperationTests {
         #expect(try device.launch().outbox.ofOthers == 0)
     }
 
-    @Test func `an unlimited time never ends`() async throws {
+    @Test func `an unlimited retention time never ends`() async throws {
         let client = try await left(keeping: .waitingOperations(for: .seconds(Int64.max)))
         device.clock.advance(by: .hours(24 * 365 * 100))
         #expect(try waits(for: "ada", in: client))
     }
 
-    @Test func `each sign-out restarts the time`() async throws {
+    @Test func `each sign-out restarts the retention time`() async throws {
         let client = try await left(keeping: .waitingOperations(for: .hours(24)))
         device.clock.advance(by: .hours(23))
         try client.signIn(as: "ada")

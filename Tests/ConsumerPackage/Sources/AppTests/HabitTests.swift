@@ -32,7 +32,7 @@ struct HabitTests {
         device = TestDevice(network: authority) { $0.register(Habit.self, CompleteHabit.self) }
     }
 
-    @Test func `a habit that was made elsewhere is completed here`() async throws {
+    @Test func `a habit created on another device is completed here`() async throws {
         authority.set(Habit(id: run, title: "Run"))
         let client = try device.launch()
         try await client.synchronize()
