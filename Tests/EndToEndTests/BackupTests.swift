@@ -184,7 +184,7 @@ extension EndToEnd {
                     let ended = try await Tool.with(
                         ["backup", backup.path, "--data", data.path]
                     ) { tool in
-                        try await eventually("the copy to begin", within: .seconds(30)) {
+                        try await eventually("the copy has begun", within: .seconds(30)) {
                             FileManager.default.fileExists(atPath: draft)
                         }
                         tool.signal(SIGINT)

@@ -103,7 +103,7 @@ extension EndToEnd {
                     #expect(replay.status == 200)
                     guard let first = answered[spend] else { continue }
                     #expect(first.status == 200)
-                    #expect(replay.isReplayed, "\(spend.key) was answered, and then lost.")
+                    #expect(replay.isReplayed, "\(spend.key) was answered and then lost.")
                     #expect(replay.body == first.body)
                 }
                 for (number, guest) in guests.enumerated() {
@@ -116,7 +116,7 @@ extension EndToEnd {
                     #expect(reasons.sorted() == mine.map(\.key).sorted())
                 }
                 let beside = try await Tool.run("ledger", "verify", "--data", data.path)
-                #expect(beside.status == 0, "Beside the server: \(beside.output)")
+                #expect(beside.status == 0, "With the server running: \(beside.output)")
                 #expect(try await server.stop().status == 0)
             }
             let report = try await Tool.run("ledger", "verify", "--json", "--data", data.path)
@@ -189,7 +189,7 @@ extension EndToEnd {
                 let guest = try await api.guest()
                 try await delay.waitForSleepers(1)
                 let hold = try await api.balance(of: guest).held
-                #expect(hold == 5, "The call that was sent keeps its hold, and no other does.")
+                #expect(hold == 5, "Only the sent call keeps its hold.")
                 #expect(try await api.balance(of: guest).available == 95)
 
                 // The unsent call may be repeated under the same key.
@@ -210,7 +210,7 @@ extension EndToEnd {
                 clock.advance(by: .seconds(10 * 60 - 30))
                 let later = try await api.ask(question, key: "sent", as: guest)
                 let rest = try #require(later.header("Retry-After").flatMap { Int($0) })
-                #expect((2...31).contains(rest), "The seconds that the hold still has, and one.")
+                #expect((2...31).contains(rest), "The rest of the hold, and a second.")
                 clock.advance(by: .seconds(31))
                 delay.advance(by: .seconds(1))
                 try await delay.waitForSleepers(1)
@@ -224,7 +224,7 @@ extension EndToEnd {
                 let balance = try await api.balance(of: guest)
                 #expect(balance.available == 100 - hold - 1)
                 #expect(balance.held == 0)
-                #expect(upstream.requests.value.count == 1, "It was sent once, and never again.")
+                #expect(upstream.requests.value.count == 1, "The call was sent exactly once.")
                 #expect(try await server.audit().differences.isEmpty)
             }
         }

@@ -83,7 +83,7 @@ extension EndToEnd {
                                 try await Self.ask(number + 1, api, guest)
                             }
                         }
-                        try await eventually("all to be held for", within: .seconds(60)) {
+                        try await eventually("a hold for each call", within: .seconds(60)) {
                             try await server.api.balance(of: guest).held == Int64(Self.crowd)
                         }
                         first.cancel()
@@ -92,7 +92,7 @@ extension EndToEnd {
                         }
                         #expect(!(error is VainWait))
                         gate.open()
-                        let answers = try await others.finished("the others", within: .seconds(60))
+                        let answers = try await others.finished("the rest", within: .seconds(60))
                         let outputs = try answers.map {
                             try $0.decode(FunctionResult<String>.self).output
                         }

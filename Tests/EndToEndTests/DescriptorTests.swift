@@ -98,7 +98,7 @@ extension EndToEnd {
         /// Changes the soft limit of a running process.
         private static func limit(_ number: Int32, to count: Int) throws {
             guard Shell.succeeds("prlimit --pid \(number) --nofile=\(count):") else {
-                throw Unexpected("The limit cannot be changed.")
+                throw Unexpected("The limit could not be changed.")
             }
         }
         #endif

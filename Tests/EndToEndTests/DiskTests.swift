@@ -50,7 +50,7 @@ extension EndToEnd {
                 let block = Data(repeating: 0, count: size)
                 var blocks = 0
                 while (try? handle.write(contentsOf: block)) != nil { blocks += 1 }
-                guard blocks < 1 << 16 else { throw Unexpected("The disk has no end.") }
+                guard blocks < 1 << 16 else { throw Unexpected("The disk never filled up.") }
             }
         }
 
@@ -81,7 +81,7 @@ extension EndToEnd {
         @Test(
             Mounts.areNeeded,
             arguments: [
-                "after a clean end", "after a death", "after a death, without shared memory",
+                "after a clean stop", "after a kill", "after a kill, without shared memory",
             ]
         )
         func `a ledger on a read-only disk is verified with every spend`(
@@ -93,10 +93,10 @@ extension EndToEnd {
                     for number in 1...3 {
                         _ = try await server.api.spend(1, "tea", key: "\(number)", as: guest)
                     }
-                    server.tool.signal(state == "after a clean end" ? SIGTERM : SIGKILL)
+                    server.tool.signal(state == "after a clean stop" ? SIGTERM : SIGKILL)
                     _ = try await server.tool.ended()
                 }
-                if state == "after a death, without shared memory" {
+                if state == "after a kill, without shared memory" {
                     let memory = data.appending(path: "sanguine.sqlite-shm")
                     try FileManager.default.removeItem(at: memory)
                 }

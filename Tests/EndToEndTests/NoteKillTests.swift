@@ -74,7 +74,7 @@ extension EndToEnd {
             // Each device first sends what its last process left in the outbox.
             for number in 0..<devices {
                 let refused = try await device(number, beside: first).settled().refused
-                #expect(refused.isEmpty, "Seed \(seed): a note was made twice.")
+                #expect(refused.isEmpty, "Seed \(seed): a note was created twice.")
             }
             for number in 0...devices {
                 let notes = try await device(number, beside: first).settled().notes
@@ -87,8 +87,8 @@ extension EndToEnd {
             }
             #expect(taken.count == Set(taken).count)
             let kills = devices * killsPerDevice
-            #expect(taken.count > kills, "Seed \(seed): too little was taken in.")
-            print("Seed \(seed): \(kills) kills, \(taken.count) notes taken in.")
+            #expect(taken.count > kills, "Seed \(seed): too few notes were added.")
+            print("Seed \(seed): \(kills) kills, \(taken.count) notes added.")
         }
     }
 }

@@ -15,7 +15,7 @@ extension EndToEnd {
         @Test(
             .enabled(  // tidy: allow skipped-test: a command that makes files.
                 if: ProcessInfo.processInfo.environment["MAKE_OLD_FOLDERS"] != nil,
-                "It replaces the old folders by ones of the current version."
+                "It replaces the old folders with folders of the current version."
             )
         )
         func `the folders are created`() async throws {

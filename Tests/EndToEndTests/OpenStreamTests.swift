@@ -81,7 +81,7 @@ extension EndToEnd {
             var memory: [Double] = []
             for round in 1...3 {
                 try await openAll(round, server, api, guests, upstream)
-                try await eventually("no run", within: TestingLimits.longestWait) {
+                try await eventually("no call is running", within: TestingLimits.longestWait) {
                     try await server.metric("function_calls_running") == 0
                 }
                 memory.append(try #require(await server.metric("process_resident_memory_bytes")))
@@ -89,7 +89,7 @@ extension EndToEnd {
             #expect(memory[2] < memory[1] + Double(slack), "\(memory)")
             let mebibytes = memory.map { Int($0) >> 20 }
             print(
-                "open streams: \(open) at once beside \(stalled) stalled; MiB after: \(mebibytes)"
+                "open streams: \(open) at once and \(stalled) stalled; MiB after: \(mebibytes)"
             )
         }
 

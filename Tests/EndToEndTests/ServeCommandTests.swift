@@ -102,7 +102,7 @@ extension EndToEnd {
                     }
                     #expect(try await server.metric("log_dropped_lines_total") ?? 0 > 0.0)
                     server.tool.readErrors()
-                    try await server.tool.errors.when("the line of what was dropped") {
+                    try await server.tool.errors.when("the line about dropped lines") {
                         $0.text.contains("\"type\":\"linesDropped\",\"count\":")
                     }
                     #expect(try await server.stop().status == 0)

@@ -86,7 +86,7 @@ extension EndToEnd {
                     #expect(problem.code == .insufficientTokens)
                     #expect(problem.required == spend.amount)
                     #expect(problem.available ?? .max < spend.amount)
-                    #expect(balance.available < spend.amount, "It could have been paid.")
+                    #expect(balance.available < spend.amount, "The balance would have covered it.")
                     continue
                 }
                 #expect(answer.status == 200)

@@ -10,29 +10,29 @@ import SanguineTesting
 struct Fuzz: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fuzz",
-        abstract: "Fuzz a server's bodies and its bytes.",
+        abstract: "Fuzz a server with random request bodies and random bytes.",
         discussion: """
             Exits with 1 if an answer had a status of 500 or more, if a connection was neither \
             answered nor closed, if the server died, or if its memory grew.
             """
     )
 
-    @Option(help: "Where the cases follow from. Default: by chance; it is printed.")
+    @Option(help: "The seed of all cases. Default: a random one, which is printed.")
     var seed: UInt64?
 
-    @Option(help: "How many bodies are sent.")
+    @Option(help: "The number of request bodies to send.")
     var bodies = 1_000_000
 
-    @Option(help: "How many streams of bytes are sent, each on a connection of its own.")
+    @Option(help: "The number of byte streams to send, each on its own connection.")
     var streams = 1_000_000
 
-    @Option(help: "The case to send alone, by its number: its bytes are printed.")
+    @Option(help: "The number of the only case to send; its bytes are printed.")
     var only: Int?
 
-    @Option(help: "Connections at a time.")
+    @Option(help: "The number of concurrent connections.")
     var connections = 32
 
-    @Option(help: "The program that is started with 'serve'.")
+    @Option(help: "The program to start with 'serve'.")
     var server = ".build-release/release/sanguine"
 
     /// The growth of the server's memory, in megabytes, allowed after a tenth of the cases.

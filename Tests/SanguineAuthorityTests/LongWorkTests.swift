@@ -63,7 +63,7 @@ struct LongWorkTests {
                 #expect(Self.wait(for: gate), "the gate was not opened in time")
             }
         }
-        try await started.wait(for: "the thread to be busy") { $0 }
+        try await started.wait(for: "the busy thread") { $0 }
         let many = (1...20).map { number in
             Task { await work.perform(for: busy) { order.withLock { $0.append("busy") } } }
         }

@@ -262,6 +262,6 @@ struct QuotaTests {
         let days = Int64((now - start) / .seconds(86_400)) + 1
         #expect(total <= 3 * Int64(dates.count))
         #expect(total <= 3 * (days + 2))
-        #expect(total >= days, "Nobody starves on the way either.")
+        #expect(total >= days, "The user gets a unit a day at least.")
     }
 }

@@ -25,7 +25,7 @@ struct WireBodyTests {
     ) throws {
         guard case .failure(let problem) = try WireBody.decode(Body.self, from: Array(body.utf8))
         else {
-            Issue.record("It was taken.")
+            Issue.record("The body was accepted.")
             return
         }
         #expect(problem.detail == detail)

@@ -80,7 +80,7 @@ struct SettingsLoaderTests {
         #expect(source("http.port", in: loaded) == .flag("--port"))
         #expect(source("http.host", in: loaded) == .environment("SANGUINE_HTTP_HOST"))
         guard case .file = source("upstream.model", in: loaded) else {
-            Issue.record("The model comes from the file.")
+            Issue.record("The model is not from the file.")
             return
         }
         #expect(source("http.adminHost", in: loaded) == .default)
@@ -324,7 +324,7 @@ struct SettingsLoaderTests {
     func `a file that is not a mapping is refused`(yaml: String) async throws {
         let problems = try await problems(yaml: yaml)
         guard case .unreadable = problems.first else {
-            Issue.record("It was read: \(problems)")
+            Issue.record("The file was not refused: \(problems)")
             return
         }
     }

@@ -86,7 +86,7 @@ struct CommittedCacheTests {
         commit(balance(0, of: account))
         for other in accounts {
             commit(balance(1, of: other))
-            #expect(cache.row(.balance(account)) != nil, "it was used all along")
+            #expect(cache.row(.balance(account)) != nil, "it was in use")
             #expect(cache.count <= 4)
         }
         #expect(cache.row(.balance(accounts[0])) == nil)
@@ -98,7 +98,7 @@ struct CommittedCacheTests {
         let account = Identifier.fresh()
         let first = try SQLiteStorage(folder: folder.url)
         try await first.spend(from: account, key: "a")
-        #expect(first.cache.loaded([.balance(account)]) != nil, "as it was just committed")
+        #expect(first.cache.loaded([.balance(account)]) != nil, "it was just committed")
         await first.close()
         let second = try SQLiteStorage(folder: folder.url)
         #expect(second.cache.loaded([.balance(account)]) == nil)

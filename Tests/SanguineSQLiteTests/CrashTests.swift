@@ -96,7 +96,7 @@ struct CrashTests {
                 if loaded.operation(account, key: key) != nil {
                     operations += 1
                 } else {
-                    #expect(!keys.contains(key), "\(key) was answered and is gone")
+                    #expect(!keys.contains(key), "\(key) was answered and is missing")
                 }
             }
         }

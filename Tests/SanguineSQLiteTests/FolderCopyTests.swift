@@ -74,7 +74,7 @@ struct FolderCopyTests {
             }
             var last = 0
             for number in 1...5 {
-                try await added.wait(for: "a file more") { [last] in $0 > last }
+                try await added.wait(for: "another file") { [last] in $0 > last }
                 let target = copies.file("\(number)")
                 let report = try await FolderCopy(of: folder.url, to: target).make()
                 #expect(report.examination.damage.isEmpty)
@@ -138,7 +138,7 @@ struct FolderCopyTests {
         let copy = FolderCopy(of: folder.url, to: copies.file("a"))
         let error = await #expect(throws: FolderCopyError.self) { try await copy.make() }
         guard case .damaged = error else {
-            Issue.record("It is called \(String(describing: error)).")
+            Issue.record("The error is \(String(describing: error)).")
             return
         }
         #expect(try names(in: copies.url).isEmpty)

@@ -58,7 +58,7 @@ struct GroupCommitTests {
             if number % 13 == 5 {
                 let error = await #expect(throws: StorageError.self) { try await call.finished() }
                 guard case .failed(let reason) = error else {
-                    Issue.record("It failed as \(String(describing: error)).")
+                    Issue.record("It failed with \(String(describing: error)).")
                     continue
                 }
                 #expect(reason.contains("poisoned"))
@@ -86,7 +86,7 @@ struct GroupCommitTests {
         for call in calls {
             do { _ = try await call.finished() } catch is Problem { refusals += 1 }
         }
-        #expect(refusals == 5, "each second one saw the operation of the first, uncommitted")
+        #expect(refusals == 5, "each second command saw the first one's uncommitted operation")
         #expect(storage.writer.commits == 1)
         #expect(try await storage.available(account) == 999_995)
         await storage.close()
@@ -117,7 +117,7 @@ struct GroupCommitTests {
         for call in calls {
             let error = await #expect(throws: StorageError.self) { try await call.finished() }
             guard case .failed(let reason) = error else {
-                Issue.record("It failed as \(String(describing: error)).")
+                Issue.record("It failed with \(String(describing: error)).")
                 continue
             }
             #expect(reason.contains("FOREIGN KEY"))

@@ -28,7 +28,7 @@ struct LockFileTests {
             _ = try SQLiteStorage(folder: folder.url)
         }
         guard case .locked(_, let process) = refusal else {
-            Issue.record("It was refused as \(String(describing: refusal)).")
+            Issue.record("It was refused with \(String(describing: refusal)).")
             return
         }
         #expect(process == ProcessInfo.processInfo.processIdentifier)

@@ -35,7 +35,7 @@ struct RecordReadTests {
         var failure: StorageError?
         do { _ = try await failing } catch let error as StorageError { failure = error }
         guard case .failed = failure else {
-            Issue.record("The command came to \(String(describing: failure)).")
+            Issue.record("The command ended with \(String(describing: failure)).")
             return
         }
         #expect(try await spent == 999_999)

@@ -41,7 +41,7 @@ struct StorageHealthTests {
             }
         }
         guard case .full = error else {
-            Issue.record("It is called \(String(describing: error)).")
+            Issue.record("The error is \(String(describing: error)).")
             return
         }
         await storage.close()
@@ -59,7 +59,7 @@ struct StorageHealthTests {
         ] as [@Sendable () async throws -> Void] {
             let error = await #expect(throws: StorageError.self) { try await attempt() }
             guard case .readOnly = error else {
-                Issue.record("It is called \(String(describing: error)).")
+                Issue.record("The error is \(String(describing: error)).")
                 continue
             }
         }
@@ -73,7 +73,7 @@ struct StorageHealthTests {
         let damaged = try SQLiteStorage(folder: folder.url)
         let error = await #expect(throws: StorageError.self) { try await damaged.checkHealth() }
         guard case .damaged = error else {
-            Issue.record("It is called \(String(describing: error)).")
+            Issue.record("The error is \(String(describing: error)).")
             return
         }
         await damaged.close()
@@ -86,7 +86,7 @@ struct StorageHealthTests {
         let storage = try SQLiteStorage(folder: folder.url)
         let error = await #expect(throws: StorageError.self) { try await storage.verifyLedger() }
         guard case .damaged = error else {
-            Issue.record("It is called \(String(describing: error)).")
+            Issue.record("The error is \(String(describing: error)).")
             return
         }
         await storage.close()

@@ -81,7 +81,7 @@ extension SQLiteStorage {
 
     /// Returns when the given number of commands wait for the writer.
     func untilQueued(_ count: Int, fileID: String = #fileID, line: Int = #line) async throws {
-        try await eventually("\(count) wait for the writer", fileID: fileID, line: line) {
+        try await eventually("\(count) commands wait for the writer", fileID: fileID, line: line) {
             writer.queued == count
         }
     }

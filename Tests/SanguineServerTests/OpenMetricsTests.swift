@@ -216,14 +216,14 @@ struct OpenMetricsTests {
             let words = line.split(separator: " ")
             if line.hasPrefix("# TYPE ") {
                 family = words[2]
-                #expect(families.insert(family).inserted, "\(family) comes twice")
+                #expect(families.insert(family).inserted, "\(family) occurs twice")
             } else if line.hasPrefix("# UNIT ") {
                 #expect(words[2] == family && family.hasSuffix("_" + words[3]))
             } else {
                 #expect(line.hasPrefix(family))
                 #expect(line.contains(/^[a-zA-Z_][a-zA-Z0-9_]*(\{.*\})? [0-9.e+-]+$/))
                 let sample = line[..<(line.lastIndex(of: " ") ?? line.endIndex)]
-                #expect(samples.insert(sample).inserted, "\(sample) comes twice")
+                #expect(samples.insert(sample).inserted, "\(sample) occurs twice")
             }
         }
     }

@@ -153,7 +153,7 @@ struct ReadinessTests {
         #expect(try await asked.finished() == .stalled)
         #expect(await readiness.check(storage) == .stalled)
         gate.withLock { $0 = true }
-        try await eventually("the try has ended") { await readiness.check(storage) == nil }
+        try await eventually("the check has ended") { await readiness.check(storage) == nil }
         #expect(storage.healthChecks == 1)
     }
 }

@@ -57,7 +57,7 @@ struct EntryWriterTests {
             test.delay.advance(by: try #require(test.delay.timeToNextWake))
         }
         let failures = ClientLimits.storeRetries + 1
-        try await eventually("\(failures) failures were told") {
+        try await eventually("\(failures) failures were reported") {
             observer.events.count { $0 == .storeDegraded } >= failures
         }
         test.client.queries.entries.flush()

@@ -136,7 +136,7 @@ struct ReadRetryTests {
 
         let error = await #expect(throws: SanguineError.self) { try await caller.finished() }
         guard case .timedOut(let last) = error else {
-            Issue.record("\(error.debugDescription) tells no cause.")
+            Issue.record("\(error.debugDescription) names no cause.")
             return
         }
         #expect(last.code == "http_503")

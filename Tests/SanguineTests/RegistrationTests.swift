@@ -166,7 +166,7 @@ struct RegistrationTests {
         second.close()
 
         let third = try launch(Rinse.self)
-        try await eventually("it to wait again") {
+        try await eventually("the operation waits again") {
             third.outbox.pending.map(\.name) == ["plant.rinse"]
         }
         third.close()

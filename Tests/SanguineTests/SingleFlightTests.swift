@@ -149,7 +149,7 @@ struct SingleFlightTests {
             var names: Set<String> = []
             for caller in staying { names.insert(try await caller.finished().name) }
             #expect(names.count == min(stayCount, 1))
-            try await eventually("nothing is under way") { test.network.inFlight == 0 }
+            try await eventually("no request is under way") { test.network.inFlight == 0 }
             let answered = test.network.requests.count - test.network.cancelled
             #expect((min(stayCount, 1)...1).contains(answered - answeredBefore))
         }

@@ -76,10 +76,10 @@ struct PropertyTests {
         #expect(texts(ProfileView("ada"), client) == ["…"])
         try await network.waitForHeld(1)
         network.release()
-        try await eventually("the view is to be drawn again") { host.mustDraw }
+        try await eventually("the view must be drawn again") { host.mustDraw }
         #expect(texts(ProfileView("ada"), client) == ["ada"])
         client.set(Profile(name: "Ada"), for: .profile("ada"))
-        try await eventually("the view is to be drawn again") { host.mustDraw }
+        try await eventually("the view must be drawn again") { host.mustDraw }
         #expect(texts(ProfileView("ada"), client) == ["Ada"])
     }
 
@@ -97,7 +97,7 @@ struct PropertyTests {
         }
         try await network.waitForHeld(1)
         network.release()
-        try await eventually("the value has come") { model?.value != nil }
+        try await eventually("the value has arrived") { model?.value != nil }
 
         #expect(network.requests.count == 1)
     }
@@ -113,10 +113,10 @@ struct PropertyTests {
         weak let first = client.model(.profile("1"))
         try await nextTurn()
         #expect(texts(ProfileView("2"), client) == ["Bob"])
-        try await eventually("the first model has ended") { first == nil }
+        try await eventually("the first model is released") { first == nil }
 
         client.set(Profile(name: "Bill"), for: .profile("2"))
-        try await eventually("the view is to be drawn again") { host.mustDraw }
+        try await eventually("the view must be drawn again") { host.mustDraw }
         #expect(texts(ProfileView("2"), client) == ["Bill"])
     }
 
@@ -143,7 +143,7 @@ struct PropertyTests {
         #expect(model != nil)
         _ = texts(Text("nothing"), client)
 
-        try await eventually("the model has ended") { model == nil }
+        try await eventually("the model is released") { model == nil }
         try await eventually("the request was cancelled") { network.held.isEmpty }
     }
 

@@ -57,7 +57,7 @@ struct QueryViewTests {
         )
         let retry = try #require(screen.buttons["Try Again"])
         retry()
-        try await eventually("the value has come") { model.phase == .ready }
+        try await eventually("the value has arrived") { model.phase == .ready }
 
         #expect(host.mustDraw)
         #expect(host.draw(ProfileView().sanguineClient(client)).texts == ["Ada"])
@@ -108,7 +108,7 @@ struct QueryViewTests {
     }
 
     @Test func `a view without a client shows this error`() async throws {
-        try await eventually("the error is there") { host.draw(ProfileView()).texts.count == 2 }
+        try await eventually("the error is shown") { host.draw(ProfileView()).texts.count == 2 }
         let texts = host.draw(ProfileView()).texts
 
         #expect(texts.first == "Not Available")

@@ -79,7 +79,7 @@ struct ClientGames {
                 guard let finding = result.finding else { continue }
                 print(finding)
             } catch {
-                print("seed \(seed): the game did not begin: \(error)")
+                print("seed \(seed): the game could not begin: \(error)")
             }
             failed += 1
             fflush(nil)
@@ -91,7 +91,7 @@ struct ClientGames {
         }
         // Few seeds may lack a turn by chance.
         let isBlind = played >= 100 && ClientGameTurn.allCases.contains { tally[$0] == nil }
-        if isBlind { print("A turn never happened: this proves nothing about it.") }
+        if isBlind { print("A turn never happened, so the run proves nothing about it.") }
         fflush(nil)
         guard fault == nil else { return failed > 0 ? 0 : 1 }
         return failed > 0 || isBlind ? 1 : 0

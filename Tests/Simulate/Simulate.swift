@@ -8,7 +8,7 @@ import Simulation
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "simulate",
-        abstract: "Play devices, an authority and all that goes wrong between them.",
+        abstract: "Simulate devices, an authority and the faults between them.",
         discussion: """
             Everything follows from the seed: a failure names it, and playing that seed alone \
             shows it again. Exits with 1 if a guarantee was broken, and with a planted bug or \
@@ -21,8 +21,8 @@ struct Simulate: AsyncParsableCommand {
 
     @Option(
         help: """
-            How many events are played for each seed, before all comes to rest. Default: 150; 400 \
-            for clients, whose jobs count as events.
+            The number of events for each seed, before the faults end. Default: 150; 400 for \
+            clients, whose jobs count as events.
             """
     )
     var events: Int?
@@ -30,10 +30,10 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "A bug to plant in the devices: \(names(of: PlantedBug.allCases)).")
     var bug: PlantedBug?
 
-    @Flag(help: "Play people who hand a device on, with the real client, one game at a time.")
+    @Flag(help: "Simulate users who share a device, with the real client, one game at a time.")
     var users = false
 
-    @Flag(help: "Play real clients over real files, all their jobs in the order of the seed.")
+    @Flag(help: "Simulate real clients with real files, their jobs ordered by the seed.")
     var clients = false
 
     @Option(
@@ -44,12 +44,12 @@ struct Simulate: AsyncParsableCommand {
     )
     var fault: PlantedFault?
 
-    @Flag(help: "Print what each seed comes to, with --clients: the same in each play.")
+    @Flag(help: "Print a hash of each seed's trace, the same in each run; needs --clients.")
     var traces = false
 
     @Option(
         help: """
-            Which authority answers the devices: real, a model of the contract, or both, \
+            The authority that answers the devices: real, a model of the contract, or both, \
             compared. Default: real.
             """
     )
@@ -59,18 +59,18 @@ struct Simulate: AsyncParsableCommand {
     func validate() throws {
         _ = try parsedSeeds()
         if let events, events < 1 {
-            throw ValidationError("Nothing is played with --events \(events): give 1 or more.")
+            throw ValidationError("--events \(events) simulates nothing: pass 1 or more.")
         }
         if users, clients {
             throw ValidationError("Play one game at a time: with --users or with --clients.")
         }
         if users || clients, bug != nil || authority != nil {
             throw ValidationError(
-                "--bug and --authority are of the devices: leave out --users and --clients."
+                "--bug and --authority are for devices: leave out --users and --clients."
             )
         }
         if traces, !clients {
-            throw ValidationError("Only a game of --clients has --traces: add it.")
+            throw ValidationError("Only a game of --clients prints --traces: add --clients.")
         }
         guard let fault, !clients else { return }
         guard users else {
@@ -111,7 +111,7 @@ struct Simulate: AsyncParsableCommand {
         for turn in WorldTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
         // Few seeds may lack a turn by chance.
         let isBlind = range.count >= 100 && WorldTurn.allCases.contains { tally[$0] == nil }
-        if isBlind { print("A turn never happened: this proves nothing about it.") }
+        if isBlind { print("A turn never happened, so the run proves nothing about it.") }
         if !violations.isEmpty || isBlind { throw ExitCode.failure }
     }
 
@@ -138,7 +138,7 @@ struct Simulate: AsyncParsableCommand {
         for turn in UserGameTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
         // Few seeds may lack a turn by chance.
         let isBlind = played >= 100 && UserGameTurn.allCases.contains { tally[$0] == nil }
-        if isBlind { print("A turn never happened: this proves nothing about it.") }
+        if isBlind { print("A turn never happened, so the run proves nothing about it.") }
         if failed > 0 || isBlind { throw ExitCode.failure }
     }
 
@@ -155,7 +155,7 @@ struct Simulate: AsyncParsableCommand {
         guard parts.count <= 2, let first = parts[0], let last = parts[parts.count - 1],
             first <= last
         else {
-            throw ValidationError("Give the seeds as first..last, such as 1..10000.")
+            throw ValidationError("Write the seeds as first..last, such as 1..10000.")
         }
         return first...last
     }

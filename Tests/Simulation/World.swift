@@ -20,15 +20,15 @@ package struct Violation: Error, CustomStringConvertible {
 
 /// The events that a world's games must contain: if one never happens, nothing is proven about it.
 package enum WorldTurn: String, CaseIterable, Sendable {
-    case upgrade = "apps launched again in a newer version"
-    case downgrade = "apps launched again in an older version"
-    case otherVersion = "operations found that another version had made"
-    case unknownHere = "operations found that the launched version does not know"
+    case upgrade = "apps launched in a newer version"
+    case downgrade = "apps launched in an older version"
+    case otherVersion = "operations made by another version"
+    case unknownHere = "operations unknown to the launched version"
     case deferred = "operations that the authority did not know yet"
-    case shared = "records of which two devices have changed members"
+    case shared = "records whose members two devices changed"
     case restore = "copies restored"
-    case sentAgain = "operations done again after a restore"
-    case forgotten = "operations lost with a history, which their device had settled"
+    case sentAgain = "operations applied again after a restore"
+    case forgotten = "settled operations lost with a history"
 }
 
 /// The number of times that each event happened.
@@ -301,7 +301,7 @@ package struct World<Authority: SimulatedAuthority> {
         do {
             guard try devices[device].perform(mutator, id: id) != nil else {
                 guard !traces.places.contains(where: { $0.collection.hasPrefix("sheets") })
-                else { throw versions("device \(device) does not take a mutation of a sheet") }
+                else { throw versions("device \(device) refuses a mutation of a sheet") }
                 return
             }
         } catch is Death {
@@ -564,7 +564,7 @@ package struct World<Authority: SimulatedAuthority> {
         var naive = device.disk.mirror
         for sequence in state.outbox.visible {
             guard let operation = device.disk.outbox[sequence]?.operation else {
-                throw violation("Nothing lost", "\(sequence) is shown and not on the disk")
+                throw violation("Nothing lost", "\(sequence) is shown but not on disk")
             }
             var records = Records(
                 from: naive,
@@ -577,7 +577,7 @@ package struct World<Authority: SimulatedAuthority> {
         for key in SimulatedApp.counters + SimulatedApp.notes + SimulatedApp.sheets {
             let visible = try state.replay.record(key, over: device.disk.mirror)?.value
             guard visible == naive.records[key] else {
-                throw violation("Base ⊕ pending", "device \(device.number) shows \(key) otherwise")
+                throw violation("Base ⊕ pending", "device \(device.number) shows a wrong \(key)")
             }
         }
     }
@@ -727,7 +727,7 @@ package struct World<Authority: SimulatedAuthority> {
                 accepted[id]?.isLost = true
                 count(.forgotten)
             } else {
-                throw violation("Nothing lost", "\(id) is neither queued nor done")
+                throw violation("Nothing lost", "\(id) is neither queued nor applied")
             }
         }
     }
@@ -747,7 +747,7 @@ package struct World<Authority: SimulatedAuthority> {
                 let wanted: Set<Int64> =
                     operation.isPoison ? [0] : operation.isLost ? [0, 1] : [1]
                 guard done.allSatisfy(wanted.contains) else {
-                    throw violation("Exactly once", "\(id) was done \(done) times")
+                    throw violation("Exactly once", "\(id) was applied \(done) times")
                 }
             }
             for sheet in SimulatedApp.sheets {

@@ -103,18 +103,18 @@ struct PushSnippets {
 
         let push = #"{"changed":{"_0":\#(Self.article("Bea"))}}"#
         sockets.value[0].yield(Data(push.utf8))
-        try await shown.wait(for: "a whole value that was pushed") { $0.last == "Bea" }
+        try await shown.wait(for: "a pushed value") { $0.last == "Bea" }
         sockets.value[0].yield(Data(#"{"renamed":{"id":1,"name":"Cleo"}}"#.utf8))
-        try await shown.wait(for: "a part that was pushed") { $0.last == "Cleo" }
+        try await shown.wait(for: "a pushed part") { $0.last == "Cleo" }
 
         // Changes during a broken connection are not pushed.
         backend.withLock { $0 = "Dora" }
         sockets.value[0].finish(throwing: Broken())
-        try await eventually("the connection is made again") {
+        try await eventually("the connection is reopened") {
             delay.advance(by: .seconds(2))
             return sockets.value.count == 2
         }
-        try await shown.wait(for: "what was missed") { $0.last == "Dora" }
+        try await shown.wait(for: "the missed change") { $0.last == "Dora" }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.finished() }
         #expect(shown.value.first == "Ada")

@@ -204,7 +204,7 @@ extension OperationRow {
 
 extension RecordName {
     static func sample(_ id: String, in scope: Identifier? = nil) -> RecordName {
-        guard let id = RecordID(id) else { preconditionFailure("'\(id)' is no record's id.") }
+        guard let id = RecordID(id) else { preconditionFailure("'\(id)' is not a record id.") }
         return RecordName("things", in: scope, id)
     }
 }

@@ -60,7 +60,7 @@ struct StorageLedgerContractTests {
             changes: [.append(.sample(of: account, .spend, 1, available: 5, held: 4, seq: 2))]
         ),
         Fault(
-            testDescription: "running balances that do not follow",
+            testDescription: "running balances that do not match",
             finding: "says 9",
             changes: [.append(.sample(of: account, .spend, 1, available: 9, held: 4, seq: 2))]
         ),

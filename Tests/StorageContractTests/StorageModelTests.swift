@@ -29,7 +29,7 @@ struct StorageModelTests {
                         kept: .random(in: 0..<3, using: &random)
                     )
                     let command = Command(keys: keys, surplus: surplus) { loaded throws(Problem) in
-                        if isRefused { throw Problem(.notFound, "As the dice say.") }
+                        if isRefused { throw Problem(.notFound, "The test refuses the command.") }
                         let found = (keys.map(loaded.row), loaded.surplusSessions)
                         return Decision(found, changes: changes)
                     }

@@ -320,7 +320,7 @@ struct StorageRecordsContractTests {
 extension RecordID: ExpressibleByStringLiteral {
     /// Creates an id from a literal.
     public init(stringLiteral text: String) {
-        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
+        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is not a record id.") }
         self = id
     }
 }

@@ -49,7 +49,7 @@ struct StorageSessionContractTests {
             let second = try await authority(storage)
 
             #expect(await code(ended, second) == .sessionEnded)
-            #expect(await code(ended, second) == .sessionEnded, "also when it comes again")
+            #expect(await code(ended, second) == .sessionEnded, "also when it is repeated")
             #expect(await code(live, second) == nil)
         }
     }

@@ -20,7 +20,7 @@ public protocol View {
 
 extension Never: View {
     /// `Never` has no body.
-    public var body: Never { preconditionFailure("A view of SwiftUI's own has no body.") }
+    public var body: Never { preconditionFailure("A view of SwiftUI itself has no body.") }
 }
 
 /// A view of SwiftUI's own, which is drawn directly and not through its body.
@@ -31,7 +31,7 @@ protocol Primitive {
 
 extension View where Body == Never {
     /// A primitive view has no body.
-    public var body: Never { preconditionFailure("A view of SwiftUI's own has no body.") }
+    public var body: Never { preconditionFailure("A view of SwiftUI itself has no body.") }
 }
 
 /// SwiftUI's `ViewBuilder`; here it is isolated to the main actor, like the views.

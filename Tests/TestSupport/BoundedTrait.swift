@@ -118,7 +118,7 @@ private final class Watch: Sendable {
             while (try? await patience.rest()) == true {}
             guard !Task.isCancelled, let self else { return }
             Issue.record(
-                "The test had \(bound), and is cancelled. What it waits for never came.",
+                "The test was cancelled because it did not end within \(bound).",
                 sourceLocation: location
             )
             state.withLock { $0.task?.cancel() }

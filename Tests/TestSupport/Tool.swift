@@ -28,7 +28,7 @@ package final class Tool: Sendable {
             do {
                 return try JSONDecoder().decode(type, from: Data(output.utf8))
             } catch {
-                throw Failure("No \(type) but: \(output) \(errors)")
+                throw Failure("The output is not a \(type): \(output) \(errors)")
             }
         }
     }
@@ -170,7 +170,7 @@ package final class Tool: Sendable {
             if let line = said.lines.first(where: { $0.hasPrefix(prefix) }) {
                 return Int(line.dropFirst(prefix.count))
             }
-            if said.hasEnded { throw Failure("It never listened: \(errors.value.text)") }
+            if said.hasEnded { throw Failure("The server never listened: \(errors.value.text)") }
             return nil
         }
     }

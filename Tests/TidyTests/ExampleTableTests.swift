@@ -19,7 +19,7 @@ struct ExampleTableTests {
                 let found = names.map { name in
                     sources.compactMap { Self.lines(of: name, in: $0.text) }.first ?? 0
                 }
-                #expect(!found.contains(0), "\(page.path) names what is not there: \(row)")
+                #expect(!found.contains(0), "\(page.path) names a missing declaration: \(row)")
                 let sum = found.reduce(0, +)
                 #expect(sum == said, "\(page.path): \(names) have \(sum) lines.")
                 counted += 1

@@ -23,7 +23,7 @@ struct API: Sendable {
             do {
                 return try JSONDecoder().decode(type, from: body)
             } catch {
-                throw Unexpected("\(status) with a body that is no \(type): \(text)")
+                throw Unexpected("\(status) with a body that is not a \(type): \(text)")
             }
         }
     }

@@ -75,7 +75,7 @@ struct InvoiceGame: Sendable {
                 let guest = guests[plan.number % Self.guests]
                 return Task { try await readOn(plan, hasTime, api, guest, arrived) }
             }
-            try await arrived.reach(last.count, "streams that the stop cuts") { $0 }
+            try await arrived.reach(last.count, "streams that the stop interrupts") { $0 }
             if hasTime { for plan in last { upstream.acknowledgeAll(of: plan.id) } }
             return (played, reading)
         }

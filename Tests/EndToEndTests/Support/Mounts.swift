@@ -8,7 +8,7 @@ enum Mounts {
     /// No package grants that, so the test is skipped with `REQUIRE_TOOLS=1`, too.
     static let areNeeded: ConditionTrait = .enabled(  // tidy: allow skipped-test: as said above.
         if: Shell.succeeds("unshare -m mount -t tmpfs tmpfs /mnt 2> /dev/null"),
-        "Run as root on Linux: this test mounts a disk of its own."
+        "Run as root on Linux: this test mounts its own disk."
     )
 
     /// Returns a shell script that makes the folder read-only.

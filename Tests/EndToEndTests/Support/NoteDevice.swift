@@ -71,7 +71,7 @@ struct NoteDevice: Sendable {
     func settled(fileID: String = #fileID, line: Int = #line) async throws -> Listed {
         var listed = try await list()
         try await eventually(
-            "a list that is settled",
+            "a settled list",
             within: TestingLimits.longestWait,
             fileID: fileID,
             line: line

@@ -13,7 +13,7 @@ extension WatchedState {
 
     /// Returns the first result that is found in the value, now or after a change.
     func first<Found: Sendable>(
-        _ awaited: String = "what a server or a process is to do",
+        _ awaited: String = "an event of a server or a process",
         fileID: String = #fileID,
         line: Int = #line,
         _ find: @escaping @Sendable (State) throws -> Found?
@@ -29,7 +29,7 @@ extension WatchedState {
 
     /// Returns once the condition holds.
     func when(
-        _ awaited: String = "what a server or a process is to do",
+        _ awaited: String = "an event of a server or a process",
         fileID: String = #fileID,
         line: Int = #line,
         _ condition: @escaping @Sendable (State) -> Bool
@@ -37,7 +37,7 @@ extension WatchedState {
         try await wait(
             for: awaited,
             within: TestingLimits.longestWait,
-            found: { "there is \("\($0)".prefix(400))" },
+            found: { "the value is \("\($0)".prefix(400))" },
             fileID: fileID,
             line: line,
             until: condition

@@ -56,7 +56,7 @@ struct AttachmentTests {
         let reply = try await runner.call("view", identity, submission)
         guard case .answer(let answer, let origin) = reply,
             let body = try? JSONDecoder().decode(JSONValue.self, from: Data(answer.stored.body))
-        else { throw Problem(.internalFault, "It is not one answer.") }
+        else { throw Problem(.internalFault, "The answer is not in one piece.") }
         return (body, origin)
     }
 
@@ -183,7 +183,7 @@ struct AttachmentTests {
         }
         #expect(try await call(runner, [png.id, jpeg.id]).origin == .run(isKept: true))
         guard case .cache = try await call(runner, [png.id]).origin else {
-            Issue.record("The answer was not kept.")
+            Issue.record("The answer was not cached.")
             return
         }
         #expect(viewer.runs == 5)
@@ -220,7 +220,7 @@ struct AttachmentTests {
         }
         #expect(refused?.code == .overloaded && refused?.retryAfter == 1)
         let without = Task { try await call(runner, []) }
-        try await eventually("a call without files runs beside it") { viewer.runs == 2 }
+        try await eventually("a call without files runs too") { viewer.runs == 2 }
         gate.withLock { $0 = true }
         _ = try await first.finished()
         _ = try await without.finished()
@@ -275,7 +275,7 @@ private final class Viewer: MeteredFunction {
             }
         ) { [self] context async throws(Problem) in
             state.withLock { $0.runs += 1 }
-            try? await gate?.wait(for: "the gate of the calls") { $0 }
+            try? await gate?.wait(for: "the open gate") { $0 }
             var sizes: [String] = []
             for file in files {
                 sizes.append(String(try await context.attachment(file).count))

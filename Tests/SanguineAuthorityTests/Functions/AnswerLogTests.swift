@@ -36,7 +36,7 @@ struct AnswerLogTests {
         let last = Task { await log.next(at: 1, for: log.makeNumber()) }
         log.end()
         guard case .ended(count: 1) = try await last.finished() else {
-            Issue.record("There was no end.")
+            Issue.record("The log has no end.")
             return
         }
         add("late")
@@ -50,7 +50,7 @@ struct AnswerLogTests {
         log.stored(through: 64)
         #expect(log.unstored() == nil)
         guard case .stored = await log.next(at: 0, for: 1) else {
-            Issue.record("Stored parts are still here.")
+            Issue.record("Stored parts are still in memory.")
             return
         }
         let window = Int64(AnswerLog.windowBytes / 1_024)
@@ -112,7 +112,7 @@ struct AnswerLogTests {
         let number = log.makeNumber()
         for stop in ["quiet", "wake", "cancel"] {
             let reader = Task { await log.next(at: 0, for: number) }
-            try await eventually("the reader is told") {
+            try await eventually("the reader is done") {
                 switch stop {
                 case "quiet": log.beQuiet(number)
                 case "wake": log.wakeAll()
@@ -121,7 +121,7 @@ struct AnswerLogTests {
                 return await isDone(reader)
             }
             guard case .quiet = try await reader.finished() else {
-                Issue.record("It was not quiet: \(stop)")
+                Issue.record("The reader was not quiet: \(stop)")
                 return
             }
         }

@@ -117,7 +117,7 @@ struct CallCutTests {
         let who = try await world.account()
         let first = try await world.stream(who, "a")
         let second = try await world.stream(who, "b")
-        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        try await eventually("a call waits") { world.runner.counts.waiting == 1 }
         let ending = try await world.cancel(who, "b")
         #expect(ending.state == .cancelled && ending.charged == 0)
         #expect(try await second.read().endIndex == 0)
@@ -170,7 +170,7 @@ struct CallCutTests {
             people.append(who)
             try await world.stream(who, "k", of: number < 4 ? "f" : "g").close()
         }
-        try await world.told.wait(for: "one to be stopped") { $0.ended == ["interrupted"] }
+        try await world.told.wait(for: "a stopped call") { $0.ended == ["interrupted"] }
         #expect(try await world.find(people[2], "k").read().code == "interrupted")
         // A returning reader frees its place for another run.
         let back = try await world.find(people[0], "k")
@@ -237,7 +237,7 @@ struct CallCutTests {
         if stored > 0 {
             try await world.waitForWaits(2)
             world.delay.advance(by: CallRun.storeInterval)
-            try await world.storage.state.wait(for: "the parts to be stored") { !$0.parts.isEmpty }
+            try await world.storage.state.wait(for: "stored parts") { !$0.parts.isEmpty }
         }
         steps.allow(9)
         let seen = try await events.read(9 - stored)
@@ -266,7 +266,7 @@ struct CallCutTests {
         let world = CallWorld(function(), over: storage, limits: .init(running: 4))
         let who = try await world.account()
         let events = [try await world.stream(who, "a"), try await world.stream(who, "b")]
-        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        try await eventually("a call waits") { world.runner.counts.waiting == 1 }
         world.storage.die()
         defer { for reader in events { reader.close() } }
 
@@ -288,7 +288,7 @@ struct CallCutTests {
         let first = try await world.stream(who, "a")
         let second = try await world.stream(who, "b")
         let third = Task { await world.answer(who, "c") }
-        try await eventually("two wait") { world.runner.counts.waiting == 2 }
+        try await eventually("two calls wait") { world.runner.counts.waiting == 2 }
         world.runner.abandon()
         for reader in [first, second] {
             #expect(try await reader.read().broken == .operationInProgress)
@@ -344,7 +344,7 @@ struct CallCutTests {
         _ = try await events.read(3)
         try await world.waitForWaits(2)
         world.delay.advance(by: CallRun.storeInterval)
-        try await world.storage.state.wait(for: "the parts to be stored") { !$0.parts.isEmpty }
+        try await world.storage.state.wait(for: "stored parts") { !$0.parts.isEmpty }
         world.storage.fail { _, isCommit in isCommit ? .failed("no") : nil }
         steps.allow(11)
         let heard = try await world.delay.advancing { try await events.read() }

@@ -199,7 +199,7 @@ struct CallPaymentTests {
         let first = Task { await world.answer(who, "a") }
         try await function.waitForRuns(1)
         let second = Task { await world.answer(who, "b") }
-        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        try await eventually("a call waits") { world.runner.counts.waiting == 1 }
         world.wall.advance(by: .seconds(950))
         #expect(try await world.authority.expireHolds() == 1)
         #expect(try await world.balance(who).held == 5)

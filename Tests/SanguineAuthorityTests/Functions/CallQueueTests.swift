@@ -264,7 +264,7 @@ struct CallQueueTests {
                 faults.append("\(step): counts")
             }
             if !runs.isDisjoint(with: naive.running.map(\.run)) {
-                faults.append("\(step): a run waits that goes on")
+                faults.append("\(step): a running run still waits")
             }
         }
         #expect(faults.prefix(5) == [])
@@ -297,7 +297,7 @@ struct CallQueueTests {
         let turn = queue.turn(of: "f", limits)
         #expect(turn.tryTake(caller(1)))
         let waiting = Task { await queue.enter(caller(2), "f", limits) }
-        try await eventually("one waits") { queue.counts.waiting == 1 }
+        try await eventually("a call waits") { queue.counts.waiting == 1 }
         waiting.cancel()
         #expect(try await waiting.finished() == nil)
         #expect(queue.counts == (1, 0))

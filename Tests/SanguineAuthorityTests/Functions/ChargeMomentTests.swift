@@ -140,7 +140,7 @@ struct ChargeMomentTests {
         let who = try await world.account()
         let first = try await world.stream(who, "a")
         let second = try await world.stream(who, "b")
-        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        try await eventually("a call waits") { world.runner.counts.waiting == 1 }
         #expect(try await world.cancel(who, "b").charged == 0)
         #expect(try await second.read().code == "call_cancelled")
         #expect(try await world.cancel(who, "a").charged == 7)
@@ -171,7 +171,7 @@ struct ChargeMomentTests {
         _ = try await next.authority.recover()
         let row = try await next.authority.operation(.init(account: who.account, key: "k"))
         guard case .done(let told) = row?.state else {
-            Issue.record("The call has no end.")
+            Issue.record("The call has not ended.")
             return
         }
         #expect(JSONValue(bytes: told.body)["code"] == "upstream_timeout")
@@ -218,7 +218,7 @@ struct ChargeMomentTests {
             // An uncharged call in one piece can run again with its key.
             #expect(charged == (moment == .onStart ? 7 : isStreamed ? 0 : nil))
         } else {
-            Issue.record("The call has no end.")
+            Issue.record("The call has not ended.")
         }
         steps.allow(3)
         _ = try? await call.finished()

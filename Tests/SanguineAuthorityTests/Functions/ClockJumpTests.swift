@@ -85,7 +85,7 @@ struct ClockJumpTests {
         let first = Task { await world.answer(who, "a") }
         try await function.waitForRuns(1)
         let second = Task { await world.answer(who, "b") }
-        try await eventually("one waits") { world.runner.counts.waiting == 1 }
+        try await eventually("a call waits") { world.runner.counts.waiting == 1 }
         world.wall.advance(by: .seconds(3_600))
         #expect(try await world.runner.expireHolds() == 0)
         gate.open()
@@ -113,7 +113,7 @@ struct ClockJumpTests {
         _ = try await events.read(1)
         try await world.waitForWaits(2)
         world.delay.advance(by: CallRun.storeInterval)
-        try await world.storage.state.wait(for: "the part to be stored") { !$0.parts.isEmpty }
+        try await world.storage.state.wait(for: "a stored part") { !$0.parts.isEmpty }
         world.wall.advance(by: .seconds(10 * 86_400))
         _ = try await world.runner.sweep(limit: 100)
         let run = try #require(world.storage.state.value.parts.first?.run)

@@ -207,7 +207,7 @@ private struct CutGame {
                 ) : try await world.find(call.who, call.key, after: after)
         } catch let problem as Problem where problem.code == .notFound {
             // The storage had not accepted the call before the last crash.
-            if !call.seen.isEmpty { faults.append("\(call.key) is gone, and was read") }
+            if !call.seen.isEmpty { faults.append("\(call.key) was read and is missing") }
             return
         } catch {
             faults.append("\(call.key): \(error)")
@@ -242,7 +242,7 @@ private struct CutGame {
         for (offset, text) in heard.texts.enumerated() {
             let index = start + offset
             if text != Self.text(call.key, index) {
-                faults.append("\(call.key): \(index) is other")
+                faults.append("\(call.key): part \(index) differs")
             }
             if index == calls[place].seen.count { calls[place].seen.append(text) }
         }
@@ -257,12 +257,12 @@ private struct CutGame {
     // MARK: - Checks
 
     private mutating func check() async throws {
-        if try await !world.isSound() { faults.append("the ledger is not sound") }
+        if try await !world.isSound() { faults.append("the ledger is wrong") }
         for call in calls.suffix(30) {
             guard let end = call.end else { continue }
             let again = try await world.find(call.who, call.key).read()
             let isSame = again.endIndex == end.endIndex && again.body == end.body
-            if !isSame || !again.isInOrder { faults.append("\(call.key): another end") }
+            if !isSame || !again.isInOrder { faults.append("\(call.key): the end differs") }
             if Int64(again.texts.count) != again.endIndex {
                 faults.append("\(call.key): \(again.texts.count) of \(again.endIndex ?? -1) parts")
             }
@@ -279,12 +279,12 @@ private struct CutGame {
         for place in calls.indices {
             let call = calls[place]
             guard let events = try? await world.find(call.who, call.key) else {
-                if !call.seen.isEmpty { faults.append("\(call.key) is gone") }
+                if !call.seen.isEmpty { faults.append("\(call.key) is missing") }
                 continue
             }
             let heard = try await events.read()
             if let end = call.end, end.endIndex != heard.endIndex || end.body != heard.body {
-                faults.append("\(call.key): another end")
+                faults.append("\(call.key): the end differs")
             }
             note(heard, of: place, after: nil)
             charged[call.who.account, default: 0] += heard.body["charged"]?.integer ?? 0
@@ -297,6 +297,6 @@ private struct CutGame {
                 faults.append("\(balance) after \(charged)")
             }
         }
-        if try await !world.isSound() { faults.append("the ledger is not sound") }
+        if try await !world.isSound() { faults.append("the ledger is wrong") }
     }
 }

@@ -109,12 +109,12 @@ struct DeadlinesTests {
         let deadlines = Deadlines(clock)
         let first = Task { await deadlines.sleep(for: .seconds(5)) }
         let second = Task { await deadlines.sleep(for: .seconds(9)) }
-        try await eventually("both wait") { deadlines.count == 2 }
+        try await eventually("both tasks wait") { deadlines.count == 2 }
         second.cancel()
         try await second.finished("the wait that was cancelled")
         #expect(deadlines.count == 1)
         clock.advance(by: .seconds(5))
-        try await first.finished("the wait whose time is over")
+        try await first.finished("the wait whose deadline has passed")
         #expect(deadlines.count == 0)
     }
 

@@ -88,7 +88,7 @@ struct FreeCallTests {
         }
         let bought = Task { await world.answer(who, "k", of: "paid") }
         let streamed = Task { try await world.stream(who, "s").read() }
-        try await reached.wait(for: "both being stored") { $0 == 2 }
+        try await reached.wait(for: "both calls at the storage") { $0 == 2 }
 
         #expect(await world.answer(who, "k").code == "idempotency_mismatch")
         #expect(await world.answer(who, "s").code == "operation_in_progress")
@@ -194,7 +194,7 @@ struct FreeCallTests {
         submission.mayComeAgain = false
         guard case .answer(let answer, _) = try await world.runner.call("f", who, submission)
         else {
-            Issue.record("It comes in one piece.")
+            Issue.record("The answer is not in one piece.")
             return
         }
         #expect(answer.stored.status == 200 && !answer.replayed)

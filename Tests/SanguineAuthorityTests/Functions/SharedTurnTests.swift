@@ -113,7 +113,7 @@ struct SharedTurnTests {
         // The account of the cancelled call no longer gives the run a turn.
         free(lead)
         #expect(try await slow[0].finished().output == "made")
-        try await eventually("one runs, and one waits") { world.runner.counts == (1, 1) }
+        try await eventually("one run is running, and one waits") { world.runner.counts == (1, 1) }
         free(follow)
         let answer = try await following.finished()
         #expect(answer.output == "made" && answer.charged == 5)
@@ -144,7 +144,7 @@ struct SharedTurnTests {
         #expect(try await following.finished().code == "call_cancelled")
         free(follow)
         #expect(try await slow[1].finished().charged == 5)
-        try await eventually("one runs, and one waits") { world.runner.counts == (1, 1) }
+        try await eventually("one run is running, and one waits") { world.runner.counts == (1, 1) }
         free(lead)
         #expect(try await leading.finished().charged == 5)
         #expect(try await slow[0].finished().charged == 5)

@@ -104,7 +104,7 @@ struct StreamedCallTests {
         }()
         steps.allow(200)
         try await world.delay.advancing(by: CallRun.storeInterval) {
-            try await world.storage.state.wait(for: "all parts to be stored") { state in
+            try await world.storage.state.wait(for: "all parts stored") { state in
                 state.parts.last.map { $0.first + Int64($0.parts.count) } == 200
             }
         }
@@ -130,7 +130,7 @@ struct StreamedCallTests {
         let who = try await world.account()
         let events = try await world.stream(who, "k")
         steps.allow(21)
-        try await made.wait(for: "the run to be held up") { $0 == 5 }
+        try await made.wait(for: "a run that waits") { $0 == 5 }
         let five = try await events.read(5)
         world.delay.advance(by: CallRun.storeInterval)
         try await world.told.wait(for: "a failed store") { $0.notStored > 0 }
@@ -264,7 +264,7 @@ struct StreamedCallTests {
         steps.allow(2)
         #expect(try await events.read().status == 200)
         guard case .cache = await world.answer(who, "other").origin else {
-            Issue.record("It is kept in the end.")
+            Issue.record("The answer was not cached.")
             return
         }
     }

@@ -81,7 +81,7 @@ struct AccountRoomTests {
 
         let codes: [ProblemCode?] = results.map { $0.problem?.code }
         #expect(codes == [.storageFull, .storageFull, nil, nil, nil])
-        #expect(try await feed(world).bytes == 200, "the two deletions are known")
+        #expect(try await feed(world).bytes == 200, "the two tombstones are counted")
         world.clock.advance(by: .seconds(31 * 86_400))
         _ = try await lower.sweep()
         #expect(try await feed(world).bytes == 0)

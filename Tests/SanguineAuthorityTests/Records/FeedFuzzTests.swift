@@ -88,6 +88,6 @@ private struct Reader {
             try await turn(world, limit: limit)
             if position == (try await world.authority.balance(world.account).head) { return }
         }
-        Issue.record("The reader never arrives.")
+        Issue.record("The reader never reaches the head.")
     }
 }

@@ -360,7 +360,7 @@ struct PullHorizonTests {
         while answer.hasMore {
             answer = try await world.pull(answer.next, limit: 100)
             guard !answer.reset else {
-                Issue.record("It is sent back to the start.")
+                Issue.record("The reader was reset.")
                 break
             }
             ids.formUnion(answer.changes.map(\.id))

@@ -159,7 +159,7 @@ extension RecordKey {
 extension RecordID: ExpressibleByStringLiteral {
     /// Creates an id from a literal in a test.
     public init(stringLiteral text: String) {
-        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is no record's id.") }
+        guard let id = RecordID(text) else { preconditionFailure("'\(text)' is not a record id.") }
         self = id
     }
 }

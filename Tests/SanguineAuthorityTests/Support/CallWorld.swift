@@ -58,7 +58,7 @@ final class CallWorld: Sendable {
     /// Returns when this many waits of streams are active: one for the pings of each reader, and
     /// one for the writer of each run.
     func waitForWaits(_ count: Int) async throws {
-        try await eventually("\(count) waits") { [runner] in
+        try await eventually("\(count) waits are active") { [runner] in
             runner.services.deadlines.count == count
         }
     }

@@ -307,7 +307,7 @@ struct TLSTests {
             #expect(own.first?.kind == Frame.headers)
             #expect(own.contains { $0.kind == Frame.data && $0.flags & Frame.endStream != 0 })
             try await peer.send(Frame.request("/health/live", stream: 3))
-            try await eventually("the next answer") {
+            try await eventually("the next response") {
                 peer.frames.contains { $0.stream == 3 && $0.flags & Frame.endStream != 0 }
             }
             #expect(!peer.isClosed)
@@ -349,7 +349,7 @@ struct TLSTests {
                 }
             )
             try await peer.closed()
-            try await eventually("nothing waits") { server.answers.count == 0 }
+            try await eventually("no response waits") { server.answers.count == 0 }
             #expect(try await unread(server) > 0)
         }
     }
@@ -361,10 +361,10 @@ struct TLSTests {
         } _: { server, _ in
             let peer = try await HTTP2Peer.open(server.ports.http)
             try await peer.send(Frame.request("/health/live", stream: 1))
-            try await eventually("the goodbye", within: .seconds(30)) {
+            try await eventually("the GOAWAY frame", within: .seconds(30)) {
                 peer.frames.contains { $0.kind == Frame.goAway }
             }
-            try await eventually("the end", within: .seconds(30)) { peer.isClosed }
+            try await eventually("the connection is closed", within: .seconds(30)) { peer.isClosed }
             #expect(try await unread(server) == 0)
         }
     }

@@ -197,7 +197,7 @@ struct BlobRouteTests {
             send.yield(ByteBuffer(bytes: [UInt8](repeating: 7, count: (1 << 20) - 600_000)))
             send.finish()
             #expect(try await slow.finished().status == 415)
-            try await eventually("all room is given back") { server.files.count == 0 }
+            try await eventually("all space is free again") { server.files.count == 0 }
             #expect(try await ann.upload(SampleFile.png.bytes(filler: 600_000)).status == 201)
         }
     }
@@ -252,7 +252,7 @@ extension JSONValue {
 
 extension LiveServer {
     fileprivate func waitUntilNothingWaits() async throws {
-        try await eventually("nothing waits to be read") { answers.count == 0 }
+        try await eventually("no response waits") { answers.count == 0 }
         #expect(answers.count == 0)
     }
 }

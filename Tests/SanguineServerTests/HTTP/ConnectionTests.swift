@@ -229,14 +229,14 @@ struct ConnectionTests {
                 server.ports.http,
                 String(repeating: pull, count: 50)
             )
-            try await eventually("an answer waits") { server.answers.count > 0 }
+            try await eventually("a response waits") { server.answers.count > 0 }
             for _ in 0..<20 {
                 #expect(try await guest.get("/v1/balance").status == 200)
                 #expect(server.answers.count <= length)
             }
             #expect(try await guest.get(path).bytes.count == length)
             unread.close()
-            try await eventually("nothing waits") { server.answers.count == 0 }
+            try await eventually("no response waits") { server.answers.count == 0 }
         }
     }
 

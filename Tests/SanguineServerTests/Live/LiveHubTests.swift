@@ -243,7 +243,7 @@ struct LiveHubTests {
             task.cancel()
             await #expect(throws: CancellationError.self) { try await task.finished() }
         }
-        try await eventually("its place is free") { hub.count == 0 }
+        try await eventually("no connection is counted") { hub.count == 0 }
     }
 }
 
@@ -282,7 +282,7 @@ private final class WrittenText: Sendable {
     func wait(for part: String, line: Int = #line) async throws {
         try await state.wait(
             for: part.debugDescription,
-            found: { "written was \($0.text.debugDescription)" },
+            found: { "the text is \($0.text.debugDescription)" },
             line: line
         ) {
             $0.text.contains(part)

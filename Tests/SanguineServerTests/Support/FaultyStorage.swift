@@ -51,7 +51,7 @@ final class FaultyStorage: StorageDecorator {
             state.healthChecks += 1
             return (state.healthFailure, state.healthGate)
         }
-        try? await gate?.wait(for: "the gate of the health") { $0 }
+        try? await gate?.wait(for: "the health check's gate") { $0 }
         if let failure { throw failure }
         try await inner.checkHealth()
     }

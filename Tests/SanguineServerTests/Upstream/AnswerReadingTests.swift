@@ -56,7 +56,7 @@ struct AnswerReadingTests {
         let json = try reply.json
         #expect(json["object"] == "chat.completion")
         guard case .array(let choices) = json["choices"], let choice = choices.first else {
-            Issue.record("no choices: \(reply.body)")
+            Issue.record("No choices: \(reply.body)")
             return
         }
         #expect(choice["message"]?["content"]?.string == Provider.text)
@@ -148,7 +148,7 @@ struct AnswerReadingTests {
         try stream.append(Array("data: \(data)\n\n".utf8))
         let error = #expect(throws: UpstreamError.self) { try stream.next() }
         guard case .refused = error else {
-            Issue.record("it is \(String(describing: error))")
+            Issue.record("The error is \(String(describing: error))")
             return
         }
     }

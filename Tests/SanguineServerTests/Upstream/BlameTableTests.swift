@@ -138,7 +138,7 @@ struct BlameTableTests {
             logged: "529 overloaded_error"
         ),
         Row(
-            name: "200 with an error of the caller",
+            name: "200 with a caller's error",
             reply: error(tooLong, "200 OK"),
             told: "422 upstream_refused",
             word: "context_length_exceeded",
@@ -147,13 +147,13 @@ struct BlameTableTests {
             logged: "500 context_length_exceeded"
         ),
         Row(
-            name: "200 with an error of its own",
+            name: "200 with the upstream's error",
             reply: error(#"{"error":"the engine died"}"#, "200 OK"),
             told: "502 upstream_failed",
             logged: "500"
         ),
         Row(
-            name: "200 with what is no answer",
+            name: "200 without an answer",
             reply: error("{}", "200 OK"),
             told: "502 upstream_failed"
         ),
@@ -163,7 +163,7 @@ struct BlameTableTests {
             told: "502 upstream_failed"
         ),
         Row(
-            name: "a first frame with an error of the caller",
+            name: "a first frame with a caller's error",
             reply: stream([tooLong]),
             told: "422 upstream_refused",
             word: "context_length_exceeded",
@@ -211,7 +211,7 @@ struct BlameTableTests {
         #expect(others == row.counts)
         let columns = [
             row.name, end.told, end.word ?? "-", "charged \(end.charged)",
-            fallsBack ? "falls back" : "ends", kept ? "keeps the account out" : "counts nothing",
+            fallsBack ? "falls back" : "ends", kept ? "excludes the account" : "counts nothing",
             others ? "two accounts: all out" : "-", log.isEmpty ? "no line" : "log: \(log)",
         ]
         print(columns.joined(separator: " | "))
@@ -287,7 +287,7 @@ struct BlameTableTests {
             for number in 0..<5 { _ = try await call(row, guests.0, number) }
             let sixth = try await call(row, guests.0, 5)
             let bystander = try await call(row, guests.1)
-            #expect(bystander.told == row.told, "one account's calls keep out another")
+            #expect(bystander.told == row.told, "one account's calls exclude another account")
             for number in 1..<5 { _ = try await call(row, guests.1, number) }
             let third = try await call(row, guests.2)
             found.withLock {

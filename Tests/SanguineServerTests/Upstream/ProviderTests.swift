@@ -87,7 +87,7 @@ struct ProviderTests {
                 #expect(text.joined() == Provider.text)
             } else {
                 guard case .array(let choices) = try reply.json["choices"] else {
-                    Issue.record("no choices: \(reply.body)")
+                    Issue.record("No choices: \(reply.body)")
                     return
                 }
                 let content = choices.first?["message"]?["content"]

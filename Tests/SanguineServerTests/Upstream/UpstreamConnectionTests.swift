@@ -47,7 +47,7 @@ struct UpstreamConnectionTests {
                 for number in 1...4 {
                     group.addTask {
                         _ = await world.ask("id=a question \(number)", streamed: true) { _ in
-                            try? await gate.wait(for: "all of them to be asked") { $0 }
+                            try? await gate.wait(for: "all requests") { $0 }
                         }
                     }
                 }
@@ -192,12 +192,12 @@ struct UpstreamConnectionTests {
                     streamed: true
                 ) { _ in
                     events.withLock { $0 += 1 }
-                    try? await gate.wait(for: "the test to go on") { $0 }
+                    try? await gate.wait(for: "the test to continue") { $0 }
                 }
             }
             try await events.wait(for: "the first piece") { $0 == 1 }
             let stalls = hostile.state.value.stalls
-            try await hostile.state.wait(for: "a connection that takes no more") {
+            try await hostile.state.wait(for: "a connection that accepts no more") {
                 $0.stalls > stalls
             }
             #expect(events.value == 1)

@@ -199,7 +199,7 @@ struct UpstreamFallbackTests {
             let probing = WatchedState(0)
             async let probe = world.ask { _ in
                 probing.withLock { $0 += 1 }
-                try? await gate.wait(for: "the others to be refused") { $0 }
+                try? await gate.wait(for: "refusals of the other calls") { $0 }
             }
             try await probing.wait(for: "the probe") { $0 == 1 }
             for _ in 0..<10 {

@@ -130,7 +130,7 @@ struct UpstreamFaultTests {
             }()
             try await words.wait(for: "the first word") { $0 == 1 }
             // The watch may start after the clock has advanced, because it restarts with each part.
-            try await eventually("the end of the stream") {
+            try await eventually("the stream has ended") {
                 if world.clock.timeToNextWake == .seconds(60) {
                     world.clock.advance(by: .seconds(60))
                 }
@@ -204,7 +204,7 @@ struct UpstreamFaultTests {
     {
         try await UpstreamWorld.with(.hangsAfterDone) { world in
             async let asked = world.ask()
-            try await eventually("the wait for the body's end") {
+            try await eventually("the wait for the end of the body has begun") {
                 world.clock.timeToNextWake == UpstreamClient.lingerTime
             }
             world.clock.advance(by: UpstreamClient.lingerTime)

@@ -39,7 +39,7 @@ struct FFmpegTests {
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = ["ffmpeg", "-v", "error", "-nostdin"] + arguments
         try process.run()
-        try await eventually("ffmpeg to end") { !process.isRunning }
+        try await eventually("ffmpeg has ended") { !process.isRunning }
         #expect(process.terminationStatus == 0)
     }
 
@@ -55,7 +55,7 @@ struct FFmpegTests {
                 let seen = try await brightness(of: picture, in: folder)
                 // Limited range is converted to full range, and adjacent pictures differ by 58.
                 let full = (expected - 16) * 255 / 219
-                #expect(abs(seen - full) < 25, "\(index): \(seen), and not \(full)")
+                #expect(abs(seen - full) < 25, "\(index): \(seen), not \(full)")
             }
         }
     }
@@ -223,14 +223,14 @@ struct FFmpegTests {
             let seen = folder.appending(path: "seen")
             let ffmpeg = try Self.script("echo $$ > \(seen.path); exec /bin/sleep 600", in: folder)
             let call = Task { try await ffmpeg.pictures([1], "video/mp4", 2) }
-            try await eventually("the program to run") {
+            try await eventually("the program is running") {
                 (try? Data(contentsOf: seen))?.last == UInt8(ascii: "\n")
             }
             let text = try String(contentsOf: seen, encoding: .utf8)
             let process = try #require(Int32(text.dropLast()))
             call.cancel()
             await #expect(throws: FrameSampler.Failure.cancelled) { try await call.finished() }
-            try await eventually("the program to have ended") { kill(process, 0) != 0 }
+            try await eventually("the program has ended") { kill(process, 0) != 0 }
         }
     }
 

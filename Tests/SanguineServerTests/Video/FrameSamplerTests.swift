@@ -72,7 +72,7 @@ struct FrameSamplerTests {
         }
         let request = prompt([Self.video, Self.video])
         let call = Task { try await sampler.request(request, within: .seconds(5), clock) }
-        try await times.wait(for: "the second one") { $0 == 2 }
+        try await times.wait(for: "the second video") { $0 == 2 }
         try await clock.waitForSleepers(1, dueIn: .seconds(3))
         clock.advance(by: .seconds(3))
         await #expect(throws: FrameSampler.Failure.timeout) { try await call.finished() }
@@ -109,7 +109,7 @@ struct FrameSamplerTests {
                 return try await group.reduce(into: []) { $0.append($1) }
             }
         }
-        try await eventually("two to run") { running.withLock { $0 } == 2 }
+        try await eventually("two videos are being read") { running.withLock { $0 } == 2 }
         gate.withLock { $0 = true }
         #expect(try await calls.finished().count == 9)
         #expect(most.withLock { $0 } == 2)
@@ -144,8 +144,8 @@ struct FrameSamplerTests {
                     )
                 }
             )
-            try await eventually("\(number) to wait") { sampler.waiting == number }
-            if number == 0 { try await begun.wait(for: "the first") { $0.count == 1 } }
+            try await eventually("\(number) videos wait") { sampler.waiting == number }
+            if number == 0 { try await begun.wait(for: "the first video") { $0.count == 1 } }
         }
         allowed.withLock { $0 = calls.count }
         for call in calls { _ = try await call.finished() }
@@ -173,8 +173,8 @@ struct FrameSamplerTests {
                 )
             }
         }
-        try await begun.wait(for: "two of the first account") { $0 == 2 }
-        try await eventually("the others to wait") { sampler.waiting == 2 }
+        try await begun.wait(for: "two videos of the first account") { $0 == 2 }
+        try await eventually("the other videos wait") { sampler.waiting == 2 }
         let quick = prompt([.file(name: "b.mp4", type: "video/mp4", bytes: [8])])
         let other = Task {
             try await sampler.request(

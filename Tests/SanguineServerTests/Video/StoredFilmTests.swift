@@ -19,7 +19,7 @@ struct StoredFilmTests {
         process.standardOutput = pipe
         process.standardError = FileHandle.nullDevice
         try process.run()
-        try await eventually("\(program) to end") { !process.isRunning }
+        try await eventually("\(program) has ended") { !process.isRunning }
         #expect(process.terminationStatus == 0, "\(program) \(arguments)")
         let output = try pipe.fileHandleForReading.readToEnd() ?? Data()
         return String(decoding: output, as: UTF8.self)

@@ -140,7 +140,7 @@ struct VideoFunctionTests {
                 } _: { server in
                     let guest = try await server.guest()
                     let call = Task { try await Self.stream("k", guest) }
-                    try await eventually("the program to run") {
+                    try await eventually("the program is running") {
                         FileManager.default.fileExists(atPath: begun)
                     }
                     let ending = try await guest.send("DELETE", "/v1/calls/k")

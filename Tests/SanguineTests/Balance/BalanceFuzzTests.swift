@@ -60,6 +60,6 @@ struct BalanceFuzzTests {
             }
             last = now
         }
-        #expect(simulation.made > 100 || Self.events < 1_000, "The seed exercises nothing.")
+        #expect(simulation.made > 100 || Self.events < 1_000, "The seed covers too little.")
     }
 }

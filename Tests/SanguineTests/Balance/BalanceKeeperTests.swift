@@ -59,7 +59,7 @@ struct BalanceKeeperTests {
         client.close()
         let available = try await seen.values().compactMap { $0.value?.available }
         #expect(available.allSatisfy { [100, 97, 94].contains($0) })
-        #expect(available == available.sorted(by: >), "It danced: \(available)")
+        #expect(available == available.sorted(by: >), "It flickered: \(available)")
     }
 
     @Test(arguments: [StagedAuthority.Stage.request, .work, .answer])
@@ -494,7 +494,7 @@ private struct Seen {
 
     /// All snapshots, once the client is closed.
     func values() async throws -> [ValueSnapshot<Balance>] {
-        try await task.finished("the end of what observers are told")
+        try await task.finished("the end of the updates")
         return states.value
     }
 

@@ -205,7 +205,7 @@ extension BalanceSimulation {
     }
 
     private mutating func giveUp(_ index: Int) {
-        lastEvent = "\(calls[index].key) was given up"
+        lastEvent = "\(calls[index].key) was abandoned"
         calls[index].leg = nil
         state.gaveUp(calls[index].key)
     }
@@ -227,7 +227,7 @@ extension BalanceSimulation {
         guard let index = fetches.indices.randomElement(using: &random) else { return }
         let fetch = fetches.remove(at: index)
         guard let answer = fetch.answer, chance(85) else { return }
-        lastEvent = "a fetch landed"
+        lastEvent = "a fetch completed"
         receive(answer, for: fetch.inquiry)
     }
 
@@ -256,7 +256,7 @@ extension BalanceSimulation {
         fetches = []
         for index in calls.indices { calls[index].leg = nil }
         guard let data = try? BalanceArchive(state).encoded(), let archive = BalanceArchive(data)
-        else { preconditionFailure("The archive does not read back.") }
+        else { preconditionFailure("The archive cannot be read back.") }
         state = BalanceState(restoring: archive)
     }
 

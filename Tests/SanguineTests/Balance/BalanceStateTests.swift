@@ -109,7 +109,7 @@ struct BalanceStateTests {
         #expect(pair.available == 94 && pair.held == 3)
         #expect(
             pair.state.base?.balance.head == 0,
-            "The answer may or may not have the other hold."
+            "The answer may or may not contain the other hold."
         )
         try pair.answer("b")
         #expect(pair.available == 94 && pair.held == 0)
@@ -184,7 +184,7 @@ struct BalanceStateTests {
         pair.hold("a")
         pair.ledger.grant(50)
         pair.state.fetched(pair.ledger.balance(), for: inquiry, at: Self.now)
-        #expect(pair.available == 97, "The fetch may or may not have the hold.")
+        #expect(pair.available == 97, "The fetch may or may not contain the hold.")
         pair.ledger.settle("a")
         try pair.answer("a")
         #expect(pair.available == 147)

@@ -62,7 +62,7 @@ struct QuotaDayTests {
         }
         let time = try left(client)
         fixture.clock.advance(by: time)
-        try await eventually("observers are told") {
+        try await eventually("observers are notified") {
             delay.advance(by: time)
             return seen.value.last == 3
         }

@@ -49,7 +49,7 @@ struct BalanceEventTests {
         let following = client.observe(.balance) { _ in }
         try await wait(for: 1, in: client)
         let before = balanceRequests()
-        try await eventually("another request") {
+        try await eventually("another request is sent") {
             guard balanceRequests() == before else { return true }
             try await delay.waitForSleepers(1)
             delay.advance(by: .seconds(5))

@@ -41,7 +41,7 @@ struct EventKeeperTests {
                 try await test.delay.waitForSleepers(1, line: line)
                 test.delay.advance(by: step)
             }
-            try await eventually("what is to come with time", line: line) { condition() }
+            try await eventually("the condition holds after some time", line: line) { condition() }
         }
     }
 
@@ -59,7 +59,7 @@ struct EventKeeperTests {
         func wait(for name: String, line: Int = #line) async throws {
             try await shown.wait(
                 for: "'\(name)'",
-                found: { "shown is \($0?.value?.name ?? "nothing")" },
+                found: { "the shown name is \($0?.value?.name ?? "nothing")" },
                 line: line
             ) {
                 $0?.value?.name == name && $0?.isFetching == false
@@ -259,7 +259,7 @@ struct EventKeeperTests {
             #expect(released != nil)
         }
 
-        try await eventually("the client is let go") { released == nil && events == nil }
+        try await eventually("the client is released") { released == nil && events == nil }
         try await delay.waitForNoSleepers()
     }
 

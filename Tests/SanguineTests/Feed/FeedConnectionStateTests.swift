@@ -53,7 +53,7 @@ struct FeedConnectionStateTests {
         var actions = state.start()
         for attempt in 1...FeedLimits.failuresBeforePolling {
             guard case .connect(let number)? = actions.first else {
-                Issue.record("no connection in attempt \(attempt)")
+                Issue.record("No connection in attempt \(attempt)")
                 return
             }
             _ = state.opened(number, at: .seconds(attempt * 1_000))
@@ -74,7 +74,7 @@ struct FeedConnectionStateTests {
             actions = state.waited(try #require(wait(ended)).0)
         }
         guard case .connect(let number)? = actions.first else {
-            Issue.record("no connection after silent ones")
+            Issue.record("No connection after silent ones")
             return
         }
         #expect(state.opened(number, at: .seconds(9_000)) == [])

@@ -43,7 +43,7 @@ struct LiveFeedTests {
     /// Advances the clock until the feed opens another stream.
     private func reconnect(line: Int = #line) async throws {
         let before = network.requests.count
-        try await eventually("another request", line: line) {
+        try await eventually("another request is sent", line: line) {
             if network.requests.count == before { delay.advance(by: .milliseconds(100)) }
             return network.requests.count > before
         }
@@ -224,7 +224,7 @@ private final class Seen: Sendable {
     func wait(for note: String, times: Int = 1, line: Int = #line) async throws {
         try await state.wait(
             for: "\(times) times '\(note)'",
-            found: { "told was \($0.notes)" },
+            found: { "the notes are \($0.notes)" },
             line: line
         ) {
             $0.notes.count { $0 == note } >= times

@@ -18,10 +18,12 @@ struct AnswerModelTests {
         #expect(answer.phase == .waiting && answer.text.isEmpty)
         #expect(client.cached(.balance)?.held == 3)
         stage.allow(2)
-        try await eventually("two parts") { answer.text == call.texts.prefix(2).joined() }
+        try await eventually("two parts have arrived") {
+            answer.text == call.texts.prefix(2).joined()
+        }
         #expect(answer.phase == .answering && answer.result == nil)
         stage.allow(4)
-        try await eventually("all of it") { answer.phase == .done }
+        try await eventually("the answer is complete") { answer.phase == .done }
         #expect(answer.text == call.text && answer.result?.charged == 3 && answer.error == nil)
     }
 
@@ -41,9 +43,9 @@ struct AnswerModelTests {
         let client = try await stage.launch()
         let answer = try client.answer(to: Tell(parts: 2, isWaiting: true))
         stage.allow(1)
-        try await eventually("a part") { answer.phase == .answering }
+        try await eventually("a part has arrived") { answer.phase == .answering }
         try await answer.stop()
-        try await eventually("its end") { answer.phase == .failed }
+        try await eventually("the answer has ended") { answer.phase == .failed }
         #expect(answer.error?.code == "call_cancelled")
         #expect(try await stage.isSettled(client, available: 97))
     }
@@ -54,7 +56,7 @@ struct AnswerModelTests {
         let key = try client.answer(to: call).key
         stage.allow(2)
         let answer = try client.answer(to: Tell.self, key: key)
-        try await eventually("all of it") { answer.phase == .done }
+        try await eventually("the answer is complete") { answer.phase == .done }
         #expect(answer.text == call.text)
         #expect(try await stage.isSettled(client, available: 97))
     }

@@ -50,7 +50,7 @@ struct CallEventReaderTests {
         let end = #"{"type":"about:blank","code":"interrupted","status":502,"charged":1}"#
         #expect(try reader.take(Data("id: 1\nevent: problem\ndata: \(end)\n\n".utf8)))
         guard case .problem(let problem) = reader.end else {
-            Issue.record("There is no end.")
+            Issue.record("The stream has no end.")
             return
         }
         #expect(problem.code == .interrupted && problem.charged == 1)

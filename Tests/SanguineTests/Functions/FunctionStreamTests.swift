@@ -54,7 +54,7 @@ struct FunctionStreamTests {
         let stream = try client.stream(call)
         var iterator = stream.makeAsyncIterator()
         let first = try await iterator.next()
-        try await eventually("too much waits for the reader") { hasty.cuts > 0 }
+        try await eventually("the connection of the slow reader is cut") { hasty.cuts > 0 }
         #expect(try await (first ?? "") + stream.rest() == call.text)
         #expect(stage.authority.balance().available == 97)
     }
@@ -191,7 +191,7 @@ struct FunctionStreamTests {
             guard case SanguineError.problem(let problem) = error else { return false }
             return problem.code == .upstreamFailed && problem.charged == 3
         }
-        try await eventually("it is settled") { client.balance.pendingCalls.isEmpty }
+        try await eventually("the call is settled") { client.balance.pendingCalls.isEmpty }
         #expect(client.cached(.balance)?.available == 97)
         #expect(client.openCalls.isEmpty)
     }
@@ -263,7 +263,7 @@ struct FunctionStreamTests {
         let client = try await stage.launch()
         stage.allow(0)
         let waiting = Task { try await client.result(of: Tell(parts: 2, isWaiting: true)) }
-        try await eventually("it is held") { stage.authority.balance().held == 3 }
+        try await eventually("the call is held") { stage.authority.balance().held == 3 }
         let key = try #require(client.openCalls.first?.key)
         try stage.device.kill()
         let refusal = await #expect(throws: SanguineError.self) { try await waiting.finished() }

@@ -56,7 +56,7 @@ struct OfflineCallTests {
         goOffline()
         let call = TellLater(parts: 3)
         let answer = Task { try await client.result(of: call) }
-        try await eventually("it waits") { client.openCalls.map(\.state) == [.waiting] }
+        try await eventually("the call waits") { client.openCalls.map(\.state) == [.waiting] }
         #expect(client.cached(.balance)?.available == 97)
         #expect(client.cached(.balance)?.held == 3)
         goOnline()
@@ -79,7 +79,9 @@ struct OfflineCallTests {
             #expect(client.cached(.balance)?.held == 3)
         }
         goOnline()
-        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        try await eventually("the call is answered") {
+            client.openCalls.map(\.state) == [.answered]
+        }
         client = try stage.device.launch()
         #expect(client.openCalls.map(\.key) == [stream.key])
         #expect(try await client.result(of: TellLater.self, key: stream.key).output == call.text)
@@ -101,7 +103,9 @@ struct OfflineCallTests {
         client = try stage.device.launch()
         #expect(client.openCalls.map(\.state) == [.waiting])
         goOnline()
-        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        try await eventually("the call is answered") {
+            client.openCalls.map(\.state) == [.answered]
+        }
         #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
         #expect(try client.users.present.store.names(with: "77777003").isEmpty)
         #expect(try await stage.isSettled(client, available: 97))
@@ -130,13 +134,15 @@ struct OfflineCallTests {
         stage.network.faults = faults
         let call = TellLater(parts: 2)
         let lost = Task { [client] in try await client.result(of: call) }
-        try await eventually("it is charged") { stage.authority.balance().available == 97 }
+        try await eventually("the call is charged") { stage.authority.balance().available == 97 }
         try stage.device.kill()
         let refusal = await #expect(throws: SanguineError.self) { try await lost.finished() }
         #expect(refusal == .cancelled)
         stage.network.faults = .none
         client = try stage.device.launch()
-        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        try await eventually("the call is answered") {
+            client.openCalls.map(\.state) == [.answered]
+        }
         let key = try #require(client.openCalls.first?.key)
         #expect(try await client.stream(of: TellLater.self, key: key).rest() == call.text)
         #expect(try await stage.isSettled(client, available: 97))
@@ -172,7 +178,9 @@ struct OfflineCallTests {
         #expect(try client.users.present.store.names(with: "77777003") == ["call \(key)"])
         #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
         goOnline()
-        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        try await eventually("the call is answered") {
+            client.openCalls.map(\.state) == [.answered]
+        }
         client = try stage.device.launch()
         #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
         #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
@@ -194,7 +202,9 @@ struct OfflineCallTests {
         client = try stage.device.launch()
         #expect(client.openCalls.first?.input(of: Long.self) == nil)
         goOnline()
-        try await eventually("it is answered") { client.openCalls.map(\.state) == [.answered] }
+        try await eventually("the call is answered") {
+            client.openCalls.map(\.state) == [.answered]
+        }
         #expect(try await client.result(of: Long.self, key: key).output == "\(text.count)")
         #expect(try client.users.present.store.names(with: "xxxxxxxx").isEmpty)
     }
@@ -206,7 +216,7 @@ struct OfflineCallTests {
         client = try stage.device.launch()
         stage.authority.setBalance(1)
         goOnline()
-        try await eventually("it has failed") { client.openCalls.first?.hasEnded == true }
+        try await eventually("the call has failed") { client.openCalls.first?.hasEnded == true }
         client = try stage.device.launch()
         let error = await #expect(throws: SanguineError.self) {
             try await client.result(of: TellLater.self, key: key)

@@ -51,7 +51,7 @@ struct OpenCallTests {
         var client = try await stage.launch()
         let call = Tell(parts: 3)
         let stream = try client.stream(call)
-        try await eventually("it to be charged") { stage.authority.balance().available == 97 }
+        try await eventually("the call is charged") { stage.authority.balance().available == 97 }
         var parts = stream.makeAsyncIterator()
         #expect(try await parts.next() == call.texts[0])
         #expect(client.openCalls.map(\.key) == [stream.key])
@@ -118,7 +118,7 @@ struct OpenCallTests {
         let call = Tell(seed: 77_777_001, parts: 2, isWaiting: true)
         let key = try client.stream(call).key
         #expect(client.openCalls.first?.input(of: Tell.self)?.seed == 77_777_001)
-        try await eventually("the call to be held") { stage.authority.balance().held == 3 }
+        try await eventually("the call is held") { stage.authority.balance().held == 3 }
         client = try stage.device.launch()
         #expect(client.openCalls.first?.input(of: Tell.self)?.seed == 77_777_001)
         #expect(client.openCalls.first?.input(of: Ask.self) == nil)
@@ -145,7 +145,7 @@ struct OpenCallTests {
         let client = try await stage.launch()
         stage.allow(0)
         _ = try client.stream(Tell(seed: 77_777_002, parts: 1, isWaiting: true))
-        try await eventually("the call to be held") { stage.authority.balance().held == 3 }
+        try await eventually("the call is held") { stage.authority.balance().held == 3 }
         await client.signOut()
         #expect(client.openCalls.isEmpty)
         #expect(try stage.device.files(with: "77777002").isEmpty)
@@ -189,7 +189,7 @@ struct OpenCallTests {
         stage.authority.serve(Tell.self) { _, _ in throw Problem(.upstreamFailed, "No.") }
         var client = try await stage.launch()
         let key = try client.stream(TellLater(parts: 1)).key
-        try await eventually("the call to have failed") {
+        try await eventually("the call has failed") {
             stage.count("POST \(StreamStage.path)") == 1
         }
         client = try stage.device.launch()
@@ -213,7 +213,7 @@ struct ResultByKeyTests {
         device = TestDevice(network: authority) { $0.logger = .silent }
         authority.serve(Ask.self, price: 3) { [allowed] input, write in
             await write("You asked: ")
-            try await allowed.wait(for: "the test's word", within: .seconds(20)) { $0 }
+            try await allowed.wait(for: "the test's permission", within: .seconds(20)) { $0 }
             await write(input.question)
             return "You asked: \(input.question)"
         }
@@ -223,7 +223,9 @@ struct ResultByKeyTests {
         let client = try device.launch()
         let key = try client.stream(Ask(question: "why?")).key
         let result = Task { try await client.result(of: Ask.self, key: key) }
-        try await eventually("the hold") { authority.balance(of: client.accountId).held == 3 }
+        try await eventually("the call is held") {
+            authority.balance(of: client.accountId).held == 3
+        }
         allowed.withLock { $0 = true }
         #expect(try await result.finished().output == "You asked: why?")
         #expect(client.openCalls.isEmpty)
@@ -233,13 +235,13 @@ struct ResultByKeyTests {
         let client = try device.launch()
         let model = try client.answer(to: Ask(question: "why?"))
         let byKey = Task { try await client.result(of: Ask.self, key: model.key) }
-        try await eventually("the first part") { model.phase == .answering }
+        try await eventually("the first part has arrived") { model.phase == .answering }
         #expect(client.openCalls.map(\.key) == [model.key])
         allowed.withLock { $0 = true }
         let result = try await model.finished()
         #expect(model.phase == .done && model.result == result && model.text == result.output)
         #expect(try await byKey.finished() == result)
-        try await eventually("the call to be closed") { client.openCalls.isEmpty }
+        try await eventually("the call is closed") { client.openCalls.isEmpty }
         #expect(try await model.finished() == result)
     }
 

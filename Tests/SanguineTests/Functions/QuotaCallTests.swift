@@ -97,7 +97,7 @@ struct QuotaCallTests {
         #expect(left(client) == 1)
         withExtendedLifetime(following) {}
         let numbers = seen.withLock { $0 }
-        #expect(numbers == numbers.sorted(by: >), "It danced: \(numbers)")
+        #expect(numbers == numbers.sorted(by: >), "It flickered: \(numbers)")
     }
 
     @Test func `a failed call returns its unit`() async throws {
@@ -110,7 +110,7 @@ struct QuotaCallTests {
         let refusal = await #expect(throws: SanguineError.self) { try await call.finished() }
         #expect(refusal?.code == "upstream_failed")
         #expect(left(client) == 3)
-        try await eventually("nothing is pending") { client.balance.pendingCalls.isEmpty }
+        try await eventually("no call is pending") { client.balance.pendingCalls.isEmpty }
         #expect(try await client.refresh(.quotas).first?.remaining == 3)
     }
 

@@ -90,7 +90,7 @@ struct UploadedFileTests {
         let error = await #expect(throws: SanguineError.self) {
             try await client.upload(file, for: Interpret.self, besides: others)
         }
-        #expect(authority.count(path) == before, "It was sent.")
+        #expect(authority.count(path) == before, "The file was sent.")
         return error?.asProblem
     }
 

@@ -136,7 +136,7 @@ struct FeedJudge {
                 guard let deleted = feed.history[row.id]?.deleted, deleted <= landing.asked
                 else { continue }
                 guard hasPassed(row, landing.answer, feed) else {
-                    return "row \(row.id) was deleted before it was asked for, and is still shown"
+                    return "row \(row.id) was deleted before the request, and is still shown"
                 }
                 excused += 1
             }
@@ -146,7 +146,7 @@ struct FeedJudge {
 
     private func missing(_ view: View, _ feed: SimulatedFeed) -> String? {
         let ids = Set(view.rows.lazy.map(\.id))
-        if !view.rows.isEmpty, !view.hasMore, end == nil { return "nobody has seen the end" }
+        if !view.rows.isEmpty, !view.hasMore, end == nil { return "no page has reached the end" }
         var index = 0
         for row in feed.rows {
             while index < view.rows.count, view.rows[index].place < row.place { index += 1 }

@@ -92,7 +92,7 @@ struct FeedJudgeTests {
 
     @Test mutating func `a reported end is a fault unless an answer has reached it`() throws {
         let first = try load(4)
-        #expect(fault(first.rows, hasMore: false, [first.landing]) == "nobody has seen the end")
+        #expect(fault(first.rows, hasMore: false, [first.landing]) == "no page has reached the end")
         let rest = try load(10, after: first.next)
 
         #expect(fault(first.rows + rest.rows, hasMore: false, [rest.landing]) == nil)

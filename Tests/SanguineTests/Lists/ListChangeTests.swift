@@ -54,7 +54,7 @@ struct ListChangeTests {
         client.update(.tracks) { rows in
             for place in rows.indices where rows[place].id == 2 { rows[place].title = "Pushed" }
         }
-        try await eventually("the refresh begins anew") { fixture.network.requests.count >= 4 }
+        try await eventually("the refresh starts over") { fixture.network.requests.count >= 4 }
         fixture.network.release()
         try await refresh.finished()
 

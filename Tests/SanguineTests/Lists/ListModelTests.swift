@@ -36,9 +36,9 @@ struct ListModelTests {
         let other = Task { try await test.client.value(of: .feed("b")) }
         try await test.network.waitForHeld(1)
         let loading = Task { try await test.client.value(of: .feed("a")) }
-        try await eventually("a waiting read") { queue.waiting(for: host, of: .normal) == 1 }
+        try await eventually("a read waits") { queue.waiting(for: host, of: .normal) == 1 }
         let model = test.client.model(.feed("a"))
-        try await eventually("the read is a visible one") {
+        try await eventually("the read has visible priority") {
             queue.waiting(for: host, of: .visible) == 1
         }
         test.network.release()
@@ -66,7 +66,7 @@ struct ListModelTests {
         model.itemAppeared(model.items[2].id)
         #expect(test.network.requests.count == 1)
         for row in model.items.suffix(5) { model.itemAppeared(row.id) }
-        try await eventually("two pages") { model.items.count == 40 }
+        try await eventually("two pages are shown") { model.items.count == 40 }
 
         #expect(test.network.requests.count == 2)
     }
@@ -117,7 +117,7 @@ struct ListModelTests {
         let model = test.client.model(.feed("a"))
         try await eventually("the list is ready") { model.phase == .ready }
         try await test.client.loadNext(.feed("a"))
-        try await eventually("two pages") { model.items.count == 40 }
+        try await eventually("two pages are shown") { model.items.count == 40 }
 
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }
@@ -162,7 +162,7 @@ struct ListModelTests {
         await model.refresh()
         #expect(model.items[30].text == 0)
         model.itemAppeared(model.items[25].id)
-        try await eventually("the newer row") { model.items[30].text == 1 }
+        try await eventually("the newer row is shown") { model.items[30].text == 1 }
 
         #expect(model.items.map(\.id) == Array(server.ids.prefix(40)))
     }

@@ -170,7 +170,7 @@ struct ListSimulation {
     private mutating func play(_ actions: ListState<FeedRow>.Actions) {
         for number in actions.cancel {
             if !exchanges.contains(where: { $0.request.number == number }) {
-                blame("cancelled what is not under way")
+                blame("cancelled a request that is not under way")
             }
             for exchange in exchanges where exchange.request.number == number {
                 pending[exchange.request.load == .next] = []
@@ -179,11 +179,11 @@ struct ListSimulation {
         }
         for (waiter, error) in actions.answer {
             guard let load = waiters.removeValue(forKey: waiter) else {
-                blame("answered somebody who does not wait")
+                blame("answered a caller that does not wait")
                 continue
             }
             if load == .next, error == Self.expired, !isRenewed {
-                blame("an expired cursor surfaced that could be renewed")
+                blame("a cursor that could be renewed was reported as expired")
             }
         }
         if actions.answer.contains(where: { $0.error != .cancelled }), state.tail == nil {
@@ -249,10 +249,10 @@ struct ListSimulation {
         guard actions?.hasNewBase == true else { return }
         if let place, isApart {
             stays += 1
-            if !state.ids.contains(place) { blame("a refresh took the reader's row away") }
+            if !state.ids.contains(place) { blame("a refresh removed the reader's row") }
         }
         if page.hasMore, !state.hasMore, state.list.rows.last?.id == page.items.last?.id {
-            blame("there is more, and it is not said")
+            blame("the list hides that there are more rows")
         }
         if !isOvertaken, answer.version == feed.version { checkOrder(of: page) }
     }
@@ -288,7 +288,7 @@ struct ListSimulation {
     }
 
     private mutating func end(_ actions: ListState<FeedRow>.Actions?) {
-        guard let actions else { return blame("what was under way is not known") }
+        guard let actions else { return blame("a request under way is unknown") }
         play(actions)
     }
 
@@ -301,7 +301,7 @@ struct ListSimulation {
             rounds += 1
             if rounds > 500 { blame("requests without end") }
         }
-        if !waiters.isEmpty { blame("somebody waits for ever") }
+        if !waiters.isEmpty { blame("a caller waits forever") }
     }
 
     // MARK: - Invariants
@@ -314,14 +314,14 @@ struct ListSimulation {
         if exchanges.count(where: { $0.request.load == .next }) > 1
             || exchanges.count(where: { $0.request.load != .next }) > 1
         {
-            blame("two loads in one lane")
+            blame("two loads in one direction")
         }
-        if state.isIdle != exchanges.isEmpty { blame("the lanes are not what is under way") }
+        if state.isIdle != exchanges.isEmpty { blame("the directions differ from the requests") }
         // The other checks concern only the rows, and still hold if these are unchanged.
         guard span != state.span else { return }
         state.change(since: span).apply(to: &mirror)
         span = state.span
-        if mirror != state.list.rows { blame("the changes are not those of the rows") }
+        if mirror != state.list.rows { blame("the changes do not match the rows") }
         if state.list.runs.count > Self.pageLimit { blame("too many pages") }
     }
 

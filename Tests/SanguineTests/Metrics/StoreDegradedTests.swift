@@ -19,6 +19,8 @@ struct StoreDegradedTests {
 
         #expect(value.name == "ada 1")
         #expect(test.client.storeReport.place == .memoryInsteadOfDisk)
-        try await eventually("the observer was told") { observer.events.contains(.storeDegraded) }
+        try await eventually("the observer was notified") {
+            observer.events.contains(.storeDegraded)
+        }
     }
 }

@@ -20,12 +20,12 @@ struct FollowedIDTests {
         try client.perform(LikeSong(song: "new"))
         #expect(model.value == Song(id: "new", likes: 1, title: "Blue"))
         fixture.connectivity.connect()
-        try await eventually("the real one is there") {
+        try await eventually("the model has the real id") {
             #expect(model.value != nil)
             return model.value?.id == "s2"
         }
         try await client.settle()
-        try await eventually("it is liked") { model.value?.likes == 1 }
+        try await eventually("the song is liked") { model.value?.likes == 1 }
 
         #expect(client.model(of: "new") { .song($0) } === model)
         try client.perform(LikeSong(song: "new"))
@@ -37,7 +37,7 @@ struct FollowedIDTests {
         let receipt = try client.perform(AddSong(id: "new"))
         _ = try await receipt.outcome
         let model = client.model(of: "new") { .song($0) }
-        try await eventually("the real one is there") { model.value != nil }
+        try await eventually("the model has the real id") { model.value != nil }
 
         #expect(model.value?.id == "s2")
     }
@@ -45,7 +45,7 @@ struct FollowedIDTests {
     @Test func `an id that is not temporary stays`() async throws {
         let client = try fixture.client()
         let model = client.model(of: "a") { .song($0) }
-        try await eventually("it is there") { model.value?.id == "a" }
+        try await eventually("the model has the song") { model.value?.id == "a" }
 
         #expect(client.model(.song("a")) === model)
     }
@@ -59,9 +59,9 @@ struct FollowedIDTests {
             }
         }
         let model = client.model(of: "new", songs)
-        try await eventually("it is there") { model.items.map(\.id) == ["a"] }
+        try await eventually("the model has the song") { model.items.map(\.id) == ["a"] }
         try client.perform(AddSong(id: "new"))
-        try await eventually("the real one is there") {
+        try await eventually("the model has the real id") {
             #expect(!model.items.isEmpty)
             return model.items.map(\.id) == ["s2"]
         }

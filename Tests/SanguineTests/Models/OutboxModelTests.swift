@@ -54,8 +54,8 @@ struct OutboxModelTests {
         try await fixture.network.waitForHeld(1)
         #expect(model.sending.count == 1 && model.waiting.isEmpty && !model.isAllSent)
         fixture.network.release()
-        try await eventually("all is sent") { model.isAllSent }
-        try await eventually("all is settled") { model.pending.isEmpty }
+        try await eventually("everything is sent") { model.isAllSent }
+        try await eventually("everything is settled") { model.pending.isEmpty }
 
         #expect(model.summary == Outbox.Summary())
     }
@@ -65,7 +65,7 @@ struct OutboxModelTests {
         let model = client.outbox.model
         fixture.server.fail(.status(500))
         try client.perform(LikeSong(song: "a"))
-        try await eventually("it has failed") { model.sending.first?.lastFailure != nil }
+        try await eventually("the operation has failed") { model.sending.first?.lastFailure != nil }
 
         #expect(model.sending.first?.lastFailure?.code == "http_500")
     }
@@ -75,7 +75,7 @@ struct OutboxModelTests {
         let model = client.outbox.model
         fixture.server.fail(.status(422))
         try client.perform(LikeSong(song: "a"))
-        try await eventually("it is refused") { model.refused.count == 1 }
+        try await eventually("the operation is refused") { model.refused.count == 1 }
         let refused = try #require(model.refused.first)
         #expect(refused.problem.status == 422 && refused.created == fixture.wall.now())
         #expect(model.isAllSent)
@@ -98,7 +98,7 @@ struct OutboxModelTests {
         while waits {}  // tidy: allow busy-wait: holds the main actor, so that no turn comes.
         try #require(client.outbox.refused.count == 1, "the refusal")
 
-        #expect(!model.isAllSent, "No turn has come.")
+        #expect(!model.isAllSent, "No turn has passed.")
         #expect(model.refused.count == 1)
         #expect(model.isAllSent && model.summary == client.outbox.summary)
     }
@@ -108,7 +108,7 @@ struct OutboxModelTests {
         let model = client.outbox.model
         fixture.server.fail(.status(422))
         try client.perform(LikeSong(song: "a"))
-        try await eventually("it is refused") { model.refused.count == 1 }
+        try await eventually("the operation is refused") { model.refused.count == 1 }
         try model.discard(try #require(model.refused.first).id)
 
         #expect(model.refused.isEmpty && model.isAllSent)
@@ -174,7 +174,7 @@ struct OutboxModelTests {
         let receipt = try await Task.detached { try client.perform(LikeSong(song: "a")) }
             .finished()
 
-        try await eventually("it is there") { !model.isAllSent }
+        try await eventually("the operation is in the model") { !model.isAllSent }
         #expect(model.waiting.map(\.id) == [receipt.id])
     }
 

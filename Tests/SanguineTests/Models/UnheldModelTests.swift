@@ -42,11 +42,11 @@ struct UnheldModelTests {
         try await test.network.waitForHeld(1)
         await turns()
         test.network.release()
-        try await eventually("it is drawn with the value") { view.shown.last == "ada 1" }
+        try await eventually("the view is drawn with the value") { view.shown.last == "ada 1" }
         await turns()
         for number in 1...3 {
             test.client.set(Profile(name: "\(number)"), for: .profile("ada"))
-            try await eventually("it is drawn again") { view.shown.last == "\(number)" }
+            try await eventually("the view is drawn again") { view.shown.last == "\(number)" }
             await turns()
         }
 
@@ -58,12 +58,12 @@ struct UnheldModelTests {
         let fixture = TrackFixture()
         let client = try fixture.client()
         let view = DrawnView { client.model(.tracks).items.first?.title }
-        try await eventually("it is drawn with the list") { view.shown.last == "Untitled" }
+        try await eventually("the view is drawn with the list") { view.shown.last == "Untitled" }
         await turns()
         fixture.connectivity.disconnect()
         for title in ["one", "two"] {
             try client.perform(RetitleTrack(track: 1, title: title))
-            try await eventually("it is drawn again") { view.shown.last == title }
+            try await eventually("the view is drawn again") { view.shown.last == title }
             await turns()
         }
 
@@ -78,7 +78,7 @@ struct UnheldModelTests {
         try await test.network.waitForHeld(1)
         await turns()
         test.network.release()
-        try await eventually("it is drawn with the values") { view.shown.last == 4 }
+        try await eventually("the view is drawn with the values") { view.shown.last == 4 }
         await turns()
         let source = test.client.queries.source(of: RangeQuery<Int, Int>.tens)
 
@@ -94,7 +94,7 @@ struct UnheldModelTests {
         for count in 1...3 as ClosedRange<Int64> {
             await turns()
             try client.add("a")
-            try await eventually("it is drawn again") { view.shown.last == count }
+            try await eventually("the view is drawn again") { view.shown.last == count }
         }
 
         #expect(view.shown == [nil, 1, 2, 3])
@@ -111,7 +111,7 @@ struct UnheldModelTests {
         for count in 1...3 as ClosedRange<Int64> {
             await turns()
             try client.add("c\(count)")
-            try await eventually("it is drawn again") { view.shown.last == count }
+            try await eventually("the view is drawn again") { view.shown.last == count }
         }
 
         #expect(view.shown == [0, 1, 2, 3])
@@ -125,7 +125,7 @@ struct UnheldModelTests {
         for count in 1...3 {
             await turns()
             try client.perform(LikeSong(song: "a"))
-            try await eventually("it is drawn again") { view.shown.last == count }
+            try await eventually("the view is drawn again") { view.shown.last == count }
         }
 
         #expect(view.shown == [0, 1, 2, 3])
@@ -154,7 +154,7 @@ struct UnheldModelTests {
         try await test.delay.waitForSleepers(1)
         #expect(model != nil)
         test.delay.advance(by: ClientLimits.unheldModelGrace)
-        try await eventually("it is let go") { model == nil }
+        try await eventually("the model is released") { model == nil }
     }
 
     @Test func `a retained model is released with its owner`() async throws {
@@ -196,7 +196,7 @@ struct UnheldModelTests {
             if number == 0 { first = model }
             last = model
         }
-        try await eventually("the first is let go") { first == nil }
+        try await eventually("the first model is released") { first == nil }
 
         #expect(last != nil)
     }

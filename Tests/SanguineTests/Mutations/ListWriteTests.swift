@@ -68,7 +68,7 @@ struct ListWriteTests {
         defer { end?() }
         let second = try client.perform(AddTrack(track: -2))
         #expect(try await second.outcome == .applied)
-        try await eventually("the list to be fetched") {
+        try await eventually("the list is fetched") {
             let summary = client.outbox.summary
             return failsToRefresh
                 ? client.snapshot(of: .tracks).error != nil
@@ -148,7 +148,7 @@ struct ListWriteTests {
         fixture.delay.advance(by: .seconds(30))
         try await fixture.network.waitForHeld(1)
         try await fixture.network.releaseFirst(where: \.isWrite)
-        try await eventually("the write to be answered") { client.outbox.summary.settling == 1 }
+        try await eventually("the write is answered") { client.outbox.summary.settling == 1 }
         client.queries.entries.flush()
         let second = try fixture.client(seed: 2, in: try fixture.death())
 
@@ -181,7 +181,7 @@ struct ListWriteTests {
         let receipt = try client.perform(PlayTrack(track: last))
         try await updates.first("the last row with its play") { $0.items.last?.plays == 1 }
         try client.outbox.discard(receipt.id)
-        try await updates.first("the last row without it") { $0.items.last?.plays == 0 }
+        try await updates.first("the last row without its play") { $0.items.last?.plays == 0 }
     }
 
     @Test(arguments: 1...4)
@@ -209,7 +209,7 @@ struct ListWriteTests {
         let queries = client.queries
         let entry = queries.source(of: ListQuery.tracks).entry
         func effect() -> Effect? { queries.entries.effects(on: entry.key)?.effects.first }
-        try await eventually("the write to be acknowledged") {
+        try await eventually("the write is acknowledged") {
             effect()?.acknowledgedAt != nil
         }
         let effect = try #require(effect())

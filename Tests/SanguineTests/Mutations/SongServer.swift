@@ -203,7 +203,7 @@ struct SongFixture {
     func pass(untilWrites count: Int, fileID: String = #fileID, line: Int = #line) async throws {
         for next in 1...count where writes.count < next {
             network.hold()
-            try await eventually("write \(next) of \(count)", fileID: fileID, line: line) {
+            try await eventually("write \(next) of \(count) is sent", fileID: fileID, line: line) {
                 if writes.count < next { delay.advance(by: .seconds(1)) }
                 return writes.count >= next
             }
@@ -224,7 +224,7 @@ extension SanguineClient {
             summary.unsent + summary.settling == 0
         }
         try await outbox.updates.first(
-            "an outbox that is settled",
+            "a settled outbox",
             fileID: fileID,
             line: line,
             where: isSettled

@@ -243,7 +243,7 @@ struct TrackFixture {
     ///
     /// A send may take a minute; the first retry delays are shorter.
     func waitForRetry() async throws {
-        try await eventually("a write to wait for its next try") {
+        try await eventually("a write waits for its retry") {
             delay.timeToNextWake.map { $0 < .seconds(30) } ?? false
         }
     }

@@ -40,10 +40,12 @@ struct UnansweredWriteTests {
         // The write is applied and its answer lost; the next send receives the same answer.
         fixture.backend.failWrite(.status(500), done: true)
         try client.perform(PlayTrack(track: 1, takesAnswer: true))
-        try await eventually("a write") { fixture.network.requests.contains(where: \.isWrite) }
+        try await eventually("a write is sent") {
+            fixture.network.requests.contains(where: \.isWrite)
+        }
         let later = try client.perform(PlayTrack(track: 1, lane: "other"))
         #expect(try await later.outcome == .applied)
-        try await eventually("the later one to settle") { client.outbox.pending.count == 1 }
+        try await eventually("the later write is settled") { client.outbox.pending.count == 1 }
         if isRestarted {
             client.queries.entries.flush()
             client = try fixture.client(seed: 2, in: try fixture.death())
@@ -179,7 +181,7 @@ struct UnansweredWriteTests {
         #expect(try await refresh(client) == Track(id: 1, plays: 1, title: "New"))
         fixture.network.release()
         try await client.settle()
-        try await eventually("the play to go") {
+        try await eventually("the play is removed") {
             client.cached(.track(1)) == Track(id: 1, title: "New")
         }
     }

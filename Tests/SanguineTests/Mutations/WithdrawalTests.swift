@@ -46,7 +46,7 @@ struct WithdrawalTests {
         let client = try fixture.client()
         let receipt = try client.perform(LikeSong(song: "a"))
         let waiting = Task { try await receipt.outcome }
-        try await eventually("somebody waits") { receipt.shot.waiting == 1 }
+        try await eventually("a caller waits") { receipt.shot.waiting == 1 }
         #expect(try receipt.withdraw())
 
         #expect(try await waiting.finished() == .withdrawn)
@@ -81,7 +81,7 @@ struct WithdrawalTests {
         let client = try fixture.client()
         fixture.server.fail(.status(500), done: true)
         let receipt = try client.perform(LikeSong(song: "a"))
-        try await eventually("it has failed") {
+        try await eventually("the operation has failed") {
             client.outbox.pending.first?.lastFailure != nil
         }
 
@@ -95,7 +95,7 @@ struct WithdrawalTests {
         _ = try await client.value(of: .song("a"))
         fixture.server.fail(.status(503))
         let receipt = try client.perform(LikeSong(song: "a"))
-        try await eventually("it waits for its next try") {
+        try await eventually("the operation waits for its retry") {
             client.outbox.pending.map(\.phase) == [.queued]
         }
 

@@ -158,7 +158,7 @@ struct WriteAnswerTests {
         fixture.server.fail(example.answer)
         let receipt = try client.perform(Write(method: method, isDecoded: example.isDecoded))
         try await fixture.pass(untilWrites: tried)
-        try await eventually("the end of the sending") { !client.users.present.outbox.isSending }
+        try await eventually("the sending has ended") { !client.users.present.outbox.isSending }
         guard client.outbox.summary.unsent == 0 else {
             // The write is queued, and finally applied under the same key.
             try await fixture.pass(untilWrites: tried + 1)
@@ -204,19 +204,19 @@ struct WriteAnswerTests {
         let limit = RecordLimits.foreignAnswers
         for _ in 0..<limit { fixture.server.fail(Self.page("text/html", status: 403)) }
         _ = try first.perform(Write(method: "POST"))
-        try await eventually("nearly as many writes") {
+        try await eventually("nearly all attempts are made") {
             if fixture.writes.count < limit - 10 { first.outbox.resume() }
             return fixture.writes.count >= limit - 10
         }
-        try await eventually("a failure that is shown") {
+        try await eventually("the failure is shown") {
             first.outbox.pending.first?.lastFailure?.response?.status == 403
         }
         #expect(first.outbox.refused.isEmpty)
-        try await eventually("the end of the sending") { !first.users.present.outbox.isSending }
+        try await eventually("the sending has ended") { !first.users.present.outbox.isSending }
         if isRestarted { first.close() }
         let client =
             isRestarted ? try fixture.client(seed: 2) { $0.register(Write.self) } : first
-        try await eventually("the operation in the tray") {
+        try await eventually("the operation is in the tray") {
             if client.outbox.refused.isEmpty { client.outbox.resume() }
             return client.outbox.refused.count == 1
         }
@@ -249,7 +249,7 @@ struct WriteAnswerTests {
         }
         defer { client.close() }
         guard case .refused = try await client.perform(Write(method: "POST")).outcome else {
-            Issue.record("The page counts as the backend's.")
+            Issue.record("The page counts as the backend's response.")
             return
         }
     }

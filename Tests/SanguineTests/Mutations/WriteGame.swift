@@ -163,7 +163,7 @@ final class WriteGame {
         fixture.backend.state.withLock { ($0.writeFaults, $0.readFaults) = ([], []) }
         fixture.network.release()
         let (client, delay) = (client, fixture.delay)
-        try await eventually("all writes to be answered and settled", within: .seconds(30)) {
+        try await eventually("all writes are answered and settled", within: .seconds(30)) {
             delay.advance(by: .seconds(60))
             let summary = client.outbox.summary
             return summary.unsent + summary.settling == 0
@@ -196,7 +196,7 @@ final class WriteGame {
     @MainActor
     private static func reviewAll(_ client: SanguineClient, _ backend: TrackBackend) async throws {
         let model = client.model(.tracks)
-        try await eventually("the list to be the backend's") {
+        try await eventually("the list equals the backend's") {
             for row in model.items { model.itemAppeared(row.id) }
             return client.rows == backend.tracks
         }

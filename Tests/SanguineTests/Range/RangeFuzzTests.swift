@@ -27,8 +27,8 @@ struct RangeFuzzTests {
         game.rest()
 
         #expect(game.fault == nil, Fuzz.replay(Self.self, seed: seed))
-        #expect(events < 1_000 || game.answered > events / 20, "The seed exercises nothing.")
-        #expect(events < 1_000 || game.shared > events / 200, "The seed shares nothing.")
+        #expect(events < 1_000 || game.answered > events / 20, "The seed covers too little.")
+        #expect(events < 1_000 || game.shared > events / 200, "The seed shares too few fetches.")
     }
 
     @Test(arguments: Fuzz.seeds(101...110))

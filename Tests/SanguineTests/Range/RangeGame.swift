@@ -222,7 +222,7 @@ struct RangeGame {
             if known != RangeSet(range) { fault = "A reader of \(range) was answered too early." }
             for position in range {
                 if let value = contents.values[position], value < reader.versions[position] {
-                    fault = "\(position) is of version \(value), from before the reader asked."
+                    fault = "\(position) has version \(value), older than the read."
                 }
             }
         }
@@ -241,7 +241,7 @@ struct RangeGame {
                     """
             }
         }
-        if contents.values.count != known { fault = "There is a value that is not known." }
+        if contents.values.count != known { fault = "A value is held that is not known." }
         if state.waiterCount != readers.count { fault = "A reader was lost." }
     }
 }

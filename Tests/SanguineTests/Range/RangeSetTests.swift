@@ -66,7 +66,7 @@ struct RangeSetTests {
 
         test.client.update(.tens, at: 2) { $0 = 8 }
 
-        try await eventually("the model has both") { model.state.values.count == 2 }
+        try await eventually("the model has both values") { model.state.values.count == 2 }
         #expect(model.state.values == [1: 7, 2: 8])
     }
 

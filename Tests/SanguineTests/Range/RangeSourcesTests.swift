@@ -70,9 +70,9 @@ struct RangeSourcesTests {
             watched = test.client.queries.source(of: RangeQuery.numbered(0))
             crowd(test.client.queries)
             #expect(watched != nil)
-            try await stream.first("the stretch") { $0.isComplete && !$0.isFetching }
+            try await stream.first("the range") { $0.isComplete && !$0.isFetching }
         }
-        try await eventually("the source is let go") { watched == nil }
+        try await eventually("the source is released") { watched == nil }
 
         #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
     }

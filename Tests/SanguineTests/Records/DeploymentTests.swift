@@ -53,10 +53,10 @@ struct DeploymentTests {
     {
         let client = try await client()
         let receipt = try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         #expect(client.count("a") == 1 && client.outbox.refused.isEmpty)
         deploy(isDone: true)
-        try await eventually("it is done") {
+        try await eventually("the operation is applied") {
             fixture.delay.advance(by: .seconds(1))
             return fixture.authority.count("a") == 1
         }
@@ -72,7 +72,7 @@ struct DeploymentTests {
         }
         let key = RecordKey("notes", .of("n"))
         let receipt = try client.perform(CreateRecord(key, ["text": "new"]))
-        try await eventually("it waits") {
+        try await eventually("the operation waits") {
             client.outbox.pending.first?.lastFailure?.code == "collection_unknown"
         }
         #expect(client.outbox.refused.isEmpty)
@@ -89,10 +89,10 @@ struct DeploymentTests {
         try client.perform(CreateRecord(RecordKey("notes", .of("n")), ["text": "behind"]))
         try client.perform(PutAside(note: .of("m")))
         fixture.connectivity.connect()
-        try await eventually("the other lane is done") {
+        try await eventually("the other lane is applied") {
             fixture.authority.value(RecordKey("notes", .of("m"))) != nil
         }
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         #expect(fixture.authority.value(RecordKey("notes", .of("n"))) == nil)
         deploy(isDone: true)
         try await client.synchronize()
@@ -105,28 +105,28 @@ struct DeploymentTests {
     {
         let client = try await client()
         try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         for _ in 0..<14 {
             let before = fixture.pushes.count
             try await fixture.delay.waitForSleepers(1)
             #expect((fixture.delay.timeToNextWake ?? .zero) <= .seconds(20 * 60))
             fixture.delay.advance(by: .seconds(20 * 60))
-            try await eventually("another try") { fixture.pushes.count > before }
-            try await eventually("it waits") { isWaiting(client) }
+            try await eventually("another attempt is made") { fixture.pushes.count > before }
+            try await eventually("the operation waits") { isWaiting(client) }
         }
         let before = fixture.pushes.count
         fixture.lifecycle.enterBackground()
         fixture.lifecycle.enterForeground()
-        try await eventually("another try") { fixture.pushes.count > before }
+        try await eventually("another attempt is made") { fixture.pushes.count > before }
     }
 
     @Test func `records from other devices arrive while an operation waits`() async throws {
         let client = try await client()
         try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         fixture.authority.set("b", to: 7)
         client.users.present.feed.pull()
-        try await eventually("the other device's record") { client.count("b") == 7 }
+        try await eventually("the other device's record arrives") { client.count("b") == 7 }
         #expect(client.count("a") == 1)
     }
 
@@ -135,7 +135,7 @@ struct DeploymentTests {
     {
         let client = try await client()
         try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         fixture.authority.set("b", to: 7)
         try await client.synchronize()
         #expect(client.count("b") == 7)
@@ -147,7 +147,7 @@ struct DeploymentTests {
     {
         let first = try await client()
         try first.add("a")
-        try await eventually("it waits") { isWaiting(first) }
+        try await eventually("the operation waits") { isWaiting(first) }
         first.close()
         fixture.wall.advance(by: RecordLimits.deploymentWait - .seconds(60))
         let second = try await client(seed: 2)
@@ -170,7 +170,7 @@ struct DeploymentTests {
         fixture.wall.advance(by: error)
         let client = try await client()
         try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         fixture.wall.advance(by: .zero - error)
         try? await client.synchronize()
         #expect(isWaiting(client) && client.outbox.refused.isEmpty)
@@ -184,7 +184,7 @@ struct DeploymentTests {
     {
         let client = try await client()
         let receipt = try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         #expect(client.outbox.pending.map(\.phase) == [.sending])
         #expect(try !client.outbox.withdraw(receipt.id))
         let refusal = #expect(throws: SanguineError.self) { try client.outbox.discard(receipt.id) }
@@ -195,14 +195,14 @@ struct DeploymentTests {
     @Test func `the effect of a late copy of a request is not shown twice`() async throws {
         let client = try await client()
         let receipt = try client.add("a")
-        try await eventually("it waits") { isWaiting(client) }
+        try await eventually("the operation waits") { isWaiting(client) }
         let copy = try #require(fixture.pushes.last?.operations)
         deploy(isDone: true)
         let caller = AuthorityCaller(authority: fixture.authority)
         _ = try await caller.push(copy)
         #expect(fixture.authority.count("a") == 1)
         client.users.present.feed.pull()
-        try await eventually("the pull says that it is done") { client.outbox.pending.isEmpty }
+        try await eventually("the pull reports the operation") { client.outbox.pending.isEmpty }
         #expect(client.count("a") == 1)
         #expect(try await receipt.outcome == .applied)
     }

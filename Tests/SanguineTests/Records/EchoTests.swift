@@ -14,7 +14,7 @@ import Testing
     private func client(of device: TestDevice) async throws -> SanguineClient {
         let client = try device.launch()
         try await client.synchronize()
-        try await eventually("the feed to be live") {
+        try await eventually("the feed is live") {
             device.delay.advance(by: .milliseconds(100))  // The feed waits after its first attempt.
             return client.users.present.feed.isLive
         }

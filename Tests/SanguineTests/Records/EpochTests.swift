@@ -116,7 +116,7 @@ import Testing
             epoch: third
         )
         let actions = state.received(.init(other, since: 5), over: RecordsFile.Base.empty)
-        #expect(actions.adopt == nil, "The second history has the operation, which is sent again.")
+        #expect(actions.adopt == nil, "The second history has the operation that is sent again.")
         #expect(state.pullPosition == 3 && state.pullEpoch == third)
     }
 
@@ -232,7 +232,7 @@ import Testing
 
         isTaken = state.enter(new)
         #expect(isTaken)
-        #expect(state.balance.visible?.available == 50, "It stays until there is another one.")
+        #expect(state.balance.visible?.available == 50, "It stays until another one arrives.")
         state.fetched(balance(90, head: 10), for: nothing, at: now)
         state.fetched([quota(used: 1)], head: 10, at: now)
         #expect(state.balance.visible?.available == 90)
@@ -257,7 +257,7 @@ import Testing
         let isAsked = state.enter(new, asked: old)
         #expect(isAsked && state.epoch == new)
         let isTold = state.enter(old, asked: old)
-        #expect(!isTold, "It was asked for before the present one was known.")
+        #expect(!isTold, "It was requested before the current epoch was known.")
     }
 
     private func answer(_ available: Int64, head: Int64) -> CallAnswer {

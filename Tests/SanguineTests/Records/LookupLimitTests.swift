@@ -96,7 +96,7 @@ struct LookupLimitTests {
         authority.set(Counter(id: .of("late"), count: 1, group: "many"))
         let receipt = try client.perform(CountGroup(group: "many"))
         guard case .refused(let problem) = try await receipt.outcome else {
-            Issue.record("It was done with some of the records.")
+            Issue.record("It was applied to some of the records.")
             return
         }
         #expect(problem.code == .invalidContent && problem.detail.contains("1,000"))

@@ -16,7 +16,7 @@ import Testing
         try client.add("a")
         // The push is applied and its answer held, and so is the first pull's.
         try await fixture.network.waitForHeld(2)
-        try await eventually("the push is done") { fixture.authority.count("a") == 1 }
+        try await eventually("the push is applied") { fixture.authority.count("a") == 1 }
         client.users.present.feed.pull()
         try await fixture.network.releaseFirst { $0.isPull }
         try await fixture.network.waitForRequests(3)

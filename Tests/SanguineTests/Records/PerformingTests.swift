@@ -102,7 +102,7 @@ import Testing
         #expect(client.count("a") == 6)
         #expect(try await applied.outcome == .applied)
         guard case .refused(let problem) = try await refused.outcome else {
-            Issue.record("It was to be refused.")
+            Issue.record("It was not refused.")
             return
         }
         #expect(problem.code == .invalidContent)

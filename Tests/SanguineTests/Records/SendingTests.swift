@@ -126,13 +126,13 @@ import Testing
         try await fixture.delay.waitForSleepers(1)
         let before = fixture.pulls.count
         fixture.delay.advance(by: .seconds(60))
-        try await eventually("another pull") { fixture.pulls.count == before + 1 }
+        try await eventually("another pull is sent") { fixture.pulls.count == before + 1 }
         try await fixture.delay.waitForSleepers(1)
         fixture.lifecycle.enterBackground()
         fixture.delay.advance(by: .seconds(60))
         fixture.authority.set("a", to: 4)
         fixture.lifecycle.enterForeground()
-        try await eventually("4 counted") { client.count("a") == 4 }
+        try await eventually("the count is 4") { client.count("a") == 4 }
         #expect(fixture.pulls.count == before + 2)
     }
 

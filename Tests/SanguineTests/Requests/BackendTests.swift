@@ -83,7 +83,7 @@ struct BackendTests {
         async let profile = client.value(of: .profile("42"))
         // The other sleeper is the read's deadline.
         let longest = Duration.seconds(3) * 1.25
-        try await eventually("the retry is waited for") {
+        try await eventually("the retry is scheduled") {
             delay.timeToNextWake.map { $0 <= longest } ?? false
         }
         #expect(delay.timeToNextWake ?? .zero >= .seconds(3))
@@ -103,7 +103,7 @@ struct BackendTests {
         let callers = [1, 2, 3].map { id in
             Task { try await client.value(of: .batched(by: Self.posts, id)) }
         }
-        try await eventually("three ask") { client.batches.askerCount == 3 }
+        try await eventually("three callers have joined") { client.batches.askerCount == 3 }
         try await eventually("the window is open") {
             delay.timeToNextWake == ClientLimits.batchWindow
         }
@@ -182,7 +182,7 @@ struct BackendTests {
         let callers = (1...20).map { id in
             Task { try await client.value(of: .profile("\(id)")) }
         }
-        try await present.wait(for: "reads in all lanes") { $0.now >= ClientLimits.readsPerHost }
+        try await present.wait(for: "reads in all slots") { $0.now >= ClientLimits.readsPerHost }
         for _ in callers { gate.signal() }
         for caller in callers { _ = try await caller.finished() }
 

@@ -49,7 +49,7 @@ struct BatchTests {
         _ test: TestClient,
         line: Int = #line
     ) async throws {
-        try await eventually("\(count) ask", line: line) {
+        try await eventually("\(count) callers have joined", line: line) {
             test.client.batches.askerCount == count
         }
     }
@@ -271,13 +271,13 @@ struct BatchTests {
         let second = ValueQuery<[Item]>("second") { try await $0.get("second") }
         let behind = Task { try await test.client.value(of: second) }
         let host = URL(string: TestClient.server)?.hostKey ?? ""
-        try await eventually("one waits") { test.client.queue.waiting(for: host) == 1 }
+        try await eventually("a read waits") { test.client.queue.waiting(for: host) == 1 }
         test.client.prefetch(Self.item("1"))
         try await Self.waitForAskers(1, test)
         try await Self.endWindow(test)
-        try await eventually("two wait") { test.client.queue.waiting(for: host) == 2 }
+        try await eventually("two reads wait") { test.client.queue.waiting(for: host) == 2 }
         let caller = Task { try await test.client.value(of: Self.item("1"), priority: .visible) }
-        try await eventually("a visible one waits") {
+        try await eventually("a visible read waits") {
             test.client.queue.waiting(for: host, of: .visible) == 1
         }
         try await test.network.releaseFirst()

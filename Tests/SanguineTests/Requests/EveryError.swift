@@ -95,7 +95,7 @@ enum EveryError {
             let failure = try await error { try await task.finished() }
             failed.withLock { $0 = failure }
         }
-        try await eventually("it fails") {
+        try await eventually("the task has failed") {
             clock.advance(by: step)
             return failed.value != nil
         }
@@ -191,7 +191,7 @@ enum EveryError {
                 }
             }
         }
-        try await failures.wait(for: "one is turned away") { !$0.isEmpty }
+        try await failures.wait(for: "a rejected read") { !$0.isEmpty }
         let failure = failures.value[0]
         for task in tasks { task.cancel() }
         return failure

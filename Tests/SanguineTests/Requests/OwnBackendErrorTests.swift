@@ -186,7 +186,7 @@ struct OwnBackendErrorTests {
         let client = try Self.client(server, row)
         defer { client.close() }
         try client.perform(Provoke(row: number))
-        try await eventually("it was tried") {
+        try await eventually("the operation was attempted") {
             !client.outbox.refused.isEmpty || client.outbox.pending.first?.lastFailure != nil
         }
 

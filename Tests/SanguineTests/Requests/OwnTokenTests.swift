@@ -30,7 +30,7 @@ final class OwnTokens: Sendable {
 
     func refresh() async throws {
         state.withLock { $0.refreshes += 1 }
-        try await gate.wait(for: "leave to refresh") { $0 }
+        try await gate.wait(for: "permission to refresh") { $0 }
         let failure = state.withLock { state -> (any Error)? in
             if !state.failures.isEmpty { return state.failures.removeFirst() }
             if !state.isUseless { state.held = state.valid }
@@ -132,7 +132,7 @@ struct OwnTokenTests {
             Task { try await test.client.value(of: .profile("\(id)")) }
         }
         try await test.network.waitForRequests(16)
-        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
+        try await tokens.state.wait(for: "a refresh") { $0.refreshes == 1 }
         tokens.gate.withLock { $0 = true }
         for caller in callers { _ = try await caller.finished() }
 
@@ -152,7 +152,7 @@ struct OwnTokenTests {
             Task { try await test.client.value(of: query) }
         }
         try await test.network.waitForRequests(2)
-        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
+        try await tokens.state.wait(for: "a refresh") { $0.refreshes == 1 }
         tokens.gate.withLock { $0 = true }
         for caller in callers { _ = try await caller.finished() }
 
@@ -172,7 +172,7 @@ struct OwnTokenTests {
         tokens.expire()
         tokens.gate.withLock { $0 = false }
         let caller = Task { try await test.client.value(of: .profile("1")) }
-        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
+        try await tokens.state.wait(for: "a refresh") { $0.refreshes == 1 }
         let open = Task { try await test.client.value(of: .profile("open")) }
         #expect(try await open.finished() == Profile(name: "open"))
         tokens.gate.withLock { $0 = true }
@@ -196,11 +196,11 @@ struct OwnTokenTests {
         }
         tokens.expire()
         let caller = Task { try await test.client.value(of: .profile("1")) }
-        try await isAsked.wait(for: "a renewal") { $0 }
+        try await isAsked.wait(for: "a refresh") { $0 }
         await test.client.signOut()
 
         await #expect(throws: SanguineError.userChanged) { try await caller.finished() }
-        try await isCancelled.wait(for: "the renewal to be cancelled") { $0 }
+        try await isCancelled.wait(for: "the cancelled refresh") { $0 }
         #expect(test.network.requests.count == 1)
     }
 
@@ -278,8 +278,8 @@ struct OwnTokenTests {
             try await $0.get("profiles/1")
         }
         let caller = Task { try await test.client.value(of: query) }
-        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
-        try await eventually("the deadline is waited for") {
+        try await tokens.state.wait(for: "a refresh") { $0.refreshes == 1 }
+        try await eventually("the deadline is set") {
             clock.timeToNextWake == ClientLimits.refreshTimeout
         }
         clock.advance(by: ClientLimits.refreshTimeout)
@@ -294,7 +294,7 @@ struct OwnTokenTests {
         tokens.expire()
         tokens.gate.withLock { $0 = false }
         let impatient = Task { try await test.client.value(of: .profile("1")) }
-        try await tokens.state.wait(for: "a renewal") { $0.refreshes == 1 }
+        try await tokens.state.wait(for: "a refresh") { $0.refreshes == 1 }
         let patient = Task { try await test.client.value(of: .profile("2")) }
         try await test.network.waitForRequests(2)
         impatient.cancel()
@@ -336,12 +336,12 @@ struct OwnTokenTests {
         let test = try Self.client(OwnTokens()) { configuration in
             configuration.authorize = { request in
                 isAsked.withLock { $0 = true }
-                try? await gate.wait(for: "leave to go on") { $0 }
+                try? await gate.wait(for: "permission to continue") { $0 }
                 request.headers["Authorization"] = "Bearer the next one's"
             }
         }
         let caller = Task { try await test.client.value(of: .profile("1")) }
-        try await isAsked.wait(for: "the token to be asked for") { $0 }
+        try await isAsked.wait(for: "the request for the token") { $0 }
         await test.client.signOut()
         gate.withLock { $0 = true }
 
@@ -420,7 +420,7 @@ struct OwnTokenTests {
             tokens.state.withLock { $0.isUseless = true }
         }
         let first = try client.perform(LikeSong(song: "a"))
-        try await eventually("the first waits") {
+        try await eventually("the first operation waits") {
             fixture.delay.timeToNextWake.map { $0 < .seconds(5) } ?? false
         }
         tokens.state.withLock { $0.isUseless = false }

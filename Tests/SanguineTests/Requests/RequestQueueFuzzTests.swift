@@ -28,7 +28,7 @@ struct RequestQueueFuzzTests {
         #expect(model.granted + model.refused + model.gaveUp == model.entered, replay)
         #expect(
             events < 1_000 || model.refused > events / 1_000 && model.gaveUp > events / 1_000,
-            "The seed exercises nothing."
+            "The seed covers too little."
         )
     }
 }

@@ -112,14 +112,14 @@ struct RequestQueueModel {
             fault = "A priority is wrong."
         }
         guard hosts[host].waiting > limits.waiting else {
-            if actions.refused != nil { fault = "Somebody was refused although there was room." }
+            if actions.refused != nil { fault = "A request was refused although there was space." }
             return
         }
         var lowest = 0
         while hosts[host].lines[lowest].isEmpty { lowest += 1 }
         let youngest = hosts[host].take(hosts[host].lines[lowest].count - 1, from: lowest)
-        if actions.refused != youngest { fault = "The wrong one was refused." }
-        if state.priority(of: youngest) != nil { fault = "Who was refused is remembered." }
+        if actions.refused != youngest { fault = "The wrong request was refused." }
+        if state.priority(of: youngest) != nil { fault = "A refused request is remembered." }
         refused += 1
     }
 
@@ -156,7 +156,7 @@ struct RequestQueueModel {
         lastEvent = "give up \(number)"
         gaveUp += 1
         apply(state.leave(number), host)
-        if state.priority(of: number) != nil { fault = "Who gave up is remembered." }
+        if state.priority(of: number) != nil { fault = "A cancelled request is remembered." }
     }
 
     private mutating func end(_ host: Int) {
@@ -164,7 +164,7 @@ struct RequestQueueModel {
         let number = hosts[host].underWay.remove(at: chance(hosts[host].underWay.count)).number
         lastEvent = "end \(number)"
         apply(state.leave(number), host)
-        if state.priority(of: number) != nil { fault = "Who has ended is remembered." }
+        if state.priority(of: number) != nil { fault = "A finished request is remembered." }
     }
 
     // MARK: - Effects and checks
@@ -173,12 +173,12 @@ struct RequestQueueModel {
         for number in actions.granted {
             guard let line = (0..<3).first(where: { hosts[host].lines[$0].first == number }),
                 hosts[host].canGo(line, limits)
-            else { return fault = "\(number) went and could not, or not yet." }
+            else { return fault = "\(number) started although it may not yet." }
             var isInTurn = true
             for other in 0..<3 where other != line && hosts[host].canGo(other, limits) {
                 isInTurn = isInTurn && precedes(line, other, host)
             }
-            guard isInTurn else { return fault = "\(number) went out of its turn." }
+            guard isInTurn else { return fault = "\(number) started out of turn." }
             for lower in 0..<line where hosts[host].canGo(lower, limits) {
                 hosts[host].passedOver[lower] += 1
                 if hosts[host].passedOver[lower] > limits.patience + 1 { fault = "A line starves." }
@@ -203,11 +203,11 @@ struct RequestQueueModel {
     private mutating func check(_ host: Int) {
         guard fault == nil else { return }
         let own = hosts[host]
-        if own.underWay.count > limits.lanes { fault = "Too many go." }
-        if own.prefetches > limits.prefetchLanes { fault = "Too many prefetches go." }
-        if state.underWay(to: own.name) != own.underWay.count { fault = "It miscounts its lanes." }
+        if own.underWay.count > limits.lanes { fault = "Too many requests run." }
+        if own.prefetches > limits.prefetchLanes { fault = "Too many prefetches run." }
+        if state.underWay(to: own.name) != own.underWay.count { fault = "It miscounts its slots." }
         for line in 0..<3 {
-            if own.canGo(line, limits) { fault = "Somebody waits who could go." }
+            if own.canGo(line, limits) { fault = "A request waits that could start." }
             let priority = FetchPriority(rawValue: line) ?? .normal
             if state.waiting(for: own.name, of: priority) != own.lines[line].count {
                 fault = "It miscounts a line."

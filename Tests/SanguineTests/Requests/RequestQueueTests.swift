@@ -24,7 +24,7 @@ struct RequestQueueTests {
         _ test: TestClient,
         line: Int = #line
     ) async throws {
-        try await eventually("\(count) wait", line: line) {
+        try await eventually("\(count) reads wait", line: line) {
             test.client.queue.waiting(for: host) == count
         }
     }
@@ -104,7 +104,7 @@ struct RequestQueueTests {
         let other = Self.ask(test, "y")
         try await Self.waitForWaiting(2, test)
         let caller = Self.ask(test, "x", .visible)
-        try await eventually("a visible one waits") {
+        try await eventually("a visible read waits") {
             test.client.queue.waiting(for: Self.host, of: .visible) == 1
         }
         try await test.network.releaseFirst()
@@ -167,7 +167,7 @@ struct RequestQueueTests {
         let queue = RequestQueue(limits: .init(lanes: 1, waiting: 1))
         let ticket = try await queue.enter("a", RequestPriority(.normal))
         let waiting = Task { try await queue.enter("a", RequestPriority(.normal)) }
-        try await eventually("one waits") { queue.waiting(for: "a") == 1 }
+        try await eventually("a read waits") { queue.waiting(for: "a") == 1 }
 
         let error = await #expect(throws: SanguineError.self) {
             _ = try await queue.enter("a", RequestPriority(.normal))

@@ -39,7 +39,7 @@ struct RetryStormTests {
         }
         try await test.network.waitForRequests(reads)
         // Running reads sleep twice: for the deadline and before the retry.
-        try await eventually("those who go on wait for their retry") {
+        try await eventually("the remaining reads wait for their retry") {
             test.delay.sleeperCount == 2 * (reads - ended.value)
         }
         test.delay.advance(by: .seconds(2))

@@ -206,7 +206,7 @@ struct UploadTests {
         let receipt = try client.perform(SendFile(file: file, isForm: isForm))
         try await fixture.network.waitForRequests(1)
         try FileManager.default.removeItem(at: file)
-        try await eventually("the tray has it") {
+        try await eventually("the operation is in the tray") {
             fixture.delay.advance(by: .seconds(1))
             return !client.outbox.refused.isEmpty
         }
@@ -254,7 +254,7 @@ struct UploadTests {
         let receipt = try client.perform(SendFile(file: file))
         try await fixture.network.waitForHeld(1)
         for part in 1...3 {
-            try await eventually("the time for the next part has begun") {
+            try await eventually("the timeout of the next part has begun") {
                 fixture.delay.timeToNextWake == RecordLimits.mutationTimeout
             }
             fixture.network.advanceUploads(to: Double(part) / 4)

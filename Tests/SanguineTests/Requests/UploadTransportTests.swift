@@ -122,7 +122,7 @@ struct UploadTransportTests {
         }
         try await server.waitForRequests(1)
         // Bytes were sent in the first timeout, and none in a later one.
-        try await eventually("it has ended") {
+        try await eventually("the request has ended") {
             clock.advance(by: request.timeout)
             return ended.value != nil
         }

@@ -89,7 +89,7 @@ final class LoopbackServer: Sendable {
     ) async throws {
         try await requests.wait(
             for: "\(count) requests",
-            found: { "\($0.count) have come" },
+            found: { "\($0.count) have arrived" },
             fileID: fileID,
             line: line
         ) {

@@ -44,7 +44,7 @@ final class StagedAuthority: HTTPTransport {
         /// The current state, for the message of a wait that times out.
         var summary: String {
             let there = stopped.map { "\($0.stop.path) at the \($0.stop.stage)" }
-            return "stopped are \(there), after \(requests.count) requests"
+            return "\(there) are stopped, after \(requests.count) requests"
         }
     }
 
@@ -153,7 +153,7 @@ final class StagedAuthority: HTTPTransport {
     ) async throws {
         let stop = Stop(path: path, stage: stage)
         try await state.wait(
-            for: "no request to \(path) to be stopped at the \(stage)",
+            for: "no request to \(path) stopped at the \(stage)",
             found: { $0.summary },
             fileID: fileID,
             line: line

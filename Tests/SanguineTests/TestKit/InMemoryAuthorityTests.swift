@@ -109,7 +109,7 @@ struct InMemoryAuthorityTests {
             try await eventually("a stream") { authority.streamCount == 1 }
         }
         authority.set("a", to: 5)
-        try await eventually("5 counted") { client.count("a") == 5 }
+        try await eventually("the count is 5") { client.count("a") == 5 }
         authority.ping()
         authority.endStreams()
         authority.set("a", to: 6)

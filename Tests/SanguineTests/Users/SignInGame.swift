@@ -70,7 +70,7 @@ final class SignInGame {
 
     private func note(_ turn: String, _ client: SanguineClient) {
         tally[turn, default: 0] += 1
-        trace.append("\(trace.count): \(turn), by \(client.userID ?? "nobody")")
+        trace.append("\(trace.count): \(turn), by \(client.userID ?? "no user")")
     }
 
     // MARK: - Steps
@@ -122,7 +122,7 @@ final class SignInGame {
         try await client.eraseLocalData()
         kept = [:]
         for name in Self.names where try !device.files(with: name).isEmpty {
-            throw fail("of \(name) there is something in \(try device.files(with: name))")
+            throw fail("data of \(name) is in \(try device.files(with: name))")
         }
     }
 
@@ -154,7 +154,7 @@ final class SignInGame {
         try device.kill()
         let next = try device.launch()
         guard next.userID == person else {
-            throw fail("after a restart it is \(next.userID ?? "nobody")")
+            throw fail("after a restart the user is \(next.userID ?? "nil")")
         }
     }
 
@@ -175,10 +175,10 @@ final class SignInGame {
             (client.cached(.said)?.words ?? []) + (client.snapshot(of: .said).value?.words ?? [])
         let person = client.userID
         for text in shown where !text.hasPrefix("\(person ?? "nobody")-") {
-            throw fail("\(person ?? "nobody") is shown '\(text)'")
+            throw fail("\(person ?? "a signed-out user") is shown '\(text)'")
         }
         if person == nil, !client.outbox.pending.isEmpty {
-            throw fail("nobody has operations that wait")
+            throw fail("operations wait without a user")
         }
         try checkSent()
     }
@@ -201,7 +201,7 @@ final class SignInGame {
                 throw fail("operations of \(name) are in \(files)")
             }
             if kept[name, default: []].isEmpty, !files.isEmpty {
-                throw fail("operations of \(name) that were not to be kept are in \(files)")
+                throw fail("operations of \(name) that were to be discarded are in \(files)")
             }
         }
     }
@@ -215,7 +215,7 @@ final class SignInGame {
             await people.signOut(of: client)
             try people.signIn(name, to: client)
             try await device.delay.advancing {
-                try await eventually("all of \(name) is sent") {
+                try await eventually("everything of \(name) is sent") {
                     (try? await client.synchronize()) != nil
                 }
             }
@@ -224,7 +224,7 @@ final class SignInGame {
         let texts = people.deeds.map(\.text)
         for text in performed {
             let count = texts.count { $0 == text }
-            guard count <= 1 else { throw fail("'\(text)' was done \(count) times") }
+            guard count <= 1 else { throw fail("'\(text)' was applied \(count) times") }
             guard count == 1 || !kept.values.contains(where: { $0.contains(text) }) else {
                 throw fail("'\(text)' was lost")
             }

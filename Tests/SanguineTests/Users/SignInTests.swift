@@ -180,7 +180,9 @@ struct SignInTests {
         await people.signOut(of: client)
         #expect(client.cached(.said) == nil)
         try people.signIn("bob", to: client)
-        try await eventually("Bob's words") { client.cached(.said)?.words == ["bob-hello"] }
+        try await eventually("Bob's words are shown") {
+            client.cached(.said)?.words == ["bob-hello"]
+        }
         withExtendedLifetime(updates) {}
     }
 
@@ -188,11 +190,11 @@ struct SignInTests {
         let client = try device.launch()
         try client.perform(Say(text: "guest-deed"))
         try await people.network.waitForRequests(1)
-        try await eventually("nothing to be on its way") {
+        try await eventually("nothing is being sent") {
             client.outbox.pending.first?.phase == .queued
         }
         try people.signIn("ada", to: client)
-        try await eventually("what waits to be sent") { !people.deeds.isEmpty }
+        try await eventually("the operation is sent") { !people.deeds.isEmpty }
         #expect(people.deeds == [.init(person: "ada", text: "guest-deed")])
     }
 

@@ -66,7 +66,7 @@ struct SignedOutTests {
         let updates = client.updates(of: RecordQuery.all(Counter.self))
         let balances = client.updates(of: .balance)
         let following = client.observe(.account) { _ in }
-        try await eventually("the feed to be live") { client.users.present.feed.isLive }
+        try await eventually("the feed is live") { client.users.present.feed.isLive }
         await client.signOut()
         let before = requests
         try await stir(client)
@@ -151,10 +151,10 @@ struct SignedOutTests {
         case .records: _ = try await client.value(of: RecordQuery.all(Counter.self))
         case .synchronize: try await client.synchronize()
         }
-        try await eventually("the records to be there") {
+        try await eventually("the records are loaded") {
             records.value.contains { $0.id == .of(Self.mark) }
         }
-        try await eventually("the balance and the quotas to be there") {
+        try await eventually("the balance and the quotas are loaded") {
             balance.value != nil && quotas.value != nil
         }
         #expect(guests == 2)
@@ -170,7 +170,7 @@ struct SignedOutTests {
         client = try device.launch()
         network.heal()
         device.connectivity.connect()
-        try await eventually("it to be sent") {
+        try await eventually("the operation is sent") {
             device.delay.advance(by: .seconds(1))
             return authority.record(Counter.self, .of("b"), of: account)?.count == 1
         }

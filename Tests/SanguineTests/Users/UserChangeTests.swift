@@ -74,8 +74,8 @@ struct UserChangeTests {
         device.hand(to: "bob")
         device.log.arm("\(Users.changes)")
         let leaving = Task.detached { await client.signOut() }
-        try await eventually("the change of user to be stopped") { device.log.isStopped }
-        #expect(device.log.isStopped, "Nobody has signed out.")
+        try await eventually("the change of user is stopped") { device.log.isStopped }
+        #expect(device.log.isStopped, "The sign-out has not begun.")
         // No user signs in before every component knows that the previous one has left.
         let anybodys = ValueQuery<Profile>.fleeting("1", audience: .device)
         let reader = Task { try await client.value(of: anybodys) }
@@ -103,7 +103,7 @@ struct UserChangeTests {
         device.authority.endSessions()
         // Ada's request is rejected; she has left once every component knows of Bob.
         await #expect(throws: SanguineError.userChanged) { try await client.refresh(.account) }
-        try await eventually("Bob to be known") {
+        try await eventually("Bob is known") {
             client.accountId == device.account(of: "bob")
         }
         #expect(client.accountId == device.account(of: "bob"))

@@ -112,7 +112,7 @@ private final class LockProbe: Sendable {
 
     /// Returns after that many checks, since observers may be notified on another thread.
     func waitForLooks(_ count: Int) async throws {
-        try await eventually("\(count) looks at the lock") { findings.count >= count }
+        try await eventually("the lock was checked \(count) times") { findings.count >= count }
     }
 
     /// Starts checking.

@@ -8,7 +8,7 @@ extension ClientGame {
     func check() throws {
         for index in devices.indices { try check(index) }
         for mark in network.backend.doubled {
-            throw finding("Exactly once: the backend made '\(mark)' twice")
+            throw finding("Exactly once: the backend applied '\(mark)' twice")
         }
     }
 
@@ -92,7 +92,7 @@ extension ClientGame {
         let deed = deeds[place]
         if deed.isOver {
             for shown in deed.places where view.marks(at: shown)?.contains(deed.mark) == true {
-                throw finding("device \(index) shows '\(deed.mark)' in \(shown), which is over")
+                throw finding("device \(index) shows '\(deed.mark)' in \(shown), which has ended")
             }
             if deed.isRefused, !deed.isDiscarded, view.refused[deed.id] == nil {
                 throw finding("Nothing lost: '\(deed.mark)' has left the tray of device \(index)")
@@ -107,7 +107,7 @@ extension ClientGame {
                 // The user has left, or a late answer came from the lost history.
                 return lose(place)
             }
-            throw finding("Nothing lost: '\(deed.mark)' is not on device \(index), and not done")
+            throw finding("Nothing lost: '\(deed.mark)' is neither on device \(index) nor applied")
         }
         if case .dropped(let entry) = deed.kind, view.marks(at: "row \(entry)") != nil {
             throw finding("No flicker: device \(index) shows '\(entry)', which is dropped")
@@ -135,7 +135,7 @@ extension ClientGame {
                 case .marked, .dropped, .set: isSeen
                 }
             guard isMissed else { continue }
-            throw finding("No flicker: device \(index) shows '\(deed.mark)' in \(shown) no more")
+            throw finding("No flicker: device \(index) no longer shows '\(deed.mark)' in \(shown)")
         }
     }
 

@@ -54,11 +54,11 @@ extension ClientGame {
     /// Makes the authority forget a mutation or know it again.
     private func deploy() {
         network.isOld.toggle()
-        note("the authority is \(network.isOld ? "an older" : "the present") version")
+        note("the authority is \(network.isOld ? "an older" : "the current") version")
     }
 
     private func keepCopy() {
-        note("a copy is kept")
+        note("a copy is made")
         copy = (network.authority.copy(), network.known)
     }
 
@@ -106,7 +106,7 @@ extension ClientGame {
             count(.loss)
             network.lose(message.number, isLate: true)
         case 2 where message.answer == nil && !message.isStream:
-            note("\(line) comes twice")
+            note("\(line) arrives twice")
             count(.double)
             network.double(message.number)
             network.deliver(message.number)
@@ -161,7 +161,7 @@ extension ClientGame {
             result = Result { try client.perform(mutation) }
         }
         note("device \(index) performs \(kind) \(mark) in \(lane)")
-        guard let receipt = try? result.get() else { return note("which is not taken: \(result)") }
+        guard let receipt = try? result.get() else { return note("which is refused: \(result)") }
         took(Deed(id: receipt.id, mark: mark, kind: kind, person: person), index)
     }
 
@@ -280,7 +280,7 @@ extension ClientGame {
         guard client.accountId != nil else { return }
         let input = "call \(step)"
         restores[input] = tally[.restore, default: 0]
-        note("device \(index) makes \(input)")
+        note("device \(index) begins \(input)")
         count(.call)
         calls.begin()
         Task { [answered] in
@@ -329,7 +329,7 @@ extension ClientGame {
             return supersede(place, index)
         }
         let isWithdrawn = chance(2)
-        note("device \(index) \(isWithdrawn ? "takes back" : "discards") \(deeds[place].mark)")
+        note("device \(index) \(isWithdrawn ? "withdraws" : "discards") \(deeds[place].mark)")
         let isTaken =
             isWithdrawn
             ? (try? outbox.withdraw(id)) == true : (try? outbox.discard(id)) != nil
@@ -371,7 +371,7 @@ extension ClientGame {
             result = Result { try client.perform(mutation) }
         default: return
         }
-        note("device \(index) \(isUndone ? "undoes" : "replaces") \(deed.mark) by \(mark)")
+        note("device \(index) \(isUndone ? "undoes" : "replaces") \(deed.mark) with \(mark)")
         let receipt = try? result.get()
         dropped(place, index, receipt != nil && old.phase == .queued, as: .superseded)
         guard !isUndone, let receipt else { return }
@@ -383,11 +383,11 @@ extension ClientGame {
     private func die(_ index: Int) {
         if chance(2) {
             count(.death)
-            note("device \(index) dies")
+            note("device \(index) is killed")
             devices[index].process.die()
         } else {
             let looks = Int.random(in: 0...6, using: &random)
-            note("device \(index) is to die at look \(looks)")
+            note("device \(index) is to be killed at look \(looks)")
             count(.deathWithin)
             devices[index].process.doom(after: looks)
         }

@@ -11,7 +11,7 @@ extension ClientGame {
     private static let scrolls = 3
 
     func rest() throws {
-        note("all is well from now on")
+        note("all faults have ended")
         network.backend.recover()
         network.isOld = false
         for index in devices.indices {
@@ -105,7 +105,7 @@ extension ClientGame {
             isDropped
             ? try? client.perform(DropEntry(mark: mark, entry: entry, lane: "lane 0", size: size))
             : try? client.perform(MarkEntry(mark: mark, entry: entry, lane: "lane 0", size: size))
-        guard let receipt else { return note("which is not taken") }
+        guard let receipt else { return note("which is refused") }
         let kind = isDropped ? Deed.Kind.dropped(entry) : .marked(entry)
         took(Deed(id: receipt.id, mark: mark, kind: kind, person: person), index)
     }
@@ -114,7 +114,7 @@ extension ClientGame {
     private func converge(_ index: Int) throws {
         let client = devices[index].process.client
         guard let account = client.accountId, let person = network.person(account) else {
-            throw finding("nobody is signed in on device \(index)")
+            throw finding("no user is signed in on device \(index)")
         }
         try succeed("a synchronization") { try await client.synchronize() }
         for number in GameBoard.numbers {
@@ -199,15 +199,15 @@ extension ClientGame {
                 let wanted = deed.isOver || deed.isPoison ? 0 : 1
                 // A late copy of its request may have applied it again in the current history.
                 guard count != wanted, !(deed.isLost && count == 0) else { continue }
-                throw finding("Exactly once: '\(deed.mark)' was done \(count) times, not \(wanted)")
+                throw finding("Exactly once: '\(deed.mark)' applied \(count) times, not \(wanted)")
             }
         }
         for (input, count) in network.calls.sorted(by: { $0.key < $1.key })
         where count > 1 + repeats(of: input) {
-            throw finding("Exactly once: '\(input)' was worked on \(count) times")
+            throw finding("Exactly once: '\(input)' was processed \(count) times")
         }
         let lost = answered.all.filter { network.calls[$0] == nil }.sorted()
-        if let input = lost.first { throw finding("'\(input)' was answered by nobody") }
+        if let input = lost.first { throw finding("'\(input)' was never answered") }
     }
 
     /// The number of times that a call may be repeated because a restore lost the record of it.
@@ -293,7 +293,7 @@ extension ClientGame {
             }
             advance(by: min(delay.timeToNextWake ?? .seconds(1), .seconds(10)))
         }
-        throw finding("waited in vain for this: \(what)")
+        throw finding("timed out waiting for: \(what)")
     }
 
     /// Runs all jobs and delivers all messages, including those that follow from them.

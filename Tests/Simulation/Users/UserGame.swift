@@ -480,6 +480,6 @@ final class UserGame {
             isDone = ending
             break
         }
-        if !isDone { throw leak("waited 20 seconds in vain for \(what)") }
+        if !isDone { throw leak("timed out after 20 seconds waiting for \(what)") }
     }
 }

@@ -19,11 +19,11 @@ package struct UserLeak: Error, CustomStringConvertible {
 /// The events that make a game of users meaningful: if one never happens, nothing is proven.
 package enum UserGameTurn: String, CaseIterable, Sendable {
     case signOut = "sign-outs"
-    case heldSignOut = "sign-outs stopped half-way"
+    case heldSignOut = "interrupted sign-outs"
     case farewellToWrites = "sign-outs with operations left behind"
-    case userChange = "sessions taken over by somebody else"
+    case userChange = "sessions taken over by another user"
     case death = "deaths"
-    case deathInSignOut = "deaths in a sign-out"
+    case deathInSignOut = "kills during a sign-out"
     case loss = "messages lost"
     case overtaken = "sign-outs with requests under way"
 }
@@ -57,7 +57,7 @@ package func userLeak(
             defer { game.end() }
             return (await game.leak(steps: steps), game.tally)
         } catch {
-            let leak = UserLeak(seed: seed, step: 0, detail: "the game did not begin: \(error)")
+            let leak = UserLeak(seed: seed, step: 0, detail: "the game could not begin: \(error)")
             return (leak, [:])
         }
     }.value

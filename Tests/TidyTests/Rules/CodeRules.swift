@@ -35,7 +35,7 @@ extension Rule {
         Rule(
             "silent-crash",
             remedy:
-                "Throw, unwrap with guard, or say in a preconditionFailure why it cannot be.",
+                "Throw, unwrap with guard, or explain in a preconditionFailure why it cannot fail.",
             scope: .sources,
             part: \.code,
             pattern: #"(?<=[\w)\]}>"`?])!(?!=)|\bfatalError\(|\bpreconditionFailure\(\s*\)"#,
@@ -64,7 +64,7 @@ extension Rule {
         ),
         Rule(
             "unexplained-escape",
-            remedy: "Say in a comment on the line above what makes it safe, or do without.",
+            remedy: "Explain in a comment on the line above why it is safe, or avoid it.",
             scope: .sourcesAndBenchmarks,
             broken: samples(
                 in: "Sources/A/A.swift",
@@ -90,7 +90,7 @@ extension Rule {
         Rule(
             "unexplained-silence",
             remedy:
-                "Say in a comment on the line above why the tool is wrong here, or do as it says.",
+                "Explain in a comment on the line above why the tool is wrong, or follow it.",
             scope: .swift,
             broken: samples(
                 in: "Sources/A/A.swift",
@@ -107,7 +107,7 @@ extension Rule {
         },
         Rule(
             "stray-print",
-            remedy: "Log with swift-log, or return what there is to say; only the command prints.",
+            remedy: "Log with swift-log, or return the text; only the command prints.",
             scope: .libraries,
             part: \.code,
             pattern: #"(?<![\w.`])(?<!func )(?:print|debugPrint|dump|NSLog|puts|fputs)\("#,

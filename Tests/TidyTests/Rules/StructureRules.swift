@@ -14,7 +14,7 @@ extension Rule {
     static let structure = [
         Rule(
             "file-length",
-            remedy: "Look for the second type in it: \(fileLines) lines are the wall.",
+            remedy: "Look for the second type in it: \(fileLines) lines are the limit.",
             scope: .sourcesAndBenchmarks,
             broken: samples(in: "Sources/A/A.swift", String(repeating: "a\n", count: 1_000)),
             clean: samples(in: "Sources/A/A.swift", String(repeating: "a\n", count: 999))
@@ -49,8 +49,8 @@ extension Rule {
         Rule(
             "import",
             remedy: """
-                The target may not know that module: turn the dependency round. If it truly must, \
-                change the table in ImportTable.swift, the manifest and ARCHITECTURE.md together.
+                The target may not import that module: reverse the dependency. If it must, change \
+                the table in ImportTable.swift, the manifest and ARCHITECTURE.md together.
                 """,
             scope: .swift,
             broken: [
@@ -84,8 +84,8 @@ extension Rule {
         Rule(
             "reserved-name",
             remedy: """
-                A framework that apps import beside the client has a type of this name, see \
-                ReservedNames.swift: choose one that says what is special about this one.
+                A framework that apps import together with the client has a type of this name, see \
+                ReservedNames.swift: choose a more specific name.
                 """,
             scope: .client,
             broken: [

@@ -3,7 +3,7 @@ extension Rule {
     static let tests = [
         Rule(
             "test-name",
-            remedy: "Name the test by a sentence: func `a full outbox refuses a mutation`().",
+            remedy: "Name the test with a sentence: func `a full outbox refuses a mutation`().",
             scope: .tests,
             part: \.code,
             pattern: #"""
@@ -21,7 +21,7 @@ extension Rule {
             ),
             clean: samples(
                 in: "Tests/A/A.swift",
-                "@Test func `what is set is got`() {}",
+                "@Test func `a value that was set is read back`() {}",
                 "@Test(arguments: [f(1)]) func `it's \"set\", once`(a: Int) {}",
                 "func helper() {}",
                 "// @Test func no() {}"
@@ -72,7 +72,7 @@ extension Rule {
         Rule(
             "unbounded-wait",
             remedy: """
-                Wait with a bound that says what was waited for: eventually(_:), \
+                Wait with a bound whose error names the awaited event: eventually(_:), \
                 WatchedState.wait(for:), first(_:) of a sequence, finished() of a task, or \
                 wait(timeout:).
                 """,
@@ -112,8 +112,8 @@ extension Rule {
         Rule(
             "skipped-test",
             remedy: """
-                Let a test that needs a program say so by .requires(_:), so that `make check` \
-                fails without it; for another condition, say why it may be skipped everywhere.
+                Mark a test that needs a program with .requires(_:), so that `make check` fails \
+                without it; for another condition, explain why it may be skipped everywhere.
                 """,
             scope: .tests,
             part: \.code,
@@ -135,8 +135,8 @@ extension Rule {
         Rule(
             "dropped-refusal",
             remedy: """
-                Let the error end the test with `try`, or expect the one that is meant. `try?` \
-                as a statement passes whatever happens.
+                Let the error end the test with `try`, or expect a specific error. `try?` as a \
+                statement passes in every case.
                 """,
             scope: .exampleTests,
             part: \.code,
@@ -157,7 +157,7 @@ extension Rule {
         ),
         Rule(
             "any-error",
-            remedy: "Expect the error that is meant: its type, and its code where it has one.",
+            remedy: "Expect a specific error: its type, and its code where it has one.",
             scope: .tests,
             part: \.code,
             pattern: #"""
@@ -178,7 +178,7 @@ extension Rule {
         ),
         Rule(
             "asserts-nothing",
-            remedy: "Expect something that could be otherwise, in each test.",
+            remedy: "Expect in each test something that can fail.",
             scope: .tests,
             broken: samples(
                 in: "Tests/A/A.swift",

@@ -48,7 +48,7 @@ extension Rule {
         Rule(
             "machine-path",
             remedy:
-                "Take the folder as a parameter, or say where it is from the repository's root.",
+                "Take the folder as a parameter, or give its path from the repository's root.",
             scope: .everything,
             part: \.text,
             pattern: #"(?<![\w./~}-])/(?:Users|home|work|root)/|\b[A-Z]:\\"#,
@@ -65,7 +65,7 @@ extension Rule {
         ),
         Rule(
             "process-word",
-            remedy: "Speak of the project, not of how it came about.",
+            remedy: "Describe the project, not how it was made.",
             scope: .everything,
             part: \.text,
             pattern: """
@@ -91,7 +91,7 @@ extension Rule {
         ),
         Rule(
             "registry-host",
-            remedy: "Leave where packages come from to the machine's own configuration.",
+            remedy: "Leave the source of packages to the machine's own configuration.",
             scope: .everything,
             part: \.text,
             pattern: """

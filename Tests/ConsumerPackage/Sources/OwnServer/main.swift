@@ -33,7 +33,7 @@ settings.functions = [
         kind: .upstream,
         price: .usage(perMillionInput: 2_000, perMillionOutput: 8_000),
         maxOutputTokens: 60,
-        systemPrompt: "Encourage whoever asks, in one sentence about the habit that is named."
+        systemPrompt: "Encourage the user in one sentence about the given habit."
     )
 ]
 settings.upstream.url = ProcessInfo.processInfo.environment["SANGUINE_UPSTREAM_URL"]
