@@ -22,9 +22,9 @@ struct ContributingSnippets {
         network.hold()
 
         let caller = Task { try await client.value(of: .profile("42")) }
-        try await network.waitForHeld(1)  // Woken by an event.
-        try await eventually("one runs") { network.inFlight == 1 }  // No event: polled.
+        try await network.waitForHeld(1)  // An event wakes this wait.
+        try await eventually("one runs") { network.inFlight == 1 }  // No event, so this polls.
         network.release()
-        #expect(try await caller.finished().name == "Ada")  // Not `value`, which has no time limit.
+        #expect(try await caller.finished().name == "Ada")  // Not `value`, which has no limit.
     }
 }
