@@ -141,7 +141,7 @@ struct ReadinessTests {
         }
     }
 
-    @Test func `a storage that hangs is reported after the patience has passed`() async throws {
+    @Test func `a storage that hangs is reported after a time limit`() async throws {
         let clock = ManualClock()
         let readiness = Readiness(delay: clock)
         let storage = FaultyStorage()

@@ -21,7 +21,7 @@ struct ServerSettingsTests {
         #expect(try settings.upstream.configuration() == nil)
     }
 
-    @Test func `a free port makes the admin port free as well`() {
+    @Test func `if the system chooses the port, it also chooses the admin port`() {
         var settings = ServerSettings()
         settings.http.port = 0
         #expect(settings.http.effectiveAdminPort == 0)

@@ -20,7 +20,7 @@ struct UploadWatchTests {
         #expect(!channel.isActive)
     }
 
-    @Test func `a body with more time may take that many times the turns`() throws {
+    @Test func `a body with a multiple of the time may take that multiple of the turns`() throws {
         let watch = UploadWatch(turns: 2)
         let channel = try EmbeddedChannel.connected()
         _ = watch.enter(channel, times: 3)

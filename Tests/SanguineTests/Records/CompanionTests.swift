@@ -112,7 +112,7 @@ import Testing
         #expect(fixture.authority.count("a") == 2)
     }
 
-    @Test func `an operation that a locked database held up is sent and applied once`() async throws
+    @Test func `an operation that a locked database delayed is sent and applied once`() async throws
     {
         let fixture = RecordsFixture(onDisk: true)
         fixture.connectivity.disconnect()

@@ -89,7 +89,7 @@ struct DeploymentTests {
         try client.perform(CreateRecord(RecordKey("notes", .of("n")), ["text": "behind"]))
         try client.perform(PutAside(note: .of("m")))
         fixture.connectivity.connect()
-        try await eventually("the other lane is applied") {
+        try await eventually("the operation of the other lane is applied") {
             fixture.authority.value(RecordKey("notes", .of("m"))) != nil
         }
         try await eventually("the operation waits") { isWaiting(client) }

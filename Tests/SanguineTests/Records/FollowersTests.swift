@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test
-    func `a follower that joins between a change and its notification takes it from no other`()
+    func `a follower that joins before a notification does not take it from the others`()
         async
     {
         let followers = Followers<Int>()

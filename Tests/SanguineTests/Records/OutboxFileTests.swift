@@ -56,7 +56,7 @@ import Testing
         file.close()
     }
 
-    @Test func `a short log remains until the app is tidied up`() throws {
+    @Test func `a short log remains until the file is tidied up`() throws {
         let folder = TemporaryFolder()
         let file = try OutboxFile(UserFolders(folder.url).present())
         try insert(1, into: file)

@@ -196,7 +196,7 @@ struct FaultyNetworkTests {
         try await eventually("the stream has ended") { authority.streamCount == 0 }
     }
 
-    @Test func `without underlying streams there are none`() async throws {
+    @Test func `a network without streams responds with 501`() async throws {
         let stream = try await network().stream(request())
         #expect(stream.response.status == 501)
         #expect(try await stream.next() == nil)

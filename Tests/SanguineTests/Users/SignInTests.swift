@@ -235,7 +235,8 @@ struct SignInTests {
         client.close()
     }
 
-    @Test func `a client that now has a Sanguine server does not belong to that user`() async throws
+    @Test func `a client that now has a Sanguine server has no user and keeps operations`()
+        async throws
     {
         let client = try await clientOfAda()
         client.close()

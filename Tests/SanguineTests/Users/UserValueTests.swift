@@ -34,7 +34,7 @@ struct UserValueTests {
     }
 
     @Test(arguments: [(Policy.Audience.device, 1), (.everyone, 1), (.user, 2)])
-    func `a session-fresh value outlives its user unless it is the user's`(
+    func `a session-fresh value outlives the user unless it belongs to the user`(
         audience: Policy.Audience,
         requests: Int
     ) async throws {
