@@ -73,7 +73,7 @@ struct RecordSnippets {
         try client.perform(CreateRecord(key(id), ["title": "Run", "streak": 3]))
         let closing = Task {
             defer { client.close() }
-            try await eventually("something is shown") { !shown.texts.withLock { $0.isEmpty } }
+            try await eventually("a value is shown") { !shown.texts.withLock { $0.isEmpty } }
         }
         let best = RecordQuery(reading: Habit.collection) { records in
             records.records(Habit.self).max { $0.streak < $1.streak }

@@ -144,7 +144,7 @@ struct AppTestingSnippets {
 
         let client = try device.launch()
         let habits = client.updates(of: .all(Habit.self))
-        try await eventually("the app to be connected") { authority.streamCount == 1 }
+        try await eventually("the app is connected") { authority.streamCount == 1 }
         authority.set(Habit(id: run, title: "Run"))
         _ = try await habits.first("the habit") { $0.map(\.title) == ["Run"] }
 
@@ -168,7 +168,7 @@ struct AppTestingSnippets {
 
         network.faults = .none
         try await delay.advancing {
-            try await eventually("all is sent") { (try? await client.synchronize()) != nil }
+            try await eventually("everything is sent") { (try? await client.synchronize()) != nil }
         }
         #expect(authority.record(Habit.self, run)?.streak == 10, "\(network)")
     }
@@ -186,7 +186,7 @@ struct AppTestingSnippets {
 
         try client.perform(CompleteHabit(habit: run))
         try await device.delay.advancing {
-            try await eventually("a refusal") { !client.outbox.refused.isEmpty }
+            try await eventually("an operation is refused") { !client.outbox.refused.isEmpty }
         }
         #expect(client.outbox.refused.map(\.problem.code) == [.notOwner])
     }
