@@ -23,7 +23,7 @@ struct ContributingSnippets {
 
         let caller = Task { try await client.value(of: .profile("42")) }
         try await network.waitForHeld(1)  // An event wakes this wait.
-        try await eventually("one request runs") { network.inFlight == 1 }  // No event, so this polls.
+        try await eventually("one is sent") { network.inFlight == 1 }  // No event, so this polls.
         network.release()
         #expect(try await caller.finished().name == "Ada")  // Not `value`, which has no limit.
     }
