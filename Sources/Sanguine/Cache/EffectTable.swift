@@ -24,14 +24,14 @@ struct Effect: Sendable {
 
 /// How an effect on the rows of a list is merged into them.
 ///
-/// A fetch returns one page of a list. So when an operation is done, its effect is merged into the
-/// rows of the other pages: it is *folded*.
+/// A fetch returns one page of a list. So when an operation is applied, its effect is merged into
+/// the rows of the other pages.
 struct ListEffect: Sendable {
-    /// Returns whether it was folded into a list.
+    /// Returns whether the effect was merged into a list.
     let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
-    /// Folds it into a list, unless it was folded before.
+    /// Merges the effect into a list, unless that was done before.
     let folded: @Sendable (ValueBox, Effect) -> ValueBox
-    /// Folds all done operations into the rows as they are shown.
+    /// Merges all applied operations into the rows that are shown.
     let fold: @Sendable () -> Void
     /// Records that no row contains the operation, because it did not reach the server.
     let dispel: @Sendable (_ sequence: Int64) -> Void
@@ -252,12 +252,12 @@ struct Doubts: Sendable, Equatable {
     /// The cache's count at the request; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]
 
-    /// Creates doubts about operations that an earlier process has sent.
+    /// Creates the set of operations that an earlier process has sent.
     init(_ operations: Set<Int64> = []) {
         for operation in operations { sendings[operation] = 0 }
     }
 
-    /// Creates doubts about the effects' operations.
+    /// Creates the set of the effects' operations.
     init(_ effects: [Effect]) {
         for effect in effects { sendings[effect.sequence] = effect.sending }
     }

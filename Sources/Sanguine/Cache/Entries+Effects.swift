@@ -92,7 +92,7 @@ extension Entries {
         for query in patched { invalidate(query) }
     }
 
-    /// Records that an operation is done, and marks the values that it changes as stale: later
+    /// Records that an operation was applied, and marks the values that it changes as stale: later
     /// fetches contain it.
     ///
     /// - Parameters:
@@ -123,8 +123,8 @@ extension Entries {
         guarded.withLock { $0.effects.queries(of: sequence) }
     }
 
-    /// Merges a done operation's effect into the base, because no fetch has returned a base with
-    /// it.
+    /// Merges the effect of an applied operation into the base, because no fetch has returned a
+    /// base with it.
     ///
     /// The value stays stale, so that the next fetch replaces it. Nothing happens where the value
     /// itself shows whether it contains the operation.
@@ -163,7 +163,7 @@ extension Entries {
         }
     }
 
-    /// Drops a done operation's effect on a value that is not known: the first fetch contains it.
+    /// Drops the effect of an applied operation on an unknown value: the first fetch contains it.
     ///
     /// - Parameters:
     ///   - sequence: The number of the operation.
@@ -196,7 +196,7 @@ extension Entries {
     /// Replaces the base with the value from an operation's response, and ends its effect, in one
     /// step.
     ///
-    /// - Returns: Whether the value is known to contain all done operations.
+    /// - Returns: Whether the value is known to contain all applied operations.
     func settle(
         _ sequence: Int64,
         _ query: ErasedQuery,

@@ -31,7 +31,7 @@ final class Entries: Sendable {
         var marks = InvalidationMarks()
         /// The effects of unsettled operations on values.
         var effects = EffectTable()
-        /// The operations that are done but still in the outbox's file.
+        /// The operations that were applied but are still in the outbox's file.
         var unremoved: Set<Int64> = []
         var device: Partition
         /// The current user's.

@@ -13,7 +13,7 @@ struct BaseNotes: Sendable {
 ///
 /// A response does not say which operations it contains. The times of requests decide:
 ///
-/// 1. An operation that was done before the value was requested is contained: its effect ends.
+/// 1. An operation that was applied before the value was requested is contained: its effect ends.
 /// 2. An operation that has not reached the server is not contained: its effect is applied.
 /// 3. An operation that is in progress, or whose response was lost, may be contained. If its effect
 ///    changes nothing the second time, because it sets a value or checks first, it is applied. If

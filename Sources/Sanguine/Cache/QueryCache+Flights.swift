@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 import Synchronization
 
-// MARK: - Flights
+// MARK: - Fetches
 
 extension QueryCache {
     /// Runs one fetch to its end.
@@ -152,7 +152,7 @@ extension QueryCache {
             if entry.query !== query { entry.query = query }
             guarded.table.use(entry)
             if !refreshing, let box = entry.box {
-                // A value that landed after the clock was read is not from the future.
+                // A value that arrived after the clock was read is not from the future.
                 guard let now, entry.state.held.map({ $0.asOf <= now }) ?? true || isLast else {
                     mustAskClock = true
                     return nil

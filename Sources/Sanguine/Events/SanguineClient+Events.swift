@@ -14,8 +14,7 @@ extension SanguineClient {
     /// observed ones are fetched.
     ///
     /// The app decides: the client follows neither the device's zone nor the account's, because a
-    /// daily page that changes during its reader's flight is right for one app and wrong for
-    /// another.
+    /// daily page that changes while its reader travels is right for one app and wrong for another.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
     ///   name; ``SanguineError/userChanged`` if the user has changed meanwhile. Nothing changes

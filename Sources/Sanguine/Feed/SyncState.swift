@@ -178,7 +178,7 @@ package struct SyncState {
         var actions = Actions()
         var item = item
         if case .acknowledged = item.phase, !outbox.isOfBase(item) {
-            // One of the two histories is lost: the server states whether the operation is done.
+            // One of the histories is lost: the server states whether the operation was applied.
             (item.phase, item.mayBeDone, item.epoch) = (.queued, true, nil)
         }
         if case .acknowledged(let head) = item.phase, head <= position {
@@ -282,7 +282,7 @@ package struct SyncState {
         if isComplete {
             (settled, actions.steps) = outbox.settle(through: position)
         } else if outbox.wantedHead != nil {
-            // Too much to hold back. The operations are done: hiding them briefly beats showing
+            // Too much to hold back. The operations were applied: hiding them briefly beats showing
             // them twice.
             (settled, actions.steps) = outbox.settle(through: .max)
         }

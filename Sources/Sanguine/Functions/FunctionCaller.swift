@@ -350,7 +350,7 @@ final class FunctionCaller: Sendable {
         return ending.value.charged
     }
 
-    // MARK: - Flights
+    // MARK: - Running calls
 
     /// Registers a running call under its key.
     private func enter(

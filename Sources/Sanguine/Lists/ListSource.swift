@@ -378,7 +378,7 @@ extension ListSource {
         }
     }
 
-    /// Merges the effects of done operations into the rows.
+    /// Merges the effects of applied operations into the rows.
     ///
     /// Operations that were done after a request in progress was sent are left out: its page may
     /// not contain their changes and would overwrite them.

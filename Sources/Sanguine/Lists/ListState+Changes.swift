@@ -1,7 +1,7 @@
 import SanguineModel
 
 extension ListState {
-    /// Applies a change of rows by the app, which pages in flight may not contain.
+    /// Applies a change of rows by the app, which pages that are being loaded may not contain.
     ///
     /// Loads in progress start over, up to `PageLimits.restarts` times: a constant stream of
     /// changes must not prevent a refresh from completing.

@@ -104,7 +104,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     var hasMore: Bool { list.next != nil }
     var hasPrevious: Bool { !dropped.isEmpty }
     var isIdle: Bool { head == nil && tail == nil }
-    /// The cache's count at which the rows in flight were requested.
+    /// The cache's count at which the rows that are being loaded were requested.
     var sentAt: UInt64? { [head?.sentAt, tail?.sentAt].compactMap { $0 }.min() }
     var waiterCount: Int { waiters.values.reduce(0) { $0 + $1.count } }
 

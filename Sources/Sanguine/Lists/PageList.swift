@@ -41,7 +41,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     var folded: Set<Int64> = []
     /// The operations that a row may contain; their effects are not applied to it.
     var doubts: [Item.ID: Doubts] = [:]
-    /// The rows inserted by done operations while earlier ones wait, with their operations.
+    /// The rows inserted by applied operations while earlier ones wait, with their operations.
     ///
     /// The row of an earlier operation is inserted as if it had come first, so that the visible
     /// rows keep their order until the backend has both and determines it.

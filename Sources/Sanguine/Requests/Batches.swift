@@ -128,7 +128,7 @@ final class Batches: Sendable {
         guarded.withLock { $0.groups[key]?.priority(of: asker) }?.raise(to: priority)
     }
 
-    // MARK: - Flights
+    // MARK: - Batches that are sent
 
     // Called under the lock. `ids` returns the ids to request, or `nil` if another task requests
     // them.

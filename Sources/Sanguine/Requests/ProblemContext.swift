@@ -13,7 +13,7 @@ struct ProblemContext: Sendable {
     var isForeign = false
     /// The app's own error that caused the problem.
     var underlying: (any Error)?
-    /// Whether a part of the refused operation is done; this is also stored on disk.
+    /// Whether a part of the refused operation was applied; this is also stored on disk.
     var isPartlyDone = false
 }
 

@@ -2,8 +2,8 @@ import SanguineModel
 
 /// The client's session; only this code decides how to get a token.
 ///
-/// At most one request for a session, a *flight*, is running, and every caller that needs a token
-/// waits for it. The result of a flight is dropped if the user has ended.
+/// At most one request for a session runs at a time, and every caller that needs a token waits for
+/// it. Its result is dropped if the user has ended.
 ///
 /// A session is stored before it is used: the shell writes it between the response and
 /// ``landed(_:flight:)``. It belongs to one user: a session of another account is not accepted, and
@@ -22,22 +22,22 @@ import SanguineModel
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
-/// 1. A flight refreshes only an existing session, with that session's refresh token.
+/// 1. A refresh uses the refresh token of the existing session.
 /// 2. The account is the session's, if there is a session, and never another one.
 struct SessionState: Sendable {
     /// The action of a caller that needs a token.
     enum Need: Hashable, Sendable {
         /// Use this token.
         case use(String)
-        /// Wait for the running flight.
+        /// Wait for the running request.
         case wait(flight: Int)
-        /// Start the flight, then wait for it.
+        /// Send the request, then wait for it.
         case start(Request, flight: Int)
         /// Fail: the user has signed out, and the app has made no request since.
         case refuse
     }
 
-    /// The request that a flight makes.
+    /// A request for a session.
     enum Request: Hashable, Sendable {
         /// `POST /v1/accounts/guest` with the device's identity.
         case guest
@@ -45,7 +45,7 @@ struct SessionState: Sendable {
         case refresh(String)
     }
 
-    /// The outcome of a flight.
+    /// The outcome of a request for a session.
     enum Landing: Hashable, Sendable {
         /// Return the session's token; the account may have become known.
         case signedIn(isFirst: Bool)
@@ -53,7 +53,7 @@ struct SessionState: Sendable {
         case otherAccount
         /// Send this request next.
         case goOn(Request)
-        /// Fail the callers with the flight's error.
+        /// Fail the callers with the request's error.
         case failed
         /// Fail the callers, because the user has ended.
         case overtaken
@@ -112,7 +112,7 @@ struct SessionState: Sendable {
         return need(at: now)
     }
 
-    /// Whether the flight is running.
+    /// Whether the request is running.
     ///
     /// Only then may its session be stored.
     func isCurrent(_ flight: Int) -> Bool {
@@ -120,7 +120,7 @@ struct SessionState: Sendable {
         return true
     }
 
-    /// Completes the flight with its session, which is stored and may be used.
+    /// Completes the request with its session, which is stored and may be used.
     mutating func landed(_ new: StoredSession, flight: Int) -> Landing {
         defer { checkInvariants() }
         guard isCurrent(flight) else { return .overtaken }
@@ -131,11 +131,11 @@ struct SessionState: Sendable {
         return .signedIn(isFirst: account == nil)
     }
 
-    /// Handles a failure of the flight's request, after its retries.
+    /// Handles a failure of the request, after its retries.
     ///
     /// - Parameters:
     ///   - code: The server's reason; `nil` if it gave none.
-    ///   - flight: The flight.
+    ///   - flight: The number of the request.
     /// - Returns: The outcome.
     mutating func failed(_ code: ProblemCode?, flight: Int) -> Landing {
         defer { checkInvariants() }
