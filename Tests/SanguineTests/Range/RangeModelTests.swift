@@ -19,7 +19,7 @@ struct RangeModelTests {
         let test = try TestClient(network: .stretches())
         let first = test.client.model(.tens, in: 1...4)
         let second = test.client.model(.tens, in: 1...4)
-        try await eventually("the range is there") { first.state.isComplete }
+        try await eventually("the range is complete") { first.state.isComplete }
 
         #expect(second.state == first.state)
         #expect(watchers(test.client) == 1)
@@ -44,7 +44,7 @@ struct RangeModelTests {
         var first: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
         var second: RangeModel<Int, Int>? = test.client.model(.tens, in: 1...4)
         await turns()
-        try await eventually("the range is there") { first?.state.isComplete == true }
+        try await eventually("the range is complete") { first?.state.isComplete == true }
         first = nil
         #expect(watchers(test.client) == 1)
         second = nil
@@ -56,7 +56,7 @@ struct RangeModelTests {
     @Test func `simultaneous changes arrive in one turn`() async throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...8)
-        try await eventually("the range is there") {
+        try await eventually("the range is complete") {
             model.state.isComplete && !model.state.isFetching
         }
         test.network.hold()
@@ -71,7 +71,7 @@ struct RangeModelTests {
     @Test func `a model has the values once a read returns on the main actor`() async throws {
         let test = try TestClient(network: .stretches())
         let model = test.client.model(.tens, in: 1...4)
-        try await eventually("the range is there") { model.state.isComplete }
+        try await eventually("the range is complete") { model.state.isComplete }
         for round in 1...50 {
             test.client.invalidate(.tens, in: 1...4)
             _ = try await test.client.value(of: .tens, in: 1...4)

@@ -33,7 +33,7 @@ struct RangeUpdatesTests {
         let watch = test.client.queries.source(of: RangeQuery.tens).watch(1...4) { state in
             seen.withLock { $0.append(state) }
         }
-        try await eventually("the range is there") {
+        try await eventually("the range is complete") {
             seen.withLock { $0.last?.isComplete == true && $0.last?.isFetching == false }
         }
         test.client.invalidate(.tens, in: 2...2)
@@ -111,7 +111,7 @@ struct RangeUpdatesTests {
         #expect(model[3] == 30)
         #expect(model.range == 3...6)
         await model.refresh()
-        try await eventually("the range is there") { model.state.isComplete }
+        try await eventually("the range is complete") { model.state.isComplete }
 
         #expect(model[6] == 60)
     }
