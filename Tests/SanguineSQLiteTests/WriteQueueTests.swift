@@ -56,7 +56,7 @@ struct WriteQueueTests {
         #expect(queue.turns() == [[0], [], [1]])
     }
 
-    @Test func `short commands alone share a transaction up to the limit`() {
+    @Test func `without long commands, short ones share transactions up to the limit`() {
         var queue = WriteQueue()
         for number in 0..<5 { queue.add(number, of: .fresh()) }
 

@@ -93,7 +93,7 @@ package final class CallRunner: Sendable {
     /// The number of concurrent runs.
     package var limit: Int { limits.running }
 
-    /// Returns the time up to which rows count as expired; see ``ConfirmedTime``.
+    /// Returns the time until which rows count as expired; see ``ConfirmedTime``.
     func confirmedTime() -> Timestamp {
         let (now, uptime) = (services.authority.clock.now(), services.uptime())
         return sweepTime.withLock { $0.read(now, at: uptime) }
