@@ -13,7 +13,7 @@ public struct PortTaken: Error, Hashable {
 extension PortTaken: CustomStringConvertible {
     /// What happened, and how to fix it.
     public var description: String {
-        "Port \(port) is taken: choose another with \(flag), or stop the program that has it."
+        "Port \(port) is in use. Choose another with \(flag), or stop the program that uses it."
     }
 }
 

@@ -16,7 +16,7 @@ extension SanguineServer {
             released = try await authority.recover { problem in
                 guard !readiness.isDamaged else { return }
                 logger.error(
-                    "A call of a former process could not be released",
+                    "A call left by an earlier process could not be released",
                     metadata: ["code": "\(problem.code.rawValue)"]
                 )
             }
@@ -26,7 +26,7 @@ extension SanguineServer {
         }
         if released > 0 {
             logger.notice(
-                "Calls of a former process were released",
+                "Calls left by an earlier process were released",
                 metadata: ["count": "\(released)"]
             )
         }

@@ -138,7 +138,7 @@ public struct SanguineServer: Service {
         )
         if descriptors.connections < settings.limits.connections {
             logger.warning(
-                "Fewer connections are taken than 'limits.connections': raise 'ulimit -n'",
+                "Fewer connections than 'limits.connections' are accepted. Raise 'ulimit -n'",
                 metadata: ["connections": "\(descriptors.connections)"]
             )
         }
@@ -242,7 +242,7 @@ public struct SanguineServer: Service {
             try await ServiceGroup(configuration: group).run()
         } catch {
             guard Task.isShuttingDownGracefully, error.isOfCutting else { throw error }
-            logger.notice("Connections were closed that did not end in 'limits.shutdownGrace'")
+            logger.notice("Connections that did not end within 'limits.shutdownGrace' were closed")
         }
     }
 

@@ -62,7 +62,7 @@ extension EndToEnd {
                 let refused = try await Self.start(data)
                 #expect(refused.status == 1)
                 #expect(refused.output.isEmpty)
-                #expect(refused.errors.contains("are gone"))
+                #expect(refused.errors.contains("are missing"))
                 #expect(refused.errors.contains("'--accept-new-keys'"))
                 let keys = data.appending(path: "keys.json").path
                 #expect(!FileManager.default.fileExists(atPath: keys))

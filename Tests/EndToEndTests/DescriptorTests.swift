@@ -9,7 +9,7 @@ extension EndToEnd {
     /// The real server with a low limit of open files.
     @Suite("Few file descriptors", .bounded(.seconds(120)))
     struct DescriptorTests {
-        private static let warning = "Fewer connections are taken than 'limits.connections'"
+        private static let warning = "Fewer connections than 'limits.connections' are accepted"
 
         @Test func `with a limit of 1,024 files the server works and logs the reduced limit once`()
             async throws

@@ -16,7 +16,7 @@ struct WireBodyTests {
         (#"{"elements":[{"name":"a"},{}]}"#, "Add the member 'elements.1.name'."),
         (
             #"{"elements":[{"name":1}]}"#,
-            "Set the member 'elements.0.name' to a value of its type."
+            "Set the member 'elements.0.name' to a value of the right type."
         ),
     ])
     func `a member of an array element is named by the element's index`(

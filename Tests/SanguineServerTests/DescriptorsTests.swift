@@ -62,7 +62,7 @@ struct DescriptorsTests {
         fail()
         #expect(await log.flush(within: .seconds(30)))
         #expect(sink.lines.count == 1)
-        #expect(sink.lines.first?.contains("raise the limit of open files") == true)
+        #expect(sink.lines.first?.contains("Raise the limit on open files") == true)
         channel.embeddedEventLoop.advanceTime(by: .seconds(1))
         fail()
         #expect(await log.flush(within: .seconds(30)))

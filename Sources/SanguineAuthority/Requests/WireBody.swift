@@ -157,7 +157,10 @@ package enum WireBody {
             .dataCorrupted(let context):
             guard !context.codingPath.isEmpty else { return .wrongContent }
             let path = context.codingPath.memberPath
-            return Problem(.invalidContent, "Set the member '\(path)' to a value of its type.")
+            return Problem(
+                .invalidContent,
+                "Set the member '\(path)' to a value of the right type."
+            )
         @unknown default:
             return .wrongContent
         }
@@ -186,6 +189,6 @@ extension Problem {
     }
 
     fileprivate static var wrongContent: Problem {
-        Problem(.invalidContent, "Set each member to a value of its type.")
+        Problem(.invalidContent, "Set each member to a value of the right type.")
     }
 }

@@ -60,8 +60,8 @@ package struct Descriptors: Hashable, Sendable {
         /// What happened, and how to fix it.
         package var description: String {
             """
-            The process may open \(limit) files, which is too few to serve: raise the limit to \
-            \(Descriptors.reserve + 16) or more, as with 'ulimit -n 65536'.
+            The process may open only \(limit) files, too few for a server. Raise the limit to \
+            \(Descriptors.reserve + 16) or more, for example with 'ulimit -n 65536'.
             """
         }
     }
@@ -91,7 +91,7 @@ final class AcceptWatch: ChannelInboundHandler, RemovableChannelHandler {
         if now >= quietUntil {
             quietUntil = now + .minutes(1)
             logger.error(
-                "Connections cannot be accepted: raise the limit of open files",
+                "Connections cannot be accepted. Raise the limit on open files",
                 metadata: ["reason": "\(error)"]
             )
         }

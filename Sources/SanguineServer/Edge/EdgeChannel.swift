@@ -77,7 +77,7 @@ struct EdgeChannel: HTTPChannelHandler {
             case .http2(let http2): await self.http2.handle(value: http2, logger: logger)
             }
         } catch {
-            logger.trace("A connection ended before it was agreed what it speaks: \(error)")
+            logger.trace("A connection ended before its protocol was negotiated: \(error)")
         }
     }
 

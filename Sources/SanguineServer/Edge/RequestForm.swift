@@ -107,7 +107,8 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
             return Problem(
                 .overloaded,
                 """
-                Read the answers before you send more than \(EdgeLimits.pipelinedRequests) requests.
+                Read the responses before you send more than \(EdgeLimits.pipelinedRequests) \
+                requests on one connection.
                 """,
                 retryAfter: EdgeLimits.retryAfterSeconds
             )
@@ -118,13 +119,13 @@ final class RequestForm: ChannelDuplexHandler, RemovableChannelHandler {
     private static func problem(of error: HTTPParserError) -> Problem {
         switch error {
         case .invalidMethod:
-            Problem(.init(status: 501), "Use a method of RFC 9110 that '/openapi.json' names.")
+            Problem(.init(status: 501), "Use a method of RFC 9110 that '/openapi.json' lists.")
         case .headerOverflow:
             Problem(.init(status: 431), "Send less than 80 KiB of headers.")
         case .invalidVersion:
-            Problem(.malformedRequest, "Speak HTTP/1.1.")
+            Problem(.malformedRequest, "Use HTTP/1.1.")
         default:
-            Problem(.malformedRequest, "Send a request of HTTP/1.1 as RFC 9112 describes it.")
+            Problem(.malformedRequest, "Send a valid HTTP/1.1 request (RFC 9112).")
         }
     }
 }

@@ -86,11 +86,11 @@ extension TLSFileError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .missing(let path):
-            "There is nothing to read in \(path): check 'http.tlsCertificate' and 'http.tlsKey'."
+            "'\(path)' is empty or cannot be read. Check 'http.tlsCertificate' and 'http.tlsKey'."
         case .key(let error): "\(error)"
         case .unusable(let certificate, let key):
             """
-            \(certificate) and \(key) are not a certificate and its key in PEM: check \
+            '\(certificate)' and '\(key)' are not a certificate and its private key in PEM. Check \
             'http.tlsCertificate' and 'http.tlsKey'.
             """
         }

@@ -24,14 +24,14 @@ struct TLSReload: Service {
 
     private func reload() {
         guard let identity else {
-            return logger.notice("SIGHUP changes nothing: there is no certificate to read again")
+            return logger.notice("SIGHUP is ignored, because no certificate is configured")
         }
         do throws(TLSFileError) {
             try identity.reload()
-            logger.notice("New connections get the certificate that was read again")
+            logger.notice("The certificate was reloaded and is used for new connections")
         } catch {
             logger.error(
-                "The certificate could not be read again; the one before is used",
+                "The certificate could not be reloaded. The previous one stays in use",
                 metadata: ["reason": "\(error)"]
             )
         }

@@ -45,7 +45,7 @@ struct FunctionRunner: Service {
         }
         reports.left = { call in
             logger.error(
-                "A call is left to its hold's expiry: its end could not be stored",
+                "The end of a call could not be stored. Its hold will expire",
                 metadata: ["operation": "\(call.operation)"]
             )
         }

@@ -243,7 +243,7 @@ struct ModelCall: Sendable {
             // Each attempt is logged with its upstream.
             switch error {
             case .unavailable, .videoUnreadable, .noFrames:
-                logger.warning("No upstream was asked", metadata: error.logged)
+                logger.warning("The call was not sent to any upstream", metadata: error.logged)
             default: break
             }
             if case .tooLarge(let limit) = error, progress.withLock({ $0.parts }) > 0 {

@@ -227,24 +227,24 @@ public struct ServerFunction: Sendable {
         }
         if inputs == nil {
             faults.append(
-                "Give the function '\(name)' its 'inputs': they cannot be found by decoding."
+                "Declare the 'inputs' of the function '\(name)': decoding does not reveal them."
             )
         }
         if let asks, !FunctionSetting.Field.outputTokens.contains(Int64(asks.maxOutputTokens)) {
             faults.append(
-                "Give the function '\(name)' \(FunctionSetting.Field.maxOutputTokens.allowed) "
-                    + "as 'maxOutputTokens'."
+                "Set 'maxOutputTokens' of the function '\(name)' to "
+                    + "\(FunctionSetting.Field.maxOutputTokens.allowed)."
             )
         }
         if asks == nil, rules.price.kind == .usage {
             faults.append(
-                "Give the function '\(name)' a fixed price: what it computes reports no usage."
+                "Give the function '\(name)' a fixed price: computed functions report no usage."
             )
         }
         if case .everyone(let shared) = rules.cache.audience {
             let names = (inputs ?? [:]).keys.map { $0.hasSuffix("?") ? String($0.dropLast()) : $0 }
             for name in shared.subtracting(names).sorted() {
-                faults.append("Share members that '\(self.name)' has: it has no '\(name)'.")
+                faults.append("Share only inputs of '\(self.name)': it has no '\(name)'.")
             }
         }
         return faults
@@ -370,6 +370,8 @@ extension Problem {
     /// Creates the refusal of a call whose input the server's own code rejects.
     fileprivate init(refusing error: any Error) {
         let refusal = error as? Refusal
-        self = refusal?.problem ?? Problem(.invalidContent, "Change 'input': it is not taken so.")
+        self =
+            refusal?.problem
+            ?? Problem(.invalidContent, "Change 'input': the function does not accept it.")
     }
 }

@@ -42,7 +42,7 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
             default: []
             }
         let name = path.isEmpty ? "input" : "input.\(path.memberPath)"
-        return Problem(.invalidContent, "Set '\(name)' to a value of its type.")
+        return Problem(.invalidContent, "Set '\(name)' to a value of the right type.")
     }
 }
 

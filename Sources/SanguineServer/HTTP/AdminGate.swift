@@ -67,7 +67,7 @@ struct AdminGate: RouterMiddleware {
 
     private func refusal(_ context: ServerContext) -> Problem {
         guard token != nil else {
-            return Problem(.unauthenticated, "Start the server with an admin token.")
+            return Problem(.unauthenticated, "Start the server with an admin token: it has none.")
         }
         let decision = wrongTokens.admit(context.address)
         guard decision.isAdmitted else {

@@ -22,11 +22,11 @@ struct AdminHosts: RouterMiddleware {
         guard isServed(request.head.authority) else {
             throw Problem(
                 .foreignRequest,
-                "Use a name of this server: a loopback one, or one of 'http.adminHosts'."
+                "Use a loopback address, or a name that 'http.adminHosts' lists."
             )
         }
         if let origin = request.headers[.origin], !isOwn(origin, of: request.head.authority) {
-            throw Problem(.foreignRequest, "Call the admin port from no other server's page.")
+            throw Problem(.foreignRequest, "Call the admin port only from pages that it serves.")
         }
         return try await next(request, context)
     }

@@ -53,7 +53,7 @@ struct AdminRoutes: Sendable {
                 throw Problem(.malformedRequest, "Add '?deviceId=' or '?email=' to the path.")
             }
         guard let account else {
-            throw Problem(.notFound, "Check the device id or the address: no account has it.")
+            throw Problem(.notFound, "Check the device id or e-mail address: no account has it.")
         }
         return Response(.read(account, to: gate.wire(request, context)))
     }
@@ -104,7 +104,7 @@ struct AdminRoutes: Sendable {
 
     private func accountID(_ context: ServerContext) throws(Problem) -> Identifier {
         guard let id = context.parameters.get("id").flatMap({ Identifier($0) }) else {
-            throw Problem(.notFound, "Use an account id as the path names it.")
+            throw Problem(.notFound, "Use a UUID as the account id in the path.")
         }
         return id
     }

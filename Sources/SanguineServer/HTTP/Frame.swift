@@ -129,7 +129,7 @@ struct Frame: RouterMiddleware {
         } catch {
             throw Problem(
                 .overloaded,
-                "Wait for 'Retry-After', then send the request again: too many are under way.",
+                "Too many requests are in progress. Send this one again after 'Retry-After'.",
                 retryAfter: EdgeLimits.retryAfterSeconds
             )
         }
@@ -180,10 +180,10 @@ struct Frame: RouterMiddleware {
             return Problem(.malformedRequest, "Check the request against /openapi.json.")
         default:
             context.logger.error(
-                "A handler failed",
+                "A request handler failed",
                 metadata: ["error": "\(String(reflecting: type(of: error)))"]
             )
-            return Problem(.internalFault, "Send the request again, with the same key.")
+            return Problem(.internalFault, "Send the request again with the same key.")
         }
     }
 }

@@ -101,11 +101,11 @@ struct Gate: Sendable {
         } catch is SharedPool.Refusal {
             throw Problem(
                 .overloaded,
-                "Wait for 'Retry-After', then send the request again: too much is under way.",
+                "Too many request bodies are in progress. Send this one again after 'Retry-After'.",
                 retryAfter: EdgeLimits.retryAfterSeconds
             )
         } catch {
-            throw Problem(.malformedBody, "Send the body whole: it ended early.")
+            throw Problem(.malformedBody, "Send the complete body: it ended early.")
         }
         return bytes
     }
@@ -145,7 +145,7 @@ extension Problem {
     static var unread: Problem {
         Problem(
             .overloaded,
-            "Read the answers that wait, or wait for 'Retry-After'; then ask again.",
+            "Read the responses that are waiting, then send the request again after 'Retry-After'.",
             retryAfter: EdgeLimits.retryAfterSeconds
         )
     }

@@ -33,7 +33,7 @@ extension DataCheck {
         switch self {
         case .done: nil
         case .running(let part): "The data is still being checked: \(part)."
-        case .failed: "The data could not be checked: look into the log."
+        case .failed: "The data could not be checked. See the log."
         }
     }
 }

@@ -45,10 +45,10 @@ enum NotReady: String, Hashable, Sendable, CaseIterable {
         case .readOnly: "Make the disk of the data folder writable."
         case .damaged:
             "Stop the server, run 'sanguine doctor', and restore the data from a backup."
-        case .failed: "Look into the log: the storage fails."
-        case .stalled: "Look at the disk of the data folder: the storage does not answer."
-        case .overloaded: "Ask again soon: too much waits for the storage."
-        case .stopping: "Ask another server: this one stops."
+        case .failed: "See the log: the storage fails."
+        case .stalled: "Check the disk of the data folder: the storage does not respond."
+        case .overloaded: "Ask again soon: too many operations wait for the storage."
+        case .stopping: "Use another server: this one is shutting down."
         }
     }
 }

@@ -83,8 +83,8 @@ extension KeyFileError: CustomStringConvertible {
         switch self {
         case .missing(let path):
             """
-            The signing keys in \(path) are gone, and there are accounts: new keys would sign \
-            everyone out. Restore the file from a backup.
+            The signing keys in \(path) are missing although there are accounts: new keys would \
+            sign everyone out. Restore the file from a backup.
             """
         case .readableByOthers(let path, let mode):
             """
@@ -94,12 +94,13 @@ extension KeyFileError: CustomStringConvertible {
             """
         case .unreadable(let path):
             """
-            The signing keys in \(path) cannot be read. Restore the file from a backup; deleting \
-            it makes new keys and signs everyone out.
+            The signing keys in \(path) cannot be read. Restore the file from a backup. Deleting \
+            it creates new keys and signs everyone out.
             """
         case .notWritten(let path, let reason):
             """
-            The signing keys could not be written to \(path): \(reason). Check the folder's rights.
+            The signing keys could not be written to \(path): \(reason). Check the folder's \
+            permissions.
             """
         }
     }

@@ -77,11 +77,11 @@ extension OwnerFileError: CustomStringConvertible {
         case .unreadable(let path): "The secret in \(path) cannot be read. Check the file's owner."
         case .noSecret(let path):
             """
-            \(path) has no secret of 32 to 256 visible characters. Restore it from a backup, or \
-            delete it: the next start makes a new one.
+            \(path) does not contain a secret of 32 to 256 visible characters. Restore it from a \
+            backup, or delete it: the next start creates a new one.
             """
         case .notWritten(let path, let reason):
-            "A secret could not be written to \(path): \(reason). Check the folder's rights."
+            "A secret could not be written to \(path): \(reason). Check the folder's permissions."
         }
     }
 }

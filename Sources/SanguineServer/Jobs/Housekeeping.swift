@@ -44,11 +44,11 @@ struct Housekeeping: Service {
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
                 // Before the holds expire: a settlement knows the cost of the call.
                 await settleEnded(&unsettled)
-                await attempt("Holds could not be ended") { () async throws(Problem) in
+                await attempt("Expired holds could not be settled") { () async throws(Problem) in
                     try await calls.expireHolds()
                 }
                 if isSweepDue {
-                    let dropped = await attempt("The sweep failed") { () async throws(Problem) in
+                    let dropped = await attempt("The cleanup failed") { () async throws(Problem) in
                         try await calls.sweep(limit: Self.sweepLimit)
                     }
                     isSweepDue = dropped.map { $0 >= Self.sweepLimit } ?? true
@@ -76,11 +76,11 @@ struct Housekeeping: Service {
         switch (last, now) {
         case (0, 1...):
             logger.error(
-                "Calls wait for their settlement: the storage does not take it",
+                "Calls cannot be settled while the storage fails",
                 metadata: ["calls": "\(now)"]
             )
         case (1..., 0):
-            logger.notice("All calls are settled that waited for the storage")
+            logger.notice("All calls that waited for the storage are settled")
         default: break
         }
     }
@@ -93,7 +93,7 @@ struct Housekeeping: Service {
         case (.running, .running), (.done, .done), (.failed, _): break
         case (_, .running(let part)):
             logger.notice(
-                "The data is still being checked, and serves meanwhile",
+                "The server takes requests while the data is still being checked",
                 metadata: ["part": "\(part)"]
             )
         case (_, .failed(let reason)):
@@ -101,7 +101,7 @@ struct Housekeeping: Service {
         case (_, .done):
             // The storage logs damage when its health is checked.
             guard (try? await authority.storage.checkHealth()) != nil else { break }
-            logger.notice("All of the data was checked: nothing is damaged")
+            logger.notice("The data was checked completely and is undamaged")
         }
     }
 
@@ -114,11 +114,14 @@ struct Housekeeping: Service {
         switch space.look(free, at: now) {
         case .low:
             logger.warning(
-                "The disk of the data folder is filling up: free some space",
+                "The disk of the data folder is filling up. Free some space",
                 metadata: metadata
             )
         case .enough:
-            logger.notice("The disk of the data folder has room again", metadata: metadata)
+            logger.notice(
+                "The disk of the data folder has enough free space again",
+                metadata: metadata
+            )
         case nil:
             break
         }

@@ -46,10 +46,10 @@ struct IndexBuilder: Service {
 
     private func tell(_ left: [IndexName]) {
         if left.isEmpty {
-            logger.notice("All indexes of records are built")
+            logger.notice("All record indexes are built")
         } else {
             logger.notice(
-                "Indexes of records are being built: lists by them are refused until then",
+                "Record indexes are being built. Lists that need them are refused until then",
                 metadata: ["indexes": "\(left.map(\.description).joined(separator: ", "))"]
             )
         }
@@ -62,7 +62,7 @@ struct IndexBuilder: Service {
         } catch {
             // The storage has already logged its failure.
             logger.debug(
-                "An index could not be built, which is tried again",
+                "A step of building an index failed and will be retried",
                 metadata: ["code": "\(error.code.rawValue)"]
             )
             return nil
@@ -73,8 +73,8 @@ struct IndexBuilder: Service {
         let names = unreadable.prefix(Self.namesPerLine).map { "\($0.collection)/\($0.id.text)" }
         logger.error(
             """
-            Stored records are no JSON objects: they are found as records without members. Restore \
-            them from a backup, or delete them
+            Stored records are not JSON objects and were indexed as if they had no members. \
+            Restore them from a backup, or delete them
             """,
             metadata: [
                 "count": "\(unreadable.count)", "records": "\(names.joined(separator: ", "))",

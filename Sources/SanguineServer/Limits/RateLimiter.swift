@@ -52,7 +52,7 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
 
     init(policy: RatePolicy, keyLimit: Int, shards: Int, clock: some Clock<Duration>) {
-        precondition(keyLimit >= shards, "Each shard keeps at least one key.")
+        precondition(keyLimit >= shards, "A shard must keep at least one key.")
         self.policy = policy
         self.shards = (0..<shards).map { _ in Shard() }
         keysPerShard = keyLimit / shards

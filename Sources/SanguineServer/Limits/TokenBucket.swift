@@ -23,14 +23,14 @@ public struct RatePolicy: Hashable, Sendable {
     ///   - limit: Requests per window, 1 to a billion.
     ///   - window: The window, a second to a day. Default: a minute.
     public init(name: String = "default", limit: Int, window: Duration = .seconds(60)) {
-        precondition((1...1_000_000_000).contains(limit), "A rate limit is 1 to a billion.")
+        precondition((1...1_000_000_000).contains(limit), "A rate limit must be 1 to a billion.")
         precondition(
             window >= .seconds(1) && window <= .seconds(86_400),
-            "A window is a second to a day."
+            "A window must be a second to a day."
         )
         precondition(
             name.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C },
-            "A policy's name is a string of RFC 9651 without escapes."
+            "A policy's name must be a string of RFC 9651 without escapes."
         )
         self.name = name
         self.limit = limit

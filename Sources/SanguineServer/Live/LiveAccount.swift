@@ -89,7 +89,7 @@ final class LiveAccount: Sendable {
             return (nil, read)
         }
         if let page { return page }
-        guard let read else { preconditionFailure("There is a page, or a read for it.") }
+        guard let read else { preconditionFailure("A page exists, or is being read.") }
         return try await read.task.value.get()
     }
 

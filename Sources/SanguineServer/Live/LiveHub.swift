@@ -194,7 +194,7 @@ extension Problem {
     fileprivate static var tooManyInAll: Problem {
         Problem(
             .overloaded,
-            "Wait for 'Retry-After', then connect again; until then, pull.",
+            "Too many live connections are open. Pull until you connect again after 'Retry-After'.",
             retryAfter: LiveLimits.retryAfterRefusal.secondsRoundedUp
         )
     }

@@ -64,7 +64,7 @@ final class LiveTickets: Sendable {
         } catch {
             throw Problem(
                 .overloaded,
-                "Wait for 'Retry-After', then ask for a ticket again.",
+                "Too many tickets are in use. Request one again after 'Retry-After'.",
                 retryAfter: LiveLimits.ticketLife.secondsRoundedUp
             )
         }
@@ -100,7 +100,7 @@ final class LiveTickets: Sendable {
         guard let ticket, ticket.expiresAt > uptime() else {
             throw Problem(
                 .unauthenticated,
-                "Ask for a new ticket with POST /v1/live/tickets: each is good for one connection."
+                "Request a new ticket with POST /v1/live/tickets: each is valid for one connection."
             )
         }
         return ticket.pass

@@ -11,7 +11,7 @@ struct JSONLine: Sendable {
 
     /// Creates an empty object of at most `limit` bytes, including its line feed.
     init(limit: Int) {
-        precondition(limit >= 64, "A line needs room for a time and a level.")
+        precondition(limit >= 64, "A line must have room for a time and a level.")
         self.limit = limit
         bytes = [UInt8(ascii: "{")]
         bytes.reserveCapacity(256)

@@ -48,7 +48,7 @@ public final class LogQueue: Sendable {
         limitBytes: Int = LogQueue.defaultLimitBytes,
         clock: any WallClock = SystemWallClock()
     ) {
-        precondition(limitBytes > 0, "A queue that holds nothing drops every line.")
+        precondition(limitBytes > 0, "A log queue must hold at least one byte.")
         let writer = LogWriter(sink: sink, limitBytes: limitBytes, clock: clock)
         self.writer = writer
         let thread = Thread { writer.run() }

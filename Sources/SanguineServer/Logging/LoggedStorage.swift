@@ -174,12 +174,12 @@ struct LoggedStorage: Storage {
             )
         case .damaged(let reason):
             logger.critical(
-                "The data is damaged: stop the server and run 'sanguine doctor'",
+                "The data is damaged. Stop the server and run 'sanguine doctor'",
                 metadata: ["action": "\(action)", "reason": "\(reason)"]
             )
         case .unknownOutcome(let reason):
             logger.critical(
-                "The storage failed while it committed",
+                "The storage failed during a commit, whose outcome is unknown",
                 metadata: ["action": "\(action)", "reason": "\(reason)"]
             )
         case .overloaded, .closed:

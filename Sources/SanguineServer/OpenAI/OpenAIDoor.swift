@@ -84,7 +84,7 @@ struct OpenAIDoor: Sendable {
         _ function: (PassedBody, FunctionSetting, ModelCall) -> PassedFunction
     ) async throws(Problem) -> CallReply {
         guard let setting else {
-            throw Problem(.notFound, "Ask the operator to name a function by 'openai.function'.")
+            throw Problem(.notFound, "Ask the operator to name a function in 'openai.function'.")
         }
         let body = try admitted.submission.content.get()
         let name = body.value["model"]?.string ?? setting.name

@@ -71,7 +71,7 @@ struct PassedFunction: MeteredFunction {
         PassedFunction(setting, model, streams: false) { () throws(Problem) in
             try body.checkNames(["model", "input"])
             guard let texts = body.value["input"], texts != .null else {
-                throw Problem(.invalidContent, "Set 'input' to a text or an array of texts.")
+                throw Problem(.invalidContent, "Set 'input' to a string or an array of strings.")
             }
             return Passed(
                 request: .embeddings(body.bytes, model: model.model),
@@ -117,7 +117,7 @@ extension PassedBody {
             guard member.name.hasBytes(of: name), seen.insert(name).inserted else {
                 throw Problem(
                     .invalidContent,
-                    "Send the member '\(name)' once, and in small letters."
+                    "Send the member '\(name)' once, and in lower case."
                 )
             }
         }
@@ -158,7 +158,7 @@ struct ChatRequest: Sendable {
         for name in Self.limits {
             guard let given = members[name], given != .null else { continue }
             guard let number = given.integer, (1...Int64(most)).contains(number) else {
-                throw Problem(.invalidContent, "Set '\(name)' to 1 to \(most).")
+                throw Problem(.invalidContent, "Set '\(name)' to a whole number from 1 to \(most).")
             }
             limit = max(limit ?? 0, Int(number))
         }
@@ -191,7 +191,7 @@ struct ChatRequest: Sendable {
             }
             throw Problem(
                 .invalidContent,
-                "Leave '\(name)' out: what it may cost is not bounded by the tokens of one answer."
+                "Leave '\(name)' out: its cost is not limited by the tokens of one answer."
             )
         }
     }
@@ -214,7 +214,7 @@ struct ChatRequest: Sendable {
             guard ["text", "refusal"].contains(value?.string ?? "") else {
                 throw Problem(
                     .invalidContent,
-                    "Send parts of type 'text' alone; files come as 'attachments' of a function."
+                    "Send only parts of type 'text'. Files are sent as 'attachments' of a function."
                 )
             }
         }

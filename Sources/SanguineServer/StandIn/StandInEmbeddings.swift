@@ -70,7 +70,7 @@ struct StandInEmbeddings: Sendable {
             if texts.count == items.count, !texts.contains("") { return texts }
         }
         throw StandInRefusal(
-            message: "'input' must be a text, or an array of 1 to \(textLimit) texts.",
+            message: "'input' must be a string, or an array of 1 to \(textLimit) strings.",
             parameter: "input"
         )
     }

@@ -197,7 +197,7 @@ extension Problem {
         case .refused(let refusal) where UpstreamBlame(refusal) == .caller:
             self.init(
                 .upstreamRefused,
-                "Change the request as the language model asks, then send it with a new key."
+                "Change the request as the upstream requires, then send it with a new key."
             )
             upstream = refusal.reason
         case .refused(let refusal):
@@ -206,13 +206,13 @@ extension Problem {
         case .unavailable(let seconds):
             self.init(
                 .overloaded,
-                "Nothing was charged. Wait for 'Retry-After', then send the call again.",
+                "No upstream takes calls now; nothing was charged. Call again after 'Retry-After'.",
                 retryAfter: Self.told(seconds)
             )
         case .videoUnreadable:
             self.init(
                 .invalidContent,
-                "Send another video: no pictures can be taken from this one."
+                "Send another video: no frames can be extracted from this one."
             )
         case .failed, .unfinished, .unreadable, .tooLarge, .cancelled, .noFrames:
             self = .upstreamFailed

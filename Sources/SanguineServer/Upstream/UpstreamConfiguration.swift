@@ -138,13 +138,13 @@ public enum UpstreamConfigurationError: Error, Hashable, CustomStringConvertible
         switch self {
         case .invalidURL:
             """
-            The upstream's URL is not usable. Give 'upstream.url' an http or https URL with a host \
-            and without user name and password, such as https://api.example.com/v1.
+            The upstream's URL is not valid. Set 'upstream.url' to an http or https URL with a \
+            host and without user name and password, such as https://api.example.com/v1.
             """
         case .invalidKey:
             """
-            The upstream's key is not usable. Give 'upstream.key' visible ASCII characters only; a \
-            line feed at the end of a file is the usual reason.
+            The upstream's key is not valid. Set 'upstream.key' to visible ASCII characters only; \
+            a line feed at the end of a file is the usual reason.
             """
         }
     }

@@ -51,44 +51,44 @@ extension UpstreamError: CustomStringConvertible {
             "The upstream refused the key (status \(refusal.status)). Check 'upstream.key'."
         case .refused(let refusal) where refusal.status == 404:
             """
-            The upstream knows no such address or model. Check 'upstream.url' and \
+            The upstream does not have this address or model. Check 'upstream.url' and \
             'upstream.model'.
             """
         case .refused(let refusal) where UpstreamBlame(refusal) == .caller:
-            "The upstream refused what the caller sent (status \(refusal.status))."
+            "The upstream refused the caller's input (status \(refusal.status))."
         case .refused(let refusal) where UpstreamBlame(refusal) == .settings:
             """
             The upstream refused a member that the function set (status \(refusal.status)). \
             Check the function's settings.
             """
         case .refused(let refusal):
-            "The upstream refused with status \(refusal.status). Try again later."
+            "The upstream responded with status \(refusal.status). Try again later."
         case .failed(let sent):
             sent
                 ? "The connection to the upstream broke. Try again later."
                 : "The upstream cannot be reached. Check that it runs, and check 'upstream.url'."
         case .unfinished:
             """
-            The upstream ended a stream without a 'finish_reason', so the answer counts as cut \
-            off. If it never sends one, set 'streams' of its functions to false.
+            The upstream ended a stream without a 'finish_reason', so the answer counts as \
+            incomplete. If it never sends one, set 'streams' of its functions to false.
             """
         case .unreadable:
-            "The upstream answered, but not with a chat completion. Check 'upstream.url'."
+            "The upstream's response is not a chat completion. Check 'upstream.url'."
         case .tooLarge(let limit):
             """
             The upstream's answer is longer than \(limit) bytes. Lower the function's output \
             limit.
             """
         case .cancelled:
-            "The call was given up before the upstream answered."
+            "The call was cancelled before the upstream answered."
         case .videoUnreadable(let reason):
-            "No pictures can be made of the video: \(reason)."
+            "No frames can be extracted from the video: \(reason)."
         case .noFrames(let reason):
-            "FFmpeg does not run. Check 'video.ffmpeg', and the free space: \(reason)."
+            "FFmpeg does not run: \(reason). Check 'video.ffmpeg' and the free disk space."
         case .unavailable(let seconds):
             """
-            No upstream takes calls: each has failed lately, or asked for a pause. Try again in \
-            \(seconds) s.
+            No upstream takes calls now: each has failed recently or requested a pause. Try again \
+            in \(seconds) s.
             """
         }
     }

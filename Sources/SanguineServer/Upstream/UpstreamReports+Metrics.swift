@@ -31,7 +31,7 @@ extension UpstreamReports {
         reports.failed = { upstream, error in
             var metadata = error.logged
             metadata["upstream"] = "\(upstream)"
-            logger.warning("An upstream gave no answer", metadata: metadata)
+            logger.warning("A call to an upstream failed", metadata: metadata)
         }
         reports.breakerChanged = { upstream, phase in
             Counter(
@@ -40,15 +40,15 @@ extension UpstreamReports {
                 factory: factory
             ).increment()
             logger.notice(
-                "An upstream's breaker has changed",
+                "The circuit breaker of an upstream changed its state",
                 metadata: ["upstream": "\(upstream)", "phase": "\(phase.rawValue)"]
             )
         }
         reports.learned = { upstream, settings in
             logger.notice(
                 """
-                An upstream refuses a parameter of requests, which are sent without it until the \
-                next restart. Set what it takes
+                An upstream rejects a parameter, which is not sent again until the next restart. \
+                Change the upstream's settings as shown
                 """,
                 metadata: ["upstream": "\(upstream)", "settings": "\(settings)"]
             )

@@ -119,7 +119,7 @@ public struct Upstreams: Sendable {
     ) {
         precondition(
             Set(upstreams.map(\.name)).count == upstreams.count,
-            "Each upstream has a name of its own."
+            "The names of the upstreams must be unique."
         )
         let now = Stopwatch(clock).elapsed
         members = upstreams.map { upstream in
@@ -164,7 +164,7 @@ public struct Upstreams: Sendable {
         guard let seconds = secondsUntilOneCanLeave(chosen, for: account) else { return nil }
         return Problem(
             .overloaded,
-            "The language model has failed lately. Call again in \(seconds) s.",
+            "The language model has failed recently. Call again in \(seconds) s.",
             retryAfter: seconds
         )
     }

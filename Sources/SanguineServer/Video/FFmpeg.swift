@@ -67,12 +67,12 @@ struct FFmpeg: Sendable {
         _ type: String,
         _ count: Int
     ) async throws(FrameSampler.Failure) -> [[UInt8]] {
-        guard let format = Self.formats[type] else { throw .unreadable("it is of type \(type)") }
+        guard let format = Self.formats[type] else { throw .unreadable("its type is \(type)") }
         let file: UnnamedFile
         do {
             file = try UnnamedFile(video)
         } catch {
-            throw .noProgram("no temporary file can be made: \(error)")
+            throw .noProgram("no temporary file can be created: \(error)")
         }
         let input = ["-protocol_whitelist", "file", "-f", format, "-i", "/dev/stdin"]
         var question = ["-v", "error"] + Self.bounds + input
@@ -138,7 +138,7 @@ struct FFmpeg: Sendable {
                 try Task.checkCancellation()
                 let complaint = String(result.standardError.prefix(200))
                 throw FrameSampler.Failure.unreadable(
-                    complaint.isEmpty ? "\(Self.name(program)) fails" : complaint
+                    complaint.isEmpty ? "\(Self.name(program)) failed" : complaint
                 )
             }
             return result.standardOutput
@@ -149,7 +149,7 @@ struct FFmpeg: Sendable {
         } catch {
             if Task.isCancelled { throw .cancelled }
             if (error as? SubprocessError)?.code == .outputLimitExceeded {
-                throw .unreadable("\(Self.name(program)) says too much")
+                throw .unreadable("the output of \(Self.name(program)) is too long")
             }
             throw .noProgram("\(Self.name(program)): \(error)")
         }

@@ -8,9 +8,9 @@ extension FFmpegMissing: CustomStringConvertible {
     /// What happened, and how to fix it.
     public var description: String {
         """
-        '\(program)' and 'ffprobe' beside it are not there, and an upstream has 'video: frames'. \
-        Install FFmpeg (Debian and Homebrew: ffmpeg), name it in 'video.ffmpeg', or let 'video' be \
-        'file'.
+        An upstream has 'video: frames', but '\(program)', with 'ffprobe' in the same folder, was \
+        not found. Install FFmpeg (Debian and Homebrew: ffmpeg), name it in 'video.ffmpeg', or \
+        set 'video' to 'file'.
         """
     }
 }

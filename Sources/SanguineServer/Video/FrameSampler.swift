@@ -121,7 +121,7 @@ struct FrameSampler: Sendable {
         }
         if Task.isCancelled { throw .cancelled }
         let pictures = try first.get()
-        guard !pictures.isEmpty else { throw .unreadable("it has no picture") }
+        guard !pictures.isEmpty else { throw .unreadable("it has no frames") }
         return pictures
     }
 }

@@ -294,7 +294,7 @@ struct ServerFunctionTests {
         #expect(text.contains("keepsHistory"))
         #expect(text.contains("Add the quota 'readings'"))
         #expect(text.contains("Register the function 'reading' once"))
-        #expect(text.contains("Give the function 'reading' a whole number from 1 to 1000000"))
+        #expect(text.contains("Set 'maxOutputTokens' of the function 'reading' to a whole number"))
         #expect(text.contains("Add the upstream 'spare' of 'reading'"))
     }
 }

@@ -192,7 +192,7 @@ struct FrameSamplerTests {
 
     @Test func `a video without pictures is unreadable`() async throws {
         let sampler = FrameSampler(count: 1) { _, _, _ throws(FrameSampler.Failure) in [] }
-        await #expect(throws: FrameSampler.Failure.unreadable("it has no picture")) {
+        await #expect(throws: FrameSampler.Failure.unreadable("it has no frames")) {
             try await sampler.request(prompt([Self.video]), within: .seconds(1), ManualClock())
         }
     }
