@@ -7,22 +7,22 @@ struct SettingsOptions: ParsableArguments {
     @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
     var config: String?
 
-    @Option(help: "The address that the API listens on; 0.0.0.0 listens on all.")
+    @Option(help: "The address that the API listens on; 0.0.0.0 for all interfaces.")
     var host: String?
 
     @Option(help: "The port of the API; 0 picks a free one.")
     var port: String?
 
-    @Option(help: "The address for metrics and administration; it has metrics for all.")
+    @Option(help: "The address for metrics and administration; metrics need no token.")
     var adminHost: String?
 
-    @Option(help: "The port for metrics and administration. Default: the API's + 1.")
+    @Option(help: "The port for metrics and administration. Default: the API's port + 1.")
     var adminPort: String?
 
-    @Option(help: "The base URL of a server that speaks OpenAI's API.")
+    @Option(help: "The base URL of a server whose API is compatible with OpenAI's.")
     var upstream: String?
 
-    @Option(help: "The least level that is logged: trace, debug, info, notice, warning or error.")
+    @Option(help: "The lowest level that is logged: trace, debug, info, notice, warning or error.")
     var logLevel: String?
 
     /// The variables of other parts of the command.

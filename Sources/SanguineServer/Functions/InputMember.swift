@@ -51,7 +51,7 @@ extension InputMember {
     /// A description of the permitted values.
     fileprivate var allowed: String {
         switch kind {
-        case .string: "a text of 1 to \(Self.textBytes) bytes"
+        case .string: "a string of 1 to \(Self.textBytes) bytes"
         case .integer: "a whole number"
         case .number: "a number"
         case .boolean: "true or false"

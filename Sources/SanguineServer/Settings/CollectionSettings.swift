@@ -18,7 +18,7 @@ extension RecordCollection {
     }
 
     /// A description of the permitted names.
-    static var allowedNames: String { "a small letter, then at most 63 of a–z A–Z 0–9 _ -" }
+    static var allowedNames: String { "a lower-case letter, then at most 63 of a–z A–Z 0–9 _ -" }
 
     /// Reads a collection from the file.
     ///

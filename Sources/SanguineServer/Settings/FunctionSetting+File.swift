@@ -104,63 +104,63 @@ extension FunctionSetting {
             switch self {
             case .kind: FunctionSetting.Kind.allCases.map(\.rawValue).joined(separator: ", ")
             case .price:
-                "a whole number from 0 to \(WireLimits.amount); or leave it out, and give "
-                    + "perMillionInput and perMillionOutput, for a function of kind upstream, or "
-                    + "a quota"
+                "a whole number from 0 to \(WireLimits.amount); not needed with a 'quota', or with "
+                    + "perMillionInput and perMillionOutput for a function of kind upstream"
             case .perMillionInput, .perMillionOutput, .atLeast:
-                "a whole number from 0 to \(WireLimits.amount), beside no 'price', for a function "
+                "a whole number from 0 to \(WireLimits.amount), without 'price', for a function "
                     + "of kind upstream"
             case .perMillionCachedInput, .perMillionReasoning:
                 "a whole number from 0 to \(WireLimits.amount), with perMillionInput and "
-                    + "perMillionOutput; for the tokens that the upstream reports as cached input "
-                    + "or as reasoning"
+                    + "perMillionOutput; the price of tokens that the upstream reports as cached "
+                    + "input or as reasoning"
             case .cachedPrice:
                 "a whole number from 0 to \(WireLimits.amount), for a function with a 'cache'"
             case .quota: "the name of one of 'quotas'"
-            case .quotaUnits: "a whole number from 1 to 1000000, beside a 'quota'"
+            case .quotaUnits: "a whole number from 1 to 1000000, with a 'quota'"
             case .quotaOtherwise:
-                "a whole number from 1 to \(WireLimits.amount), beside a 'quota'"
+                "a whole number from 1 to \(WireLimits.amount), with a 'quota'"
             case .charged:
-                "onCompletion (a whole answer, or one that its caller ended after a part of it) or "
-                    + "onStart (all that has left for its upstream); beside a 'quota' or a 'price'"
+                "onCompletion (charges a complete answer, or one that the caller cancelled after "
+                    + "its first part) or onStart (charges each call that was sent to its "
+                    + "upstream); with a 'quota' or a 'price'"
             case .cache:
-                "none, midnight, session, forever, or a duration from 1s on such as 10m; leave it "
-                    + "out beside 'cacheFacts'"
-            case .cacheFacts: "names of members of the account's settings, beside no 'cache'"
-            case .audience: "account, public; public beside a 'cache' of answers, and no files"
-            case .shares: "members of 'inputs', for the audience public"
+                "none, midnight, session, forever, or a duration of at least 1s such as 10m; not "
+                    + "with 'cacheFacts'"
+            case .cacheFacts: "names of members of the account's settings; not with 'cache'"
+            case .audience: "account, public; public only with a 'cache', and without attachments"
+            case .shares: "members of 'inputs', with the audience public"
             case .payer: "first, each; for a function with a cache"
             case .streams: "true, false"
             case .onDisconnect:
-                "drain (default: the answer is made to its end, kept and charged) or stop (what "
-                    + "came is charged, the rest is not made); for a function that streams"
+                "drain (default: the answer is completed, kept and charged) or stop (the run is "
+                    + "cancelled, and the parts so far are charged); for a function that streams"
             case .version: "1 to 200 characters, for a function with a cache"
             case .maxOutputTokens:
-                "a whole number from 1 to 1000000; an answer that it cuts is not kept by 'cache'"
+                "a whole number from 1 to 1000000; a truncated answer is not cached"
             case .systemPrompt, .prompt:
                 "at most \(Self.promptCharacters) characters, for a function of kind upstream, "
-                    + "with {{places}} for members of 'inputs' and {{settings.<name>}} for "
-                    + "those of 'cacheFacts'; each has a place in one of the two"
+                    + "with placeholders: {{name}} for a member of 'inputs', {{settings.name}} for "
+                    + "one of 'cacheFacts'; each must occur in 'prompt' or 'systemPrompt'"
             case .model: "1 to 200 characters, for a function of kind upstream"
-            case .upstreams: "names of 'upstreams', and 'default' for that of 'upstream.url'"
+            case .upstreams: "names of 'upstreams', or 'default' for the one of 'upstream.url'"
             case .attachmentCount: "a whole number from 1 to 32, for a function of kind upstream"
             case .attachmentMinimum:
-                "a whole number from 0 to 'attachments.count', beside that"
-            case .attachmentBytes: "a whole number from 1 to 268435456, beside 'attachments.count'"
-            case .attachmentTypes: "types such as image/jpeg, beside 'attachments.count'"
-            case .attachmentTokens: "a whole number from 1 to 10000000, beside 'attachments.count'"
+                "a whole number from 0 to 'attachments.count', which must be set"
+            case .attachmentBytes: "a whole number from 1 to 268435456, with 'attachments.count'"
+            case .attachmentTypes: "types such as image/jpeg, with 'attachments.count'"
+            case .attachmentTokens: "a whole number from 1 to 10000000, with 'attachments.count'"
             case .inputBytes: "a whole number from 1 to 268435456"
             case .running, .runningPerAccount, .repeatsPerMinute:
                 "a whole number from 1 to 1000000"
             case .drains:
-                "a whole number from 1 to 1000000; further streams without a reader are stopped"
+                "a whole number from 1 to 1000000; further streams without a reader are cancelled"
             case .timeout: "a duration from 10ms to 1h"
             }
         }
     }
 
     /// A description of the permitted types of an input member.
-    public static let allowedInput = "string, integer, number, boolean, or a list of texts"
+    public static let allowedInput = "string, integer, number, boolean, or a list of strings"
 
     /// Returns the problem of an invalid member in the file.
     static func refusal(

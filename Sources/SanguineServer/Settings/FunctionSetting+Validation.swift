@@ -100,7 +100,7 @@ extension FunctionRules {
         check(.quotaUnits, price.quota?.units, Field.counts)
         check(.quotaOtherwise, price.quota?.otherwise, Field.counterparts)
         if let moment = price.charged, price.kind == .usage {
-            faults.append(Fault(field: .charged, value: "\(moment.rawValue) of a price by usage"))
+            faults.append(Fault(field: .charged, value: "\(moment.rawValue) with a price by usage"))
         }
         if price.cached != nil, cache.lifetime == .none {
             faults.append(Fault(field: .cachedPrice, value: "without a cache"))
@@ -153,7 +153,7 @@ extension FunctionRules {
             }
         }
         if keepsHistory {
-            faults.append(Fault(field: .kind, value: "keepsHistory, which no server has yet"))
+            faults.append(Fault(field: .kind, value: "keepsHistory, which is not supported yet"))
         }
         return faults
     }

@@ -18,7 +18,7 @@ extension ServerSettings {
         for function in functions {
             if names.count(where: { $0 == function.name }) > 1 {
                 problems.append(
-                    .unusable(reason: "Register the function '\(function.name)' once.")
+                    .unusable(reason: "Register the function '\(function.name)' only once.")
                 )
             }
             for name in function.asks?.upstreams ?? [] where !hasUpstream(name) {
@@ -40,7 +40,7 @@ extension ServerSettings {
                 refusal(
                     of: "http.adminPort",
                     value: String(http.effectiveAdminPort),
-                    allowed: "a port up to 65535; name one, because the API has the last"
+                    allowed: "a port up to 65535; set one, because the API uses the last"
                 )
             )
         } else if http.port != 0, http.effectiveAdminPort == http.port {
@@ -48,13 +48,13 @@ extension ServerSettings {
                 refusal(
                     of: "http.adminPort",
                     value: String(http.port),
-                    allowed: "another port than 'http.port'"
+                    allowed: "a port other than 'http.port'"
                 )
             )
         }
         if (http.tlsCertificate == nil) != (http.tlsKey == nil) {
             let missing = http.tlsKey == nil ? "http.tlsKey" : "http.tlsCertificate"
-            let allowed = "the path of a file, since TLS needs the certificate and its key"
+            let allowed = "the path of a file, because TLS needs the certificate and its key"
             problems.append(refusal(of: missing, value: "", allowed: allowed))
         }
         problems += listProblems(quotas.map(\.name), list: "quotas")
@@ -113,7 +113,7 @@ extension ServerSettings {
                 )
             }
             if upstream.name == Upstream.name {
-                let allowed = "another name: 'default' is that of 'upstream.url'"
+                let allowed = "a name other than 'default', which stands for 'upstream.url'"
                 problems.append(refusal(of: "upstreams", value: upstream.name, allowed: allowed))
             }
         }

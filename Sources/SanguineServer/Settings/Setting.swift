@@ -78,7 +78,7 @@ public struct Setting: Sendable {
         return switch field {
         case .text(_, let range): "\(range.lowerBound) to \(range.upperBound) characters"
         case .optionalText, .secret: "text"
-        case .texts: "a list of texts"
+        case .texts: "a list of strings"
         case .choice(_, let names): names.joined(separator: ", ")
         case .flag: "true, false"
         case .integer(_, let range), .optionalInteger(_, let range):

@@ -12,7 +12,7 @@ extension Setting {
             "http.host",
             .text(\.http.host, characters: 1...255),
             flag: "--host",
-            "The address that the API listens on; 0.0.0.0 listens on all."
+            "The address that the API listens on; 0.0.0.0 for all interfaces."
         ),
         Setting(
             "http.port",
@@ -24,13 +24,13 @@ extension Setting {
             "http.adminHost",
             .text(\.http.adminHost, characters: 1...255),
             flag: "--admin-host",
-            "The address for metrics and administration; it has metrics for all."
+            "The address for metrics and administration; metrics need no token."
         ),
         Setting(
             "http.adminPort",
             .optionalInteger(\.http.adminPort, 0...65_535),
             flag: "--admin-port",
-            "The port for metrics and administration; without it the API's port + 1."
+            "The port for metrics and administration. Default: the API's port + 1."
         ),
         Setting(
             "http.corsOrigins",
@@ -42,28 +42,28 @@ extension Setting {
         Setting(
             "http.adminHosts",
             .texts(\.http.adminHosts),
-            allowed: "names and addresses without port, such as metrics.internal",
+            allowed: "names and addresses without a port, such as metrics.internal",
             isValid: AdminHosts.isName,
-            "The names by which the admin port may be called, beside those of loopback."
+            "The host names under which the admin port may be called, in addition to loopback."
         ),
         Setting(
             "http.trustedProxies",
             .texts(\.http.trustedProxies),
             allowed: "addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32",
             isValid: { AddressRange($0) != nil },
-            "The proxies whose `Forwarded` or `X-Forwarded-For` names the client."
+            "The proxies whose `Forwarded` or `X-Forwarded-For` header is trusted."
         ),
         Setting(
             "http.tlsCertificate",
             .optionalText(\.http.tlsCertificate),
-            allowed: "the path of a file, beside 'http.tlsKey'",
-            "The certificate chain of the API's port in PEM; it is read again on SIGHUP."
+            allowed: "the path of a file, together with 'http.tlsKey'",
+            "The certificate chain of the API's port in PEM; SIGHUP reloads it."
         ),
         Setting(
             "http.tlsKey",
             .optionalText(\.http.tlsKey),
-            allowed: "the path of a file, beside 'http.tlsCertificate'",
-            "The certificate's private key in PEM; only its owner may read the file."
+            allowed: "the path of a file, together with 'http.tlsCertificate'",
+            "The certificate's private key in PEM, in a file that only its owner may read."
         ),
     ]
 
@@ -71,32 +71,32 @@ extension Setting {
         Setting(
             "limits.bodyBytes",
             .integer(\.limits.bodyBytes, 1_024...WireLimits.bodyBytes * 16),
-            "The longest body of a request, in bytes."
+            "The maximum size of a request's body, in bytes."
         ),
         Setting(
             "limits.requestsPerMinute",
             .integer(\.limits.requestsPerMinute, 1...60_000_000),
-            "The requests of an account in a minute; more get 429."
+            "The requests of an account per minute; more get 429."
         ),
         Setting(
             "limits.addressRequestsPerMinute",
             .integer(\.limits.addressRequestsPerMinute, 1...60_000_000),
-            "The requests of an address in a minute where no account is known; more get 429."
+            "The requests of an address per minute, if no account is known; more get 429."
         ),
         Setting(
             "limits.addressProcessorTime",
             .duration(\.limits.addressProcessorTime, .milliseconds(10) ... .seconds(600)),
-            "The processor time of an address in 10 s, for requests without a valid token."
+            "The processor time of an address per 10 s, for requests without a valid token."
         ),
         Setting(
             "limits.connections",
             .integer(\.limits.connections, 1...1_000_000),
-            "The connections at a time; more wait to be accepted, and one address has half of them."
+            "The maximum number of connections; more wait. One address may have half of them."
         ),
         Setting(
             "limits.requestTimeout",
             .duration(\.limits.requestTimeout, .milliseconds(100) ... .seconds(3_600)),
-            "The longest time that a request's body may take to arrive."
+            "The time within which a request's body must arrive."
         ),
         Setting(
             "limits.idleTimeout",
@@ -106,60 +106,60 @@ extension Setting {
         Setting(
             "limits.writeTimeout",
             .duration(\.limits.writeTimeout, .seconds(1) ... .seconds(600)),
-            "The time in which a reader must take something of an answer; then it is closed."
+            "The time after which a connection that reads nothing of its response is closed."
         ),
         Setting(
             "limits.answerBytes",
             .integer(\.limits.answerBytes, (1 << 20)...(1 << 36)),
-            "The bytes of all answers that wait to be read; who asks for more gets 503."
+            "The bytes of all responses that wait to be read; beyond it, requests get 503."
         ),
         Setting(
             "limits.receivedBytes",
             .integer(\.limits.receivedBytes, (1 << 20)...(1 << 36)),
-            "The bytes of all bodies whose requests have no answer yet; who sends more gets 503."
+            "The bytes of all request bodies without a response yet; beyond it, requests get 503."
         ),
         Setting(
             "limits.blobBytes",
             .integer(\.limits.blobBytes, 1_024...(1 << 28)),
-            "The largest file that is uploaded, in bytes; a larger one gets 413."
+            "The maximum size of an uploaded file, in bytes; a larger one gets 413."
         ),
         Setting(
             "limits.accountBytes",
             .integer(\.limits.accountBytes, 0...(1 << 40)),
             """
-            The bytes of an account's records and files, and 100 for each of them and for each of \
-            the 10,000 deletions that are known; what would take more gets 422.
+            The bytes of an account's records and files, plus 100 for each of them and for each \
+            of the up to 10,000 known deletions; a change or upload beyond it gets 422.
             """
         ),
         Setting(
             "limits.functionCalls",
             .integer(\.limits.functionCalls, 1...100_000),
-            "The runs of functions at a time; more calls wait for their turn."
+            "The maximum number of concurrent runs of functions; more calls wait for their turn."
         ),
         Setting(
             "limits.queuedCalls",
             .integer(\.limits.queuedCalls, 0...1_000_000),
-            "The calls of functions that wait for their turn or share a run; more get 503."
+            "The maximum number of calls that wait for their turn or share a run; more get 503."
         ),
         Setting(
             "limits.queueTime",
             .duration(\.limits.queueTime, .milliseconds(1) ... .seconds(3_600)),
-            "How long a call waits for its turn; then it is taken back and gets 503."
+            "How long a call waits for its turn; then it is withdrawn and gets 503."
         ),
         Setting(
             "limits.resultMemoryBytes",
             .integer(\.limits.resultMemoryBytes, 0...(1 << 36)),
-            "The bytes of memory for answers of functions that are kept."
+            "The memory for cached answers of functions, in bytes."
         ),
         Setting(
             "limits.liveConnections",
             .integer(\.limits.liveConnections, 0...1_000_000),
-            "The live connections at a time; more get 503."
+            "The maximum number of live connections; more get 503."
         ),
         Setting(
             "limits.liveConnectionsPerAccount",
             .integer(\.limits.liveConnectionsPerAccount, 0...1_000_000),
-            "The live connections of an account at a time; more get 429."
+            "The maximum number of live connections of an account; more get 429."
         ),
         Setting(
             "limits.livePing",
@@ -169,12 +169,12 @@ extension Setting {
         Setting(
             "limits.freeBytes",
             .integer(\.limits.freeBytes, 0...(1 << 50)),
-            "The free bytes of the data's disk below which the log warns; 0 never."
+            "The free bytes on the disk of the data below which the log warns; 0 means never."
         ),
         Setting(
             "limits.shutdownGrace",
             .duration(\.limits.shutdownGrace, .zero ... .seconds(3_600)),
-            "The time that requests in flight still have when the server is told to stop."
+            "The time that requests in progress have to finish when the server stops."
         ),
     ]
 
@@ -182,26 +182,26 @@ extension Setting {
         Setting(
             "accounts.unit",
             .text(\.accounts.unit, characters: 1...32),
-            "The name of what a balance counts."
+            "The unit of balances."
         ),
         Setting(
             "accounts.grant",
             .integer(\.accounts.grant, 0...Int(WireLimits.amount)),
-            "What a new account is granted, in the balance's unit."
+            "The initial balance of a new account."
         ),
         Setting(
             "accounts.defaultTimeZone",
             .text(\.accounts.defaultTimeZone, characters: 1...64),
             allowed: "an IANA time zone such as Europe/Berlin",
             isValid: ZoneName.isKnown,
-            "The time zone of accounts that name none; their day begins at its midnight."
+            "The time zone of accounts that set none; an account's day begins at its midnight."
         ),
         Setting(
             "accounts.defaultLanguage",
             .text(\.accounts.defaultLanguage, characters: 2...35),
             allowed: "a BCP 47 language such as en or de-AT",
             isValid: isLanguage,
-            "The language of accounts that name none."
+            "The language of accounts that set none."
         ),
     ]
 
@@ -214,22 +214,22 @@ extension Setting {
         Setting(
             "tokens.refreshLifetime",
             .duration(\.tokens.refreshLifetime, .seconds(60) ... .seconds(10 * 366 * 86_400)),
-            "How long a refresh token is valid; whoever stays away longer signs in again."
+            "How long a refresh token is valid; after a longer absence the user signs in again."
         ),
         Setting(
             "tokens.rotationGrace",
             .duration(\.tokens.rotationGrace, .zero ... .seconds(3_600)),
-            "How long a rotated refresh token still gets its successor, if the answer was lost."
+            "How long a rotated refresh token still gets its successor, if the response was lost."
         ),
         Setting(
             "tokens.issuer",
             .text(\.tokens.issuer, characters: 1...200),
-            "The issuer that access tokens name."
+            "The issuer (`iss`) of access tokens."
         ),
         Setting(
             "tokens.audience",
             .text(\.tokens.audience, characters: 1...200),
-            "The audience that access tokens name."
+            "The audience (`aud`) of access tokens."
         ),
     ]
 
@@ -237,12 +237,12 @@ extension Setting {
         Setting(
             "idempotency.keep",
             .duration(\.idempotencyKeep, .seconds(60) ... .seconds(366 * 86_400)),
-            "How long the answer of an operation is replayed."
+            "How long the response to an operation is kept and replayed."
         ),
         Setting(
             "holds.duration",
             .duration(\.holdsDuration, .seconds(1) ... .seconds(86_400)),
-            "How long a hold lasts that names no time."
+            "How long a hold lasts if the request sets no time."
         ),
     ]
 
@@ -253,44 +253,44 @@ extension Setting {
             flag: "--upstream",
             allowed: "an http or https URL with a host, without user name and password",
             isValid: { UpstreamConfiguration.endpoint(of: $0) != nil },
-            "The server that answers for functions of kind upstream: any that speaks OpenAI's API."
+            "The server for functions of kind upstream; its API must be compatible with OpenAI's."
         ),
         Setting(
             "upstream.key",
             .secret(\.upstream.key),
             allowed: "visible ASCII characters, without spaces",
             isValid: { $0.utf8.allSatisfy { (0x21...0x7E).contains($0) } },
-            "The key that the upstream asks for."
+            "The API key of the upstream."
         ),
         Setting(
             "upstream.model",
             .text(\.upstream.model, characters: 1...200),
-            "The name of the model that is asked."
+            "The name of the model."
         ),
         Setting(
             "upstream.connectTimeout",
             .duration(\.upstream.connectTimeout, .milliseconds(10) ... .seconds(600)),
-            "The longest time that connecting to the upstream may take."
+            "The maximum time for connecting to the upstream."
         ),
         Setting(
             "upstream.timeout",
             .duration(\.upstream.timeout, .milliseconds(10) ... .seconds(3_600)),
-            "The longest time for an answer in one piece, and the longest pause of a stream."
+            "The maximum time for an answer in one piece, and for a pause within a stream."
         ),
         Setting(
             "upstream.streamTimeout",
             .duration(\.upstream.streamTimeout, .milliseconds(10) ... .seconds(7_200)),
-            "The longest time that a streamed answer may take in all."
+            "The maximum time for a whole streamed answer."
         ),
         Setting(
             "upstream.answerBytes",
             .integer(\.upstream.answerBytes, 1_024...(1 << 28)),
-            "The longest answer of the upstream, in bytes."
+            "The maximum size of an upstream's answer, in bytes."
         ),
         Setting(
             "upstream.video",
             .choice(\.upstream.video, of: UpstreamConfiguration.Video.allCases.map(\.rawValue)),
-            "How the upstream is shown a video: as the file, or as pictures of it."
+            "How a video is sent to the upstream: as the file, or as frames of it."
         ),
         Setting(
             "upstream.outputLimit",
@@ -298,7 +298,7 @@ extension Setting {
                 \.upstream.outputLimit,
                 of: UpstreamConfiguration.OutputLimit.allCases.map(\.rawValue)
             ),
-            "The member of requests that limits the length of answers; none sends no limit."
+            "The member of requests that limits the length of an answer; none sends no limit."
         ),
         Setting(
             "upstream.streamOptions",
@@ -306,13 +306,13 @@ extension Setting {
                 \.upstream.streamOptions,
                 of: UpstreamConfiguration.StreamOptions.allCases.map(\.rawValue)
             ),
-            "Whether the upstream takes stream_options, and reports the usage of streams for it."
+            "Whether the upstream accepts stream_options, and then reports the usage of streams."
         ),
         Setting(
             "upstream.fallbacks",
             .texts(\.upstream.fallbacks),
             allowed: "names of 'upstreams'",
-            "The upstreams that are asked, in this order, while that of 'upstream.url' fails."
+            "The upstreams to try, in this order, while the one of 'upstream.url' fails."
         ),
     ]
 
@@ -320,12 +320,12 @@ extension Setting {
         Setting(
             "video.ffmpeg",
             .text(\.video.ffmpeg, characters: 1...1_024),
-            "FFmpeg, which makes pictures of videos: a path, or a name to look for."
+            "FFmpeg, which extracts frames of videos: a path, or a name to search for."
         ),
         Setting(
             "video.frames",
             .integer(\.video.frames, 1...32),
-            "How many pictures are made of a video, where an upstream takes pictures alone."
+            "The number of frames of a video that are sent to an upstream that takes only images."
         ),
     ]
 
@@ -334,7 +334,7 @@ extension Setting {
             "openai.function",
             .text(\.openAI.function, characters: 0...64),
             allowed: "the name of a function of kind upstream, or nothing",
-            "The function by whose price and limits /v1/chat/completions is metered."
+            "The function whose price and limits apply to /v1/chat/completions."
         )
     ]
 
@@ -343,7 +343,7 @@ extension Setting {
             "log.level",
             .choice(\.log.level, of: Logger.Level.allCases.map(\.rawValue)),
             flag: "--log-level",
-            "The least level that is logged."
+            "The lowest level that is logged."
         ),
         Setting(
             "log.access",

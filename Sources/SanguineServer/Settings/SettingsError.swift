@@ -28,7 +28,7 @@ extension SettingsError.Problem: CustomStringConvertible {
         case .unknown(let name, let nearest?, let source):
             "There is no setting '\(name)' (\(source)). Did you mean '\(nearest)'?"
         case .unknown(let name, nil, let source):
-            "There is no setting '\(name)' (\(source)). 'sanguine config' lists all."
+            "There is no setting '\(name)' (\(source)). 'sanguine config' lists all settings."
         case .unreadable(let file, let reason):
             "The configuration '\(file)' cannot be read: \(reason)"
         case .unusable(let reason): reason

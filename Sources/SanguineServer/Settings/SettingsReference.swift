@@ -5,12 +5,12 @@ public enum SettingsReference {
         var text = """
             # Settings
 
-            A value is looked for on the command line, then in the environment, then in the YAML \
-            file that `--config` or `SANGUINE_CONFIG` names; otherwise it has its default. A name \
-            that is in no table here is refused in the file, and warned of in the environment. \
-            `sanguine config` prints what is in effect, and where it comes from.
+            A value is read from the command line, then from the environment, then from the YAML \
+            file that `--config` or `SANGUINE_CONFIG` names; otherwise the default applies. An \
+            unknown name is an error in the file and a warning in the environment. `sanguine \
+            config` prints the values in effect and where they come from.
 
-            | in the file | flag | environment | default | what it does, and what it may be |
+            | in the file | flag | environment | default | description and allowed values |
             |---|---|---|---|---|
 
             """
@@ -34,34 +34,34 @@ public enum SettingsReference {
 
         ## Quotas, collections, upstreams and functions
 
-        They are named in the file only. A file that names any quota replaces the default \
-        ones, and likewise for collections and functions. Once a collection has records, leave \
-        its access as it is. The key of an upstream may stand in the environment instead: that \
-        of `spare` in `SANGUINE_UPSTREAMS_SPARE_KEY`.
+        Only the file can declare them. A file that declares any quota replaces the default \
+        quotas; the same holds for collections and functions. Do not change the access of a \
+        collection that has records. The key of an upstream can also be set in the environment: \
+        the key of `spare` as `SANGUINE_UPSTREAMS_SPARE_KEY`.
 
         ```yaml
         quotas:
-          readings: 3               # how often from one midnight of the account to the next
+          readings: 3               # per day, from midnight to midnight in the account's zone
 
         collections:
           notes:
-            access: owner           # owner (default) or everyone: who may read
+            access: owner           # who may read: owner (default) or everyone
           posts:
             access: everyone
-            indexes: [createdAt]    # the members by which records are found and ordered
+            indexes: [createdAt]    # the members that records can be found and ordered by
 
-        upstreams:                  # beside that of upstream.url, whose name is default
+        upstreams:                  # in addition to upstream.url, whose name is default
           spare:
             url: https://models.example.com/v1
             model: small
-            video: frames           # file (default), or frames: pictures of it, by FFmpeg
+            video: frames           # file (default), or frames, extracted by FFmpeg
             outputLimit: auto       # auto (default), max_tokens, max_completion_tokens, or none
             streamOptions: auto     # auto (default), true, or false
 
         functions:
           echo:
             kind: echo              # echo or upstream
-            price: 1                # the same for every call, or, for kind upstream, by usage:
+            price: 1                # the same for every call; for kind upstream also by usage:
           ask:
             kind: upstream
             perMillionInput: 2000
@@ -73,20 +73,20 @@ public enum SettingsReference {
             systemPrompt: Answer in two sentences.
           reading:
             kind: upstream
-            quota: readings         # a unit of a quota, instead of a price or beside it
+            quota: readings         # a unit of a quota, instead of or in addition to a price
             inputs:                 # default: a string question
               kind: [face, palm, coffee]
-              origin?: string       # one that may be left out
+              origin?: string       # optional
             prompt: Read this {{kind}}. {{origin}}
             cache: midnight         # none, midnight, session, forever, or a duration
-            cachedPrice: 0          # what a kept answer costs
+            cachedPrice: 0          # the price of a cached answer
             upstreams: [default, spare]
             limits:
               runningPerAccount: 1
               repeatsPerMinute: 10
         ```
 
-        | member of a function | what it may be |
+        | member of a function | allowed values |
         |---|---|
 
         """
