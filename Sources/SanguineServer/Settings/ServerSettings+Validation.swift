@@ -18,7 +18,7 @@ extension ServerSettings {
         for function in functions {
             if names.count(where: { $0 == function.name }) > 1 {
                 problems.append(
-                    .unusable(reason: "Register the function '\(function.name)' only once.")
+                    .unusable(reason: "Register the function '\(function.name)' once.")
                 )
             }
             for name in function.asks?.upstreams ?? [] where !hasUpstream(name) {
