@@ -23,8 +23,8 @@ enum Output {
         var description: String {
             let reason = String(cString: strerror(number))
             return """
-                Standard output cannot be written (\(reason)). Free some space, or send it \
-                somewhere else. What was asked for may have been done.
+                Standard output cannot be written (\(reason)). Free some space, or redirect it. \
+                The command may have taken effect.
                 """
         }
     }

@@ -5,11 +5,10 @@ import Sanguine
 struct SanguineTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sanguine",
-        abstract: "The data layer of an app whose user never waits.",
+        abstract: "A data layer for apps whose users never wait.",
         discussion: """
-            Start with 'sanguine demo', which plays a guest's first minutes. \
-            'sanguine serve' is a whole backend; 'ask', 'note', 'balance' and 'quota' are a client \
-            of it.
+            Start with 'sanguine demo', which plays a guest's first minutes. 'sanguine serve' is \
+            a complete backend; 'ask', 'note', 'balance' and 'quota' are its client.
             """,
         version: SanguineClient.version,
         groupedSubcommands: [

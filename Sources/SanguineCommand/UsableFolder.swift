@@ -28,7 +28,7 @@ enum UsableFolder {
         let intruder = names.sorted().first { name in
             name.hasSuffix(".sqlite") && isFolder(place.appending(path: name))
         }
-        return intruder.map { "'\($0)' in it is a folder, and must be a file" }
+        return intruder.map { "'\($0)' in it must be a file, but is a folder" }
     }
 
     /// Returns the error of a command.
@@ -36,7 +36,7 @@ enum UsableFolder {
         Failure(
             """
             The folder '\(folder.path)' cannot be used: \(reason). Name another one with \
-            '\(option)', or make it one that you can read and write.
+            '\(option)', or make it readable and writable.
             """
         )
     }

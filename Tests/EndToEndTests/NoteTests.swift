@@ -42,7 +42,7 @@ extension EndToEnd {
 
                 let late = try await phone.run("add", "Buy bread")
                 #expect(late.status == 0)
-                #expect(late.errors.hasPrefix("It waits, and is sent with the next"))
+                #expect(late.errors.hasPrefix("The change will be sent by the next"))
                 let alone = try await phone.list()
                 #expect(alone.notes.map(\.text) == ["Buy milk", "Buy bread"])
                 #expect(alone.notes.map(\.pending) == [false, true])
@@ -96,7 +96,7 @@ extension EndToEnd {
         @Test func `a note that does not exist is reported as missing`() async throws {
             try await Self.withServer { _, phone, _ in
                 let removed = try await phone.run("rm", "nosuch")
-                #expect(removed.errors.contains("This device knows no note 'nosuch'."))
+                #expect(removed.errors.contains("There is no note 'nosuch' on this device."))
             }
         }
 
@@ -125,7 +125,7 @@ extension EndToEnd {
                 let joined = try await laptop.run("list")
                 #expect(joined.status == 1)
                 #expect(joined.output.isEmpty)
-                #expect(joined.errors.contains("is a device of another account"))
+                #expect(joined.errors.contains("belongs to another account"))
             }
         }
     }

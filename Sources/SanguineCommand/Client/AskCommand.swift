@@ -8,8 +8,8 @@ struct AskCommand: AsyncParsableCommand {
         commandName: "ask",
         abstract: "Ask the server's language model a question, and pay for it.",
         discussion: """
-            The first call makes a guest account for this device. The answer goes to standard \
-            output, what it cost to standard error.
+            The first call creates a guest account for this device. The answer is written to \
+            standard output, its cost to standard error.
             """
     )
 

@@ -6,7 +6,7 @@ import SanguineModel
 struct BalanceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "balance",
-        abstract: "Show what may be spent; without a network, what was last known and how long ago."
+        abstract: "Show the available balance; offline, the last known one and its age."
     )
 
     @OptionGroup var options: ClientOptions
@@ -98,6 +98,6 @@ enum LastKnown {
 
     /// Returns the error of a command that has no value to show.
     static func nothing(_ failure: SanguineError?) -> Failure {
-        Failure(failure.map { "\($0)" } ?? "Nothing is known yet. Try again when the server runs.")
+        Failure(failure.map { "\($0)" } ?? "No value is known. Try again when the server runs.")
     }
 }

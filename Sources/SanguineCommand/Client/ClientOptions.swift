@@ -7,13 +7,13 @@ struct ClientOptions: ParsableArguments {
     static let serverVariable = "SANGUINE_SERVER"
     static let folderVariable = "SANGUINE_FOLDER"
 
-    @Option(help: "The server. Default: what SANGUINE_SERVER names, or http://127.0.0.1:8080.")
+    @Option(help: "The server's URL. Default: SANGUINE_SERVER, or http://127.0.0.1:8080.")
     var server: String?
 
     @Option(
         help: """
-            The folder of the client's state; two folders are two devices. Default: what \
-            SANGUINE_FOLDER names, or '.sanguine' in the home folder.
+            The folder of the client's state; two folders are two devices. Default: \
+            SANGUINE_FOLDER, or '.sanguine' in the home folder.
             """
     )
     var folder: String?
@@ -52,7 +52,7 @@ struct ClientOptions: ParsableArguments {
         }
         let report = client.storeReport
         for file in report.movedAside {
-            Output.complain("A file could not be used, and is now '\(file.path)'.")
+            Output.complain("A file could not be used and was renamed to '\(file.path)'.")
         }
         if let failure = report.failure, report.movedAside.isEmpty { throw unusable(failure) }
     }
@@ -72,7 +72,7 @@ struct ClientOptions: ParsableArguments {
         let client = try SanguineClient(configuration)
         guard client.storeReport.place == .disk else {
             defer { client.close() }
-            throw unusable(client.storeReport.failure ?? "nothing can be kept in it")
+            throw unusable(client.storeReport.failure ?? "files cannot be stored in it")
         }
         return client
     }

@@ -5,7 +5,7 @@ import Sanguine
 struct MatrixCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "matrix",
-        abstract: "Show how each query of this client is kept: its storage matrix.",
+        abstract: "Show how each query of this client is stored: its storage matrix.",
         discussion: "An app prints its own with 'print(client.matrix())'."
     )
 

@@ -6,7 +6,7 @@ import SanguineModel
 struct QuotaCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quota",
-        abstract: "Show the daily allowances; without a network, what was last known."
+        abstract: "Show the daily quotas; offline, the last known ones."
     )
 
     @OptionGroup var options: ClientOptions

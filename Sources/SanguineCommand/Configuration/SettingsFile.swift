@@ -22,7 +22,7 @@ struct SettingsFile: Sendable {
             SettingsError([.unreadable(file: path, reason: reason)])
         }
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw unreadable("there is no such file, or it may not be read.")
+            throw unreadable("the file does not exist or is not readable.")
         }
         guard data.count <= SettingsLoader.fileBytes else {
             throw unreadable("it is larger than \(SettingsLoader.fileBytes) bytes.")

@@ -10,11 +10,12 @@ struct DemoCommand: AsyncParsableCommand {
         abstract: "Play a guest's first minutes: a real server, a real client, a stand-in model.",
         discussion: """
             Starts both servers on free ports in a folder that is removed afterwards, prints what \
-            the user saw and when, and verifies the ledger. Exits 1 at any surprise.
+            the user sees and when, and verifies the ledger. Exits 1 if anything differs from the \
+            expected.
             """
     )
 
-    @Option(help: "Milliseconds that the stand-in model takes for an answer.")
+    @Option(help: "The time that the stand-in model takes for an answer, in milliseconds.")
     var latencyMs = 1_200
 
     func validate() throws {

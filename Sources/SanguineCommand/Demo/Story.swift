@@ -42,11 +42,13 @@ struct Story: Sendable {
 
     private func open(_ client: SanguineClient) async throws {
         try timeline.chapter("The app opens for the first time")
-        try expect(client.cached(.balance) == nil, "A new device knows a balance already.")
+        try expect(client.cached(.balance) == nil, "A new device already has a balance.")
         try timeline.note("first frame: no balance yet, and nothing blocks")
         let balance = try await client.value(of: .balance)
-        try expect(balance.available == 100, "A guest begins with \(balance.available).")
-        try timeline.note("a guest account was made; the screen shows \(balance.available) tokens")
+        try expect(balance.available == 100, "A guest starts with \(balance.available) tokens.")
+        try timeline.note(
+            "a guest account was created; the screen shows \(balance.available) tokens"
+        )
     }
 
     private func ask(_ client: SanguineClient) async throws {
@@ -67,7 +69,7 @@ struct Story: Sendable {
             settled.available == before.available - result.charged,
             "The charge is not shown."
         )
-        try expect(result.tokensRemaining == settled.available, "Answer and screen disagree.")
+        try expect(result.tokensRemaining == settled.available, "Answer and screen differ.")
         try timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
         try timeline.note(
             "waiting for the server would have shown the change \(Timeline.seconds(waited)) late"
@@ -103,9 +105,9 @@ struct Story: Sendable {
         let settled = try balance(client)
         try expect(
             settled.available == before.available - charged && settled.held == 0,
-            "\(before.available) less \(charged) is shown as \(settled.available)."
+            "\(before.available) minus \(charged) is shown as \(settled.available)."
         )
-        try expect(seen.hasNoDance, "The number danced: \(seen.all).")
+        try expect(seen.hasNoDance, "The number went up and down: \(seen.all).")
         try timeline.note(
             "all three answered, \(charged) charged; the number never went the wrong way"
         )
@@ -129,13 +131,13 @@ struct Story: Sendable {
         let after = try balance(client)
         try expect(
             after.available == before.available && after.held == before.held,
-            "A refusal left a trace in the balance."
+            "A refused call changed the balance."
         )
-        try timeline.note("its hold is gone again: the screen shows \(before.available)")
+        try timeline.note("its hold was released: the screen shows \(before.available)")
     }
 
     private func offline() async throws {
-        try timeline.chapter("The server is gone, and the app is started anew")
+        try timeline.chapter("The server is down, and the app is restarted")
         let client = try makeClient(port: 1)
         defer { client.close() }
         let asked = timeline.elapsed
@@ -148,12 +150,12 @@ struct Story: Sendable {
         )
         do throws(SanguineError) {
             _ = try await client.refresh(.balance)
-            throw .notConfigured("a server that is gone")
+            throw .notConfigured("a server that is down")
         } catch {
             guard case .transport = error else { throw error }
         }
-        try expect(try balance(client) == shown, "A failed reload took the last value away.")
-        try timeline.note("reloading fails; the last value stays")
+        try expect(try balance(client) == shown, "A failed reload removed the last value.")
+        try timeline.note("the reload fails; the last value stays")
     }
 
     private func comeBack(port: Int) async throws {
@@ -165,7 +167,7 @@ struct Story: Sendable {
         let confirmed = try balance(client)
         try expect(
             confirmed.available == remembered.available,
-            "The number changed over the restart."
+            "The number changed during the restart."
         )
         try timeline.note("same guest, same number: \(confirmed.available)")
     }
@@ -176,7 +178,7 @@ struct Story: Sendable {
         let report = try await inspection.examine().ledger
         await inspection.close()
         try expect(report.differences.isEmpty, "The ledger does not add up: \(report.differences).")
-        try expect(report.accounts == 1, "There are \(report.accounts) accounts, and one guest.")
+        try expect(report.accounts == 1, "There are \(report.accounts) accounts instead of one.")
         try timeline.note("\(report.transfers) entries recomputed: every balance is their sum")
     }
 

@@ -44,8 +44,8 @@ final class Timeline: Sendable {
         try Output.write(
             """
 
-              \(waits) times the number was right at once that would otherwise have been late,
-              \(Self.seconds(saved)) in all. Nothing was lost, nothing was charged twice.
+              \(waits) times the number was right at once instead of late, which saved
+              \(Self.seconds(saved)) in all. Nothing was lost, and nothing was charged twice.
             """
         )
     }

@@ -8,7 +8,7 @@ import SanguineServer
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Look up accounts, and give them tokens or units.",
+        abstract: "Look up accounts, and grant them tokens or quota units.",
         subcommands: [Show.self, Grant.self, GiveBack.self]
     )
 
@@ -17,7 +17,7 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show an account with its balance, quotas and newest ledger entries.",
             discussion:
-                "Works beside a running server. Name the account by one of --id, --device, --email."
+                "Works while the server is running. Name the account by --id, --device or --email."
         )
 
         @OptionGroup var data: DataOptions
@@ -26,13 +26,13 @@ struct AccountCommand: AsyncParsableCommand {
         @Option(help: "The account's id.")
         var id: String?
 
-        @Option(help: "The id of the device that made the account.")
+        @Option(help: "The id of the device that created the account.")
         var device: String?
 
         @Option(help: "The account's verified e-mail address.")
         var email: String?
 
-        @Option(help: "How many ledger entries to show.")
+        @Option(help: "The number of ledger entries to show.")
         var entries = 10
 
         @Flag(help: "Print JSON.")
@@ -67,12 +67,12 @@ struct AccountCommand: AsyncParsableCommand {
             quotas: [String]
         ) async throws -> ShownAccount {
             guard let id = try await accountID(in: inspection) else {
-                throw Failure("No account is known by that. Check the id, and '--data'.")
+                throw Failure("No account matches. Check the id and '--data'.")
             }
             let keys = [Key.account(id), .balance(id)] + quotas.map { .quota(id, name: $0) }
             let loaded = try await inspection.load(keys)
             guard let account = loaded.account(id), let balance = loaded.balance(id) else {
-                throw Failure("No account has that id. Check the id, and '--data'.")
+                throw Failure("No account has this id. Check the id and '--data'.")
             }
             return ShownAccount(
                 account: account.profile,

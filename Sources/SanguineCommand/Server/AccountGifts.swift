@@ -8,8 +8,8 @@ extension AccountCommand {
     /// `sanguine account grant`.
     struct Grant: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Give tokens to an account.",
-            discussion: "Asks the running server, by its admin port and the admin token."
+            abstract: "Grant tokens to an account.",
+            discussion: "Calls the running server at its admin port, with the admin token."
         )
 
         @OptionGroup var gift: GiftOptions
@@ -24,10 +24,10 @@ extension AccountCommand {
     /// `sanguine account give-back`.
     struct GiveBack: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Give units of a daily quota back to an account.",
+            abstract: "Return units of a daily quota to an account.",
             discussion: """
-                At most the units that are used today can be given back. Asks the running server, \
-                by its admin port and the admin token.
+                At most the units that were used today can be returned. Calls the running server \
+                at its admin port, with the admin token.
                 """
         )
 
@@ -55,14 +55,14 @@ struct GiftOptions: ParsableArguments {
     @Option(help: "The account's id; 'sanguine account show' finds it.")
     var id: String
 
-    @Option(help: "How much, 1 and more.")
+    @Option(help: "The amount, 1 or more.")
     var amount: Int64
 
-    @Option(help: "What for; it stands in the account's ledger.")
+    @Option(help: "The reason, as shown in the account's ledger.")
     var reason: String
 
     @Option(
-        help: "The idempotency key, to repeat a request that was not answered. Default: a new one."
+        help: "The idempotency key, to repeat a request without a response. Default: a new one."
     )
     var key: String?
 
@@ -92,7 +92,7 @@ struct GiftOptions: ParsableArguments {
         let host = http.adminHost.contains(":") ? "[\(http.adminHost)]" : http.adminHost
         let address = "http://\(host):\(port)/admin/v1/accounts/\(id.lowercased())/\(path)"
         guard let url = URL(string: address) else {
-            throw Failure("No server can be called at \(address). Set '--admin-host'.")
+            throw Failure("'\(address)' is not a valid URL. Set '--admin-host'.")
         }
         let key = key ?? UUID().uuidString.lowercased()
         let transport = URLSessionTransport()
@@ -111,14 +111,14 @@ struct GiftOptions: ParsableArguments {
             response = try await transport.send(request)
         } catch {
             throw Failure(
-                "The server at \(address) did not answer: \(error). Repeat it with '--key \(key)'."
+                "The server at \(address) did not respond: \(error). Repeat it with '--key \(key)'."
             )
         }
         guard response.status == 200 else {
             let problem = try? JSONDecoder().decode(Problem.self, from: response.body)
             throw Failure(
                 problem.map { "\($0.detail) (\($0.code.rawValue))" }
-                    ?? "The server answered with \(response.status). Check '--admin-port'."
+                    ?? "The server responded with \(response.status). Check '--admin-port'."
             )
         }
         return try JSONDecoder().decode(Answer.self, from: response.body)

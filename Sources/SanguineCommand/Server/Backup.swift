@@ -10,13 +10,13 @@ struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a data folder, also while a server is using it, and verify the copy.",
         discussion: """
-            The copy has the database, the files and the signing keys: keep it as secret as the \
-            folder. It is written to '<target>.incomplete' and renamed when it is complete and was \
-            found undamaged. 'sanguine restore' puts it back.
+            The copy contains the database, the files and the signing keys: keep it as secret as \
+            the folder. It is written to '<target>.incomplete', and renamed when it is complete \
+            and verified. 'sanguine restore' restores it.
             """
     )
 
-    @Argument(help: "The folder to make, which must not exist or be empty.")
+    @Argument(help: "The folder to create; it must not exist, or be empty.")
     var target: String
 
     @OptionGroup var data: DataOptions
@@ -25,7 +25,7 @@ struct Backup: AsyncParsableCommand {
     var json = false
 
     func validate() throws {
-        guard !target.isEmpty else { throw ValidationError("Name the folder to make.") }
+        guard !target.isEmpty else { throw ValidationError("Name the folder to create.") }
     }
 
     func run() async throws {
@@ -40,19 +40,19 @@ struct Backup: AsyncParsableCommand {
 /// `sanguine restore`.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make a data folder from a backup, after verifying it.",
+        abstract: "Create a data folder from a backup, after verifying it.",
         discussion: """
-            Stop the server first. The backup stays as it is. Every device reads again from \
-            the start, because the data has a new epoch.
+            Stop the server first. The backup is not changed. Every device reads its data again \
+            from the start, because the folder gets a new epoch.
             """
     )
 
-    @Argument(help: "The backup: a folder that 'sanguine backup' has made.")
+    @Argument(help: "The backup: a folder that 'sanguine backup' created.")
     var backup: String
 
     @OptionGroup var data: DataOptions
 
-    @Flag(help: "Move a folder that is there aside, to '<folder>.replaced-<n>'.")
+    @Flag(help: "Move an existing folder to '<folder>.replaced-<n>'.")
     var replace = false
 
     @Flag(help: "Print JSON.")
@@ -88,8 +88,8 @@ struct Restore: AsyncParsableCommand {
         } catch SQLiteStorageError.noData {
             throw Failure(
                 """
-                There is no backup at \(backup.path). Check the path: it names a folder that \
-                'sanguine backup' has made.
+                There is no backup at \(backup.path). Check the path, which must be a folder that \
+                'sanguine backup' created.
                 """
             )
         }
@@ -126,7 +126,7 @@ private struct CopiedFolder: Encodable {
             "\(accounts) accounts, \(transfers) transfers, \(files) files, "
                 + "\(databaseBytes + fileBytes) bytes, verified"
         )
-        if let replaced { try Output.write("the folder that was there is now \(replaced)") }
+        if let replaced { try Output.write("the previous folder is now \(replaced)") }
     }
 }
 

@@ -5,9 +5,9 @@ import SanguineServer
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "Print every setting with its value and where that comes from.",
+        abstract: "Print every setting with its value and the source of the value.",
         discussion:
-            "Takes the flags of 'serve', and prints what it would run with. Secrets are not shown."
+            "Takes the flags of 'serve' and prints the values it would use. Secrets are masked."
     )
 
     @OptionGroup var options: SettingsOptions

@@ -6,7 +6,7 @@ import SanguineSQLite
 struct EpochCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "epoch",
-        abstract: "Tell devices that a data folder went back to an earlier state.",
+        abstract: "Tell devices that a data folder is back at an earlier state.",
         subcommands: [Renew.self]
     )
 
@@ -15,9 +15,9 @@ struct EpochCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Give the data a new epoch, after a snapshot of the machine was restored.",
             discussion: """
-                Stop the server first. Every device reads again from the start, and sends what is \
-                still in its outbox; what it had seen done after the snapshot is lost. 'sanguine \
-                restore' does this by itself.
+                Stop the server first. Every device reads its data again from the start, and \
+                sends what is still in its outbox; changes applied after the snapshot are lost. \
+                'sanguine restore' does this by itself.
                 """
         )
 
@@ -37,7 +37,7 @@ struct EpochCommand: AsyncParsableCommand {
             let path = folder.standardizedFileURL.path
             if json { return try Output.write(json: Report(folder: path, epoch: "\(epoch)")) }
             try Output.write("\(path) has the new epoch \(epoch)")
-            try Output.write("every device reads again from the start")
+            try Output.write("every device reads its data again from the start")
         }
     }
 }

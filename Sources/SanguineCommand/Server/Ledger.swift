@@ -5,7 +5,7 @@ import SanguineSQLite
 /// `sanguine ledger`.
 struct Ledger: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look after the ledger.",
+        abstract: "Check the ledger.",
         subcommands: [Verify.self]
     )
 
@@ -14,9 +14,9 @@ struct Ledger: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Recompute every balance from its entries.",
             discussion: """
-                Works beside a running server. Exits 0 if every balance equals the sum of its \
-                entries, and 1 with the differences otherwise, or if the data is damaged. It reads \
-                all that 'sanguine doctor' reads.
+                Works while the server is running. Exits 0 if every balance equals the sum of its \
+                entries. Otherwise, or if the data is damaged, it exits 1 and prints the \
+                differences. It reads the same data as 'sanguine doctor'.
                 """
         )
 

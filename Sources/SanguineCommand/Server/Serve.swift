@@ -8,23 +8,23 @@ import SanguineServer
 /// `sanguine serve`.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Run the authority: accounts, balances, quotas and metered functions.",
+        abstract: "Run the server: accounts, balances, quotas, records and metered functions.",
         discussion: """
-            Prints 'listening on http://…' when it takes requests. Stops on SIGTERM or SIGINT: \
-            requests in flight finish first. 'sanguine config' lists all settings.
+            Prints 'listening on http://…' when it accepts requests. Stops on SIGTERM or SIGINT, \
+            after requests in progress. 'sanguine config' lists all settings.
             """
     )
 
     @OptionGroup var data: DataOptions
     @OptionGroup var options: SettingsOptions
 
-    @Flag(help: "Make new signing keys where they are gone, which signs everyone out.")
+    @Flag(help: "Create new signing keys if they are missing, which signs everyone out.")
     var acceptNewKeys = false
 
-    @Flag(help: "Start with an empty database where there must be one: its data is lost.")
+    @Flag(help: "Start with an empty database if the old one is missing; its data is lost.")
     var acceptEmptyDatabase = false
 
-    @Flag(help: "Take writes although files are missing or altered, which stay lost.")
+    @Flag(help: "Accept writes although files are missing or altered; those files are lost.")
     var acceptLostFiles = false
 
     func run() async throws {

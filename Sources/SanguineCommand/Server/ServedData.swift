@@ -62,8 +62,7 @@ enum ServedData {
         } catch .missing(let path) {
             throw Failure(
                 """
-                \(KeyFileError.missing(path: path)) To make new ones all the same, use \
-                '--accept-new-keys'.
+                \(KeyFileError.missing(path: path)) To create new ones, use '--accept-new-keys'.
                 """
             )
         }

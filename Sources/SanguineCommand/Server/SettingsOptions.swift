@@ -4,7 +4,7 @@ import SanguineServer
 
 /// Flags for settings that the environment and the file can set too; flags take precedence.
 struct SettingsOptions: ParsableArguments {
-    @Option(help: "The YAML file with the settings. Default: what SANGUINE_CONFIG names, or none.")
+    @Option(help: "The YAML file with the settings. Default: SANGUINE_CONFIG, or none.")
     var config: String?
 
     @Option(help: "The address that the API listens on; 0.0.0.0 for all interfaces.")
@@ -53,7 +53,7 @@ struct SettingsOptions: ParsableArguments {
 struct DataOptions: ParsableArguments {
     static let variable = "SANGUINE_DATA"
 
-    @Option(help: "The data folder. Default: what SANGUINE_DATA names, or 'sanguine-data' here.")
+    @Option(help: "The data folder. Default: SANGUINE_DATA, or 'sanguine-data' here.")
     var data: String?
 
     func validate() throws {

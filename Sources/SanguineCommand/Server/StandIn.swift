@@ -10,19 +10,19 @@ struct StandIn: AsyncParsableCommand {
         commandName: "stand-in",
         abstract: "Run a local stand-in for a language model, for demonstrations and tests.",
         discussion: """
-            Speaks OpenAI's chat completions and embeddings on loopback and answers \
-            deterministically; a message that names a tool calls it. Prints \
-            'listening on http://127.0.0.1:…' when it takes requests.
+            Serves OpenAI's chat completions and embeddings on loopback, with deterministic \
+            answers; a message that names a tool calls it. Prints \
+            'listening on http://127.0.0.1:…' when it accepts requests.
             """
     )
 
     @Option(help: "The port; 0 picks a free one.")
     var port = 8_090
 
-    @Option(help: "Milliseconds from a request to its answer.")
+    @Option(help: "The time from a request to its answer, in milliseconds.")
     var latencyMs = 0
 
-    @Option(help: "Milliseconds between two words of a streamed answer.")
+    @Option(help: "The time between two words of a streamed answer, in milliseconds.")
     var wordMs = 0
 
     func validate() throws {

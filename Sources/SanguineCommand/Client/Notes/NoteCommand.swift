@@ -6,11 +6,12 @@ import SanguineModel
 struct NoteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "note",
-        abstract: "Keep notes: at once, also without a network.",
+        abstract: "Keep notes, with immediate results, also offline.",
         discussion: """
-            What is done is kept on this device when its line is printed, and is sent then, or \
-            with a later command. A note marked '…' waits for the server. The first folder that \
-            asks the server makes a guest account; with '--identity-from' a second one joins it.
+            A change is stored on this device before its line is printed, and sent then or by a \
+            later command. A note marked '…' is not on the server yet. The first folder that \
+            contacts the server creates a guest account; '--identity-from' adds another folder \
+            to it.
             """,
         subcommands: [Add.self, Edit.self, Remove.self, List.self, Retry.self, Discard.self]
     )
@@ -18,7 +19,7 @@ struct NoteCommand: ParsableCommand {
 
 extension NoteCommand {
     struct Add: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Add a note, and print it.")
+        static let configuration = CommandConfiguration(abstract: "Add a note and print it.")
 
         @Argument(help: "The text; '-' adds a note for each line of standard input.")
         var text: String
@@ -98,7 +99,7 @@ extension NoteCommand {
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show the notes; without a network, those that this device knows."
+            abstract: "Show the notes; offline, those stored on this device."
         )
 
         @OptionGroup var options: NoteOptions
@@ -135,7 +136,7 @@ extension NoteCommand {
 
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Do once more what the server has refused."
+            abstract: "Send a refused change again."
         )
 
         @Argument(help: "The id of what was refused.", transform: Identifier.argument)
@@ -155,7 +156,7 @@ extension NoteCommand {
 
     struct Discard: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Forget what the server has refused."
+            abstract: "Discard a refused change."
         )
 
         @Argument(help: "The id of what was refused.", transform: Identifier.argument)

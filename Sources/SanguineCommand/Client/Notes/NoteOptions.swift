@@ -5,13 +5,13 @@ import SanguineModel
 
 /// The account of the notes, and whether to contact the server.
 struct NoteOptions: ParsableArguments {
-    @Flag(help: "Ask no server: what is done waits for the next command.")
+    @Flag(help: "Do not contact the server; the next command sends the change.")
     var offline = false
 
     @Option(
         help: """
-            Be another device of the account of this folder's client: '--folder' takes over its \
-            identity, and keeps it.
+            The folder of another client, whose account this client joins as a further device. \
+            Its identity is copied into '--folder'.
             """
     )
     var identityFrom: String?
@@ -44,8 +44,8 @@ struct NoteOptions: ParsableArguments {
         // Another device may have created it.
         let failure = await synchronize(client)
         guard client.record(Note.self, id) == nil else { return }
-        let reason = failure.map { " The server could not be asked: \($0)" } ?? ""
-        throw Failure("This device knows no note '\(id)'. See 'sanguine note list'.\(reason)")
+        let reason = failure.map { " The server could not be reached: \($0)" } ?? ""
+        throw Failure("There is no note '\(id)' on this device. See 'sanguine note list'.\(reason)")
     }
 
     /// Calls the body with a refused operation.
@@ -103,8 +103,8 @@ struct NoteOptions: ParsableArguments {
         complainOfOthers(client)
         if let failure, client.outbox.summary.unsent > 0 {
             let count = client.outbox.summary.unsent
-            let waiting = count == 1 ? "It waits, and is" : "\(count) changes wait, and are"
-            Output.complain("\(waiting) sent with the next 'sanguine note'. \(failure)")
+            let waiting = count == 1 ? "The change" : "\(count) changes"
+            Output.complain("\(waiting) will be sent by the next 'sanguine note'. \(failure)")
         }
         if refused.contains(where: { operations.contains($0.operation) }) {
             throw ExitCode.failure
@@ -117,8 +117,8 @@ struct NoteOptions: ParsableArguments {
         guard count > 0 else { return }
         Output.complain(
             """
-            Changes of another account wait in this folder, \(count) of them: of another server's, \
-            or of one that its server no longer knows. They are sent when that account is back.
+            Changes of another account wait in this folder: \(count). That account belongs to \
+            another server, or its server no longer knows it. They are sent when it returns.
             """
         )
     }
@@ -189,8 +189,8 @@ struct RefusedNote: Encodable, Equatable, CustomStringConvertible {
 
     var description: String {
         """
-        Refused: \(change) [\(code.rawValue)]. \(reason) Then 'sanguine note retry \(operation)', \
-        or 'sanguine note discard \(operation)'.
+        Refused: \(change) [\(code.rawValue)]. \(reason) Then run 'sanguine note retry \
+        \(operation)' or 'sanguine note discard \(operation)'.
         """
     }
 }

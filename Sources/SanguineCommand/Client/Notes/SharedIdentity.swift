@@ -14,12 +14,12 @@ enum SharedIdentity {
         let (theirs, ours) = (source.appending(path: file), folder.appending(path: file))
         guard let identity = try? Data(contentsOf: theirs) else {
             throw Failure(
-                "No client has asked a server from '\(source.path)' yet. Run 'note list' there."
+                "The client in '\(source.path)' has no account yet. Run 'note list' there."
             )
         }
         if let present = try? Data(contentsOf: ours) {
             guard present == identity else {
-                throw Failure("'\(folder.path)' is a device of another account. Name a new folder.")
+                throw Failure("'\(folder.path)' belongs to another account. Name a new folder.")
             }
             return
         }

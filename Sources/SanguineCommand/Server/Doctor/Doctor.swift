@@ -8,10 +8,10 @@ import SanguineServer
 /// `sanguine doctor`.
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check a data folder and the machine, and say what to do.",
+        abstract: "Check a data folder and the machine, and suggest what to do.",
         discussion: """
-            Changes nothing, and works beside a running server and on a read-only mount. Takes the \
-            flags of 'serve'. Exits 0 if the server can work with it, and 1 otherwise.
+            Changes nothing, and works while the server is running and on a read-only mount. \
+            Takes the flags of 'serve'. Exits 0 if a server can use the folder, and 1 otherwise.
             """
     )
 

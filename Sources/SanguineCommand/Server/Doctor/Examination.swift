@@ -62,7 +62,7 @@ struct Examination {
             return Finding(
                 "permissions",
                 .failed,
-                "The folder is open to others (mode \(String(mode, radix: 8))).",
+                "Other users can access the folder (mode \(String(mode, radix: 8))).",
                 remedy: "Run chmod 700 '\(folder)'."
             )
         }
@@ -72,11 +72,11 @@ struct Examination {
             return Finding(
                 "permissions",
                 .failed,
-                "Files are open to others: \(open.joined(separator: ", ")).",
+                "Other users can access files: \(open.joined(separator: ", ")).",
                 remedy: "Run chmod 600 \(files)."
             )
         }
-        return Finding("permissions", .ok, "The folder and its files are their owner's alone.")
+        return Finding("permissions", .ok, "Only the owner can access the folder and its files.")
     }
 
     private var keyFile: Finding {
@@ -86,7 +86,7 @@ struct Examination {
         case .missing:
             Finding("keys", .ok, "There are no signing keys yet.")
         case .bad(let reason):
-            Finding("keys", .failed, reason, remedy: "Do as it says, then run this again.")
+            Finding("keys", .failed, reason, remedy: "Fix this, then run this command again.")
         }
     }
 
@@ -97,7 +97,7 @@ struct Examination {
         case .missing:
             Finding("database", .ok, "There is no database yet.")
         case .unreadable(let reason):
-            Finding("database", .failed, reason, remedy: "Do as it says, then run this again.")
+            Finding("database", .failed, reason, remedy: "Fix this, then run this command again.")
         }
     }
 
@@ -107,7 +107,7 @@ struct Examination {
             Finding(
                 "pairing",
                 .failed,
-                "There are accounts, and the signing keys are gone.",
+                "There are accounts, but the signing keys are missing.",
                 remedy: """
                     Restore \(KeyFile.name) from a backup, or start the server with \
                     '--accept-new-keys', which signs everyone out.
@@ -117,20 +117,20 @@ struct Examination {
             Finding(
                 "pairing",
                 .failed,
-                "There are signing keys, and the database is gone.",
+                "There are signing keys, but the database is missing.",
                 remedy: """
                     Restore the database from a backup, or start the server with \
                     '--accept-empty-database', which starts without its data.
                     """
             )
         default:
-            Finding("pairing", .ok, "Keys and database are there together.")
+            Finding("pairing", .ok, "The signing keys and the database exist together.")
         }
     }
 
     private func checked(_ check: String, _ judge: (Contents) -> Finding) -> Finding {
         guard case .read(let contents) = database else {
-            return Finding(check, .skipped, "There is no database that can be read.")
+            return Finding(check, .skipped, "There is no readable database.")
         }
         return judge(contents)
     }
@@ -138,7 +138,7 @@ struct Examination {
     private var integrity: Finding {
         checked("integrity") { contents in
             guard let first = contents.data.pages.first else {
-                return Finding("integrity", .ok, "Every page and every index fits.")
+                return Finding("integrity", .ok, "Every page and every index is consistent.")
             }
             return Finding(
                 "integrity",
@@ -155,7 +155,7 @@ struct Examination {
     private var ledger: Finding {
         checked("ledger") { contents in
             guard contents.data.pages.isEmpty else {
-                return Finding("ledger", .skipped, "A damaged database proves no balance.")
+                return Finding("ledger", .skipped, "Balances need an undamaged database.")
             }
             let report = contents.data.ledger
             guard report.differences.isEmpty else {
@@ -163,7 +163,7 @@ struct Examination {
                     "ledger",
                     .failed,
                     "\(report.differences.count) balances are not the sum of their entries.",
-                    remedy: "Run 'sanguine ledger verify', which names them."
+                    remedy: "Run 'sanguine ledger verify', which lists them."
                 )
             }
             let counts = "\(report.accounts) accounts, \(report.transfers) transfers"
@@ -174,19 +174,19 @@ struct Examination {
     private var feeds: Finding {
         checked("feeds") { contents in
             guard contents.data.pages.isEmpty else {
-                return Finding("feeds", .skipped, "A damaged database proves no counter.")
+                return Finding("feeds", .skipped, "Counters need an undamaged database.")
             }
             let feeds = contents.data.feeds
             guard let first = feeds.findings.first else {
                 let counts = "\(feeds.accounts) accounts, \(feeds.records) records"
-                return Finding("feeds", .ok, "Every feed counts what is stored: \(counts).")
+                return Finding("feeds", .ok, "Every feed's counters match its data: \(counts).")
             }
             return Finding(
                 "feeds",
                 .warning,
-                "\(feeds.differing) feeds do not count what is stored, the first: \(first)",
+                "\(feeds.differing) feeds have wrong counters, the first: \(first)",
                 remedy: """
-                    A server works with it, and the limits of these accounts are shifted. Restore \
+                    A server can use the data, but the limits of these accounts are off. Restore \
                     a backup if records are missing.
                     """
             )
@@ -198,7 +198,7 @@ struct Examination {
             let files = contents.data.files
             guard let first = files.findings.first else {
                 let counts = "\(files.count) files, \(files.bytes) bytes"
-                return Finding("files", .ok, "Every file has the content of its name: \(counts).")
+                return Finding("files", .ok, "Every file's content matches its name: \(counts).")
             }
             return Finding(
                 "files",
@@ -218,11 +218,11 @@ struct Examination {
                 "space",
                 .failed,
                 "The disk is mounted read-only.",
-                remedy: "Mount it writable, as with 'mount -o remount,rw'."
+                remedy: "Mount it writable, for example with 'mount -o remount,rw'."
             )
         }
         guard let free = facts.freeBytes else {
-            return Finding("space", .skipped, "The system does not say how much is free.")
+            return Finding("space", .skipped, "The system does not report the free space.")
         }
         let remedy = "Free some space on the disk, or move the folder to a larger one."
         if free < SQLiteStorage.neededBytes {
@@ -243,17 +243,17 @@ struct Examination {
                 upstream: upstream
             )
             guard shared.connections < connections else {
-                return Finding("limits", .ok, "\(descriptors) files may be open here.")
+                return Finding("limits", .ok, "This process may open \(descriptors) files.")
             }
             return Finding(
                 "limits",
                 .warning,
                 """
-                \(descriptors) files may be open here: \(shared.connections) of \(connections) \
-                connections ('limits.connections').
+                This process may open \(descriptors) files, enough for \(shared.connections) of \
+                \(connections) connections ('limits.connections').
                 """,
                 remedy: """
-                    Raise the limit where the server is started, as with 'ulimit -n \
+                    Raise the limit where the server is started, for example with 'ulimit -n \
                     \(Descriptors.reserve + connections + upstream)', or lower 'limits.connections'.
                     """
             )
@@ -261,7 +261,7 @@ struct Examination {
             return Finding(
                 "limits",
                 .failed,
-                "\(descriptors) files may be open here.",
+                "This process may open \(descriptors) files.",
                 remedy: "\(error)"
             )
         }
@@ -271,17 +271,17 @@ struct Examination {
     private static let past = Timestamp(millisecondsSince1970: 1_767_225_600_000)
 
     private var clock: Finding {
-        let remedy = "Set the clock, and let a time server keep it."
+        let remedy = "Set the clock, and synchronize it with a time server."
         if now < Self.past {
             return Finding("clock", .failed, "The clock shows \(now).", remedy: remedy)
         }
         if case .read(let contents) = database, let newest = contents.newest,
             newest > now + .seconds(5)
         {
-            let finding = "The clock shows \(now), and the newest row is of \(newest)."
+            let finding = "The clock shows \(now), but the newest row is from \(newest)."
             return Finding("clock", .failed, finding, remedy: remedy)
         }
-        return Finding("clock", .ok, "The clock shows \(now), after everything that is stored.")
+        return Finding("clock", .ok, "The clock shows \(now), which is after all stored data.")
     }
 
     private var lock: Finding {
@@ -294,7 +294,7 @@ struct Examination {
                 "lock",
                 .warning,
                 "\(name) has the folder open.",
-                remedy: "Leave it alone, or stop it before you copy, restore or move anything."
+                remedy: "Stop it before you copy, restore or move the folder."
             )
         }
     }
