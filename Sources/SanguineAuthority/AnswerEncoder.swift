@@ -55,7 +55,7 @@ package struct AnswerEncoder: Sendable {
         do {
             return Array(try encoder.encode(body))
         } catch {
-            preconditionFailure("The wire's messages hold nothing that JSON cannot: \(error)")
+            preconditionFailure("The wire's messages must be valid JSON: \(error)")
         }
     }
 }

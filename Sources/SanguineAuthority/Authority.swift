@@ -105,15 +105,15 @@ extension Problem {
         case .closed:
             self.init(
                 .overloaded,
-                "The server is shutting down: send the request again, with the same key.",
+                "The server is shutting down. Send the request again with the same key.",
                 retryAfter: 1
             )
         case .full, .readOnly:
             self.init(
                 .overloaded,
                 """
-                The server's disk takes nothing now, and nothing was changed: send the request \
-                again later, with the same key.
+                The server's disk is full or read-only, and nothing was changed. Send the request \
+                again later with the same key.
                 """,
                 retryAfter: 60
             )
@@ -121,8 +121,8 @@ extension Problem {
             self.init(
                 .overloaded,
                 """
-                The server's data is damaged and takes no changes until its operator has repaired \
-                it. Nothing was changed: send the request again later, with the same key.
+                The server's data is damaged and cannot be changed until the operator repairs it. \
+                Nothing was changed. Send the request again later with the same key.
                 """,
                 retryAfter: 60
             )

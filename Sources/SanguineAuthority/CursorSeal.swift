@@ -46,7 +46,7 @@ struct CursorSeal: Sendable {
             authenticating: binding
         )
         guard let bytes = box?.combined else {
-            throw Problem(.internalFault, "Ask for the list again.")
+            throw Problem(.internalFault, "Request the list again.")
         }
         return Base64URL.encode(bytes)
     }

@@ -2,7 +2,7 @@
 #error(
     """
     SanguineAuthority and SanguineTesting need the trait 'TestKit' of the package 'sanguine', or \
-    'Server', which has it: .package(url: "…/sanguine", from: "…", traits: ["TestKit"])
+    'Server', which includes it: .package(url: "…/sanguine", from: "…", traits: ["TestKit"])
     """
 )
 #endif

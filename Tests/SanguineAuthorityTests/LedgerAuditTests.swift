@@ -81,7 +81,7 @@ struct LedgerAuditTests {
         transfers[1].kind = .grant
         transfers[1].amount = -7
 
-        #expect(finding(transfers, balance)?.contains("less than nothing") == true)
+        #expect(finding(transfers, balance)?.contains("negative amount") == true)
     }
 
     @Test func `a changed balance is found`() throws {

@@ -81,14 +81,14 @@ struct StorageLedgerContractTests {
         ),
         Fault(
             testDescription: "a negative amount",
-            finding: "less than nothing",
+            finding: "negative amount",
             changes: [
                 .append(.sample(of: account, .grant, .min, available: 6, held: 4, seq: 2))
             ]
         ),
         Fault(
             testDescription: "an amount that overflows",
-            finding: "past 64 bits",
+            finding: "overflows 64 bits",
             changes: [
                 .append(.sample(of: account, .grant, .max, available: 6, held: 4, seq: 2))
             ]

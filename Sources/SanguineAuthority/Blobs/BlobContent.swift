@@ -34,7 +34,7 @@ struct BlobContent {
         guard let cleaned else {
             throw Problem(
                 .malformedBody,
-                "Send a whole file: this one begins as \(type.rawValue), and cannot be read on."
+                "Send a complete file: this one begins as \(type.rawValue), but is not valid."
             )
         }
         if let size = cleaned.size, size.pixels > WireLimits.blobPixels {
@@ -64,7 +64,7 @@ extension Problem {
         let types = BlobType.allCases.map(\.rawValue).joined(separator: ", ")
         return Problem(
             .unsupportedMediaType,
-            "Send a file of one of these types, which its content tells: \(types)."
+            "Send a file whose content has one of these types: \(types)."
         )
     }
 }

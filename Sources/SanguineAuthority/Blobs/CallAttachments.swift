@@ -37,16 +37,16 @@ struct CallAttachments {
             throw .refused("Leave 'attachments' out: the function takes none.")
         }
         guard !isPublic else {
-            throw .refused("Leave 'attachments' out: the function's answers are for everybody.")
+            throw .refused("Leave 'attachments' out: the function's answers are public.")
         }
         guard names.count <= rules.count else {
-            throw .refused("Send at most \(rules.count) attachments: these are \(names.count).")
+            throw .refused("Send at most \(rules.count) attachments, not \(names.count).")
         }
         var ids: [BlobID] = []
         for name in names {
             guard let id = BlobID(name) else { throw .notUploaded(name) }
             guard !ids.contains(id) else {
-                throw .refused("Name each attachment once: '\(name)' is named twice.")
+                throw .refused("List each attachment once: '\(name)' is listed twice.")
             }
             ids.append(id)
         }
@@ -73,7 +73,7 @@ struct CallAttachments {
         if let other = files.first(where: { !rules.types.contains($0.type) }) {
             let types = rules.types.joined(separator: ", ")
             throw .refused(
-                "Leave the attachment '\(other.id)' out: it is \(other.type), and not \(types)."
+                "Leave the attachment '\(other.id)' out: its type is \(other.type), not \(types)."
             )
         }
         var rest = bytes
@@ -81,8 +81,8 @@ struct CallAttachments {
             guard file.size <= rest else {
                 throw .refused(
                     """
-                    Leave the attachment '\(file.id)' out, or send a smaller one: its \
-                    \(file.size) bytes make it more than \(bytes) in all.
+                    Leave the attachment '\(file.id)' out, or send a smaller one: with its \
+                    \(file.size) bytes the attachments exceed \(bytes) bytes in all.
                     """
                 )
             }

@@ -45,8 +45,8 @@ final class AbandonedCalls: Sendable {
         throw Problem(
             .rateLimited,
             """
-            Wait for 'Retry-After', then let calls run to their answers: \(limit) calls of this \
-            function were ended before that, at no charge.
+            Too many calls of this function (\(limit)) were cancelled at no charge. Call again \
+            after 'Retry-After', and let calls complete.
             """,
             retryAfter: wait.secondsRoundedUp
         )

@@ -462,8 +462,8 @@ extension Problem {
         Problem(
             .overloaded,
             """
-            Send the call again, with the same key, when calls of this account or of others have \
-            ended.
+            Too many calls are running. Send the call again with the same key when some of them \
+            have ended.
             """,
             retryAfter: 1
         )
@@ -472,7 +472,7 @@ extension Problem {
     fileprivate static var nothingToResume: Problem {
         Problem(
             .notFound,
-            "Call again with a new key and without 'Last-Event-ID': this call is not known."
+            "There is no call with this key. Call with a new key and without 'Last-Event-ID'."
         )
     }
 }

@@ -436,8 +436,8 @@ extension CallCommands {
         var problem = Problem(
             .upstreamTimeout,
             """
-            The call was sent and never answered. 'charged' says what was charged for it. Use a \
-            new Idempotency-Key to call again.
+            The call was sent but never answered. 'charged' is the amount that was charged for \
+            it. Use a new Idempotency-Key to call again.
             """
         )
         // The output of a stream is known.
@@ -478,7 +478,7 @@ extension Problem {
             code,
             """
             Get more tokens, or wait until 'resetsAt': too little of the quota is left, and the \
-            balance does not cover what the call costs instead.
+            balance does not cover the price of the call.
             """,
             retryAfter: exhausted.retryAfter
         )
@@ -491,8 +491,8 @@ extension Problem {
         Problem(
             .upstreamTimeout,
             """
-            The call took longer than its hold lasted. Send it again with the same key to see its \
-            end.
+            The hold expired before the call ended. Send the call again with the same key to get \
+            its result.
             """
         )
     }

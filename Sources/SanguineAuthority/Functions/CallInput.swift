@@ -18,7 +18,7 @@ enum CallInput {
         guard request.attachments?.isEmpty ?? true else {
             throw Problem(
                 .invalidContent,
-                "Leave 'attachments' out: everybody is given the answers of this function."
+                "Leave 'attachments' out: the answers of this function are public."
             )
         }
         guard case .object(let members) = request.input else {
@@ -29,8 +29,8 @@ enum CallInput {
         throw Problem(
             .invalidContent,
             """
-            Leave 'input.\(other.prefix(64))' out: everybody is given the answers of this \
-            function, and they may depend on \(shared.isEmpty ? "no members" : names).
+            Leave 'input.\(other.prefix(64))' out: the answers of this function are public. \
+            Allowed members: \(shared.isEmpty ? "none" : names).
             """
         )
     }

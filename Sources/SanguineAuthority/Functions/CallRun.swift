@@ -164,7 +164,7 @@ struct CallRun: Sendable {
             askedNobody: { [flight] in flight.didNotLeave() },
             attachment: { [authority, prepared] file async throws(Problem) in
                 guard prepared.attachments.contains(file), let id = BlobID(file.id) else {
-                    throw Problem(.notFound, "Read a file that the call has brought.")
+                    throw Problem(.notFound, "Read only files that are attached to the call.")
                 }
                 return try await authority.readBlob(id, from: 0, count: file.size)
             }
@@ -354,7 +354,7 @@ extension Problem {
     static var noTurn: Problem {
         Problem(
             .overloaded,
-            "Send the call again, with the same key: too many calls run and wait.",
+            "Too many calls are running or waiting. Send this one again with the same key.",
             retryAfter: 5
         )
     }
@@ -363,7 +363,7 @@ extension Problem {
         Problem(
             .interrupted,
             """
-            The answer was cut short: what was made before is kept under this key. Call again with \
+            The answer is incomplete; the parts so far are kept under this key. Call again with \
             a new key.
             """
         )
@@ -380,7 +380,7 @@ extension Problem {
     fileprivate static var expiredUnsent: Problem {
         Problem(
             .upstreamTimeout,
-            "Call again with a new key: the call waited longer than its hold."
+            "The hold expired while the call waited. Call again with a new key."
         )
     }
 
@@ -391,8 +391,8 @@ extension Problem {
         var problem = Problem(
             code,
             """
-            What was made before is kept under this key; 'charged' says what it cost. Call again \
-            with a new key.
+            The answer is incomplete; the parts so far are kept under this key, and 'charged' is \
+            their cost. Call again with a new key.
             """
         )
         problem.upstream = upstream

@@ -32,7 +32,7 @@ extension CallRunner {
         case .forgotten:
             throw Problem(
                 .idempotencyExpired,
-                "Call again with a new key: the answer is no longer kept."
+                "The answer is no longer kept. Call again with a new key."
             )
         case .done(let answer):
             guard await answer.isCall(of: position.account) else { throw .noCall }
@@ -92,7 +92,7 @@ extension Problem {
     fileprivate static var stillRunning: Problem {
         Problem(
             .operationInProgress,
-            "Wait, then ask again; or ask with 'Accept: text/event-stream'.",
+            "The call is still running. Ask again, or follow it with 'Accept: text/event-stream'.",
             retryAfter: 1
         )
     }
@@ -100,7 +100,7 @@ extension Problem {
     fileprivate static var inOnePiece: Problem {
         Problem(
             .operationInProgress,
-            "Wait for the answer: it comes in one piece, and was asked for already.",
+            "Wait for the answer: it is not streamed, and the call was already sent.",
             retryAfter: 1
         )
     }
@@ -108,7 +108,7 @@ extension Problem {
     fileprivate static var isShared: Problem {
         Problem(
             .operationInProgress,
-            "Wait for the answer, or close its stream: others wait for the same one.",
+            "Wait for the answer, or close its stream: other calls wait for the same answer.",
             retryAfter: 1
         )
     }
@@ -116,7 +116,7 @@ extension Problem {
     static var callCancelled: Problem {
         Problem(
             .callCancelled,
-            "Call again with a new key; what was made before is kept under this one."
+            "Call again with a new key; the parts so far are kept under this one."
         )
     }
 }

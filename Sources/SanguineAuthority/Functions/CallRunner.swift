@@ -409,7 +409,7 @@ extension CallRunner {
         } catch {
             throw Problem(
                 .overloaded,
-                "Close other streams of answers, then ask for this one again with its key.",
+                "Close other streams of answers, then request this one again with its key.",
                 retryAfter: 1
             )
         }

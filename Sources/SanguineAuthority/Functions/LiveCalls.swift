@@ -238,7 +238,7 @@ extension Problem {
     static var stopping: Problem {
         Problem(
             .operationInProgress,
-            "The server stops: send the call again with the same key, which gets its end.",
+            "The server is shutting down. Send the call again with the same key to get its result.",
             retryAfter: 1
         )
     }

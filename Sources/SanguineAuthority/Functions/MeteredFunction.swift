@@ -80,7 +80,7 @@ package struct CallContext: Sendable {
         askedNobody: @escaping @Sendable () -> Void = {},
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in
-            throw Problem(.notFound, "Upload the file again: it is not there.")
+            throw Problem(.notFound, "Upload the file again: it does not exist.")
         }
     ) {
         self.account = account
@@ -185,7 +185,7 @@ extension Problem {
     package static var upstreamTooSlow: Problem {
         Problem(
             .upstreamTimeout,
-            "Nothing was charged. Send the call again: with the same key it runs anew."
+            "Nothing was charged. Send the call again with the same key."
         )
     }
 
@@ -193,7 +193,7 @@ extension Problem {
     package static var upstreamFailed: Problem {
         Problem(
             .upstreamFailed,
-            "Nothing was charged. Send the call again later: with the same key it runs anew."
+            "Nothing was charged. Send the call again later with the same key."
         )
     }
 
@@ -202,8 +202,8 @@ extension Problem {
         Problem(
             .upstreamFailed,
             tooLong + """
-                 \(limit) bytes. What was made of it was charged. Call again with a new key, and \
-                ask for a shorter answer, without 'top_logprobs'.
+                 \(limit) bytes. The parts so far were charged. Call again with a new key, and \
+                request a shorter answer, without 'top_logprobs'.
                 """
         )
     }

@@ -60,7 +60,7 @@ final class RepeatGuard: Sendable {
         guard let rest else { return receipt }
         throw Problem(
             .rateLimited,
-            "Ask something else, or wait for 'Retry-After': the same call was made \(limit) times.",
+            "The same call was made \(limit) times. Change the input, or wait for 'Retry-After'.",
             retryAfter: max(1, rest.secondsRoundedUp)
         )
     }

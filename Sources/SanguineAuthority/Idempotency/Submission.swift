@@ -93,8 +93,8 @@ enum Idempotency {
             throw Problem(
                 .idempotencyExpired,
                 """
-                The operation took effect when it was first sent. Read the balance or the ledger \
-                for its result, and choose a new Idempotency-Key for a new operation.
+                The operation took effect when it was first sent. See the balance or the ledger \
+                for its result, and use a new Idempotency-Key for a new operation.
                 """
             )
         }
@@ -118,7 +118,7 @@ extension Problem {
     static var otherRequest: Problem {
         Problem(
             .idempotencyMismatch,
-            "Choose a new Idempotency-Key: this one was used for a request with other content."
+            "Use a new Idempotency-Key: this one was used for a request with different content."
         )
     }
 

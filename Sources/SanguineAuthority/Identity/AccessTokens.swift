@@ -311,7 +311,7 @@ public final class AccessTokens: Sendable {
 
 extension Problem {
     fileprivate static var sessionOver: Problem {
-        Problem(.sessionEnded, "Sign in again: this session was ended.")
+        Problem(.sessionEnded, "Sign in again: this session has ended.")
     }
 }
 

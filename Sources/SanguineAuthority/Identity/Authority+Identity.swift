@@ -166,7 +166,7 @@ extension Authority {
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(
                 .internalFault,
-                "Try again; if it lasts, check the server's signing keys."
+                "Try again. If the error persists, check the server's signing keys."
             )
         }
         let refresh = RefreshToken(session: session.id, generation: session.generation)

@@ -33,8 +33,8 @@ struct IdentityCommands: Sendable {
                     throw Problem(
                         .deviceSecretMismatch,
                         """
-                        Send the secret with which this device made its account. If it is lost, \
-                        start over with a new 'deviceId'.
+                        Send the secret that this device used to create its account. If it is \
+                        lost, start over with a new 'deviceId'.
                         """
                     )
                 }
@@ -124,7 +124,7 @@ struct IdentityCommands: Sendable {
                 guard token.generation == session.generation else {
                     return Decision(.reused(session))
                 }
-                throw Problem(.sessionEnded, "Sign in again: this session was ended.")
+                throw Problem(.sessionEnded, "Sign in again: this session has ended.")
             }
             if token.generation == session.generation {
                 session.generation += 1

@@ -74,7 +74,7 @@ enum ProfilePatch {
         else {
             throw Problem(
                 .invalidContent,
-                "Keep 'settings' an object of at most \(WireLimits.settingsBytes) bytes as JSON."
+                "Set 'settings' to an object of at most \(WireLimits.settingsBytes) bytes as JSON."
             )
         }
         return settings

@@ -28,7 +28,7 @@ enum Amounts {
         guard balance.available + balance.held <= WireLimits.amount - amount else {
             throw Problem(
                 .invalidContent,
-                "Grant less: a balance, with what is held, is at most \(WireLimits.amount)."
+                "Grant less: a balance and its holds are at most \(WireLimits.amount) together."
             )
         }
     }

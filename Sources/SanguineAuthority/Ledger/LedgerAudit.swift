@@ -20,12 +20,12 @@ public struct LedgerAudit: Sendable {
     /// Adds the next transfer, in the order of the ledger.
     public mutating func add(_ transfer: Transfer) {
         guard transfer.amount >= 0 else {
-            return find("transfer \(transfer.id) moves \(transfer.amount), less than nothing")
+            return find("transfer \(transfer.id) has the negative amount \(transfer.amount)")
         }
         let available = self.available.addingReportingOverflow(transfer.availableChange)
         let held = self.held.addingReportingOverflow(transfer.heldChange)
         guard !available.overflow, !held.overflow else {
-            return find("transfer \(transfer.id) moves \(transfer.amount), past 64 bits")
+            return find("transfer \(transfer.id) of \(transfer.amount) overflows 64 bits")
         }
         self.available = available.partialValue
         self.held = held.partialValue
@@ -40,7 +40,7 @@ public struct LedgerAudit: Sendable {
         if transfer.availableAfter != available || transfer.heldAfter != held {
             find(
                 """
-                transfer \(transfer.id) says \(transfer.availableAfter), held \
+                transfer \(transfer.id) states \(transfer.availableAfter), held \
                 \(transfer.heldAfter); the entries up to it sum to \(available), held \(held)
                 """
             )

@@ -68,7 +68,7 @@ struct LedgerCommands: Sendable {
             guard request.amount <= hold.amount else {
                 throw Problem(
                     .invalidContent,
-                    "Capture at most \(hold.amount): a hold cannot be charged more than it is."
+                    "Capture at most \(hold.amount), the amount of the hold."
                 )
             }
             return .captured(request.amount)
@@ -167,7 +167,7 @@ struct LedgerCommands: Sendable {
 extension Problem {
     /// The error for an account that does not exist.
     static var noAccount: Problem {
-        Problem(.notFound, "Sign in again: this account does not exist any more.")
+        Problem(.notFound, "Sign in again: this account no longer exists.")
     }
 
     static var noHold: Problem {
@@ -181,6 +181,6 @@ extension Problem {
             case .expired: "released because it expired"
             default: "released"
             }
-        return Problem(.holdSettled, "Nothing is left to do: the hold was \(end) before.")
+        return Problem(.holdSettled, "Nothing is left to do: the hold was already \(end).")
     }
 }

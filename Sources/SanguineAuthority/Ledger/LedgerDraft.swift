@@ -52,7 +52,7 @@ struct LedgerDraft {
 
     /// Releases the whole hold, then charges the actual cost.
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
-        precondition(charged >= 0 && charged <= hold.amount, "A capture is at most its hold.")
+        precondition(charged >= 0 && charged <= hold.amount, "A capture must not exceed its hold.")
         move(hold.amount, .release, hold.reason)
         move(charged, .capture, hold.reason)
     }
@@ -65,7 +65,7 @@ struct LedgerDraft {
         guard balance.available >= amount else {
             var problem = Problem(
                 .insufficientTokens,
-                "Get more tokens, or wait until operations in flight give back what they hold."
+                "Get more tokens, or wait until operations in progress release their holds."
             )
             problem.available = balance.available
             problem.held = balance.held

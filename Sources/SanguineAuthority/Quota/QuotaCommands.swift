@@ -87,7 +87,7 @@ struct QuotaCommands: Sendable {
             guard request.amount <= period.used else {
                 throw Problem(
                     .invalidContent,
-                    "Give back at most \(period.used): so much of '\(name)' is used today."
+                    "Give back at most \(period.used) units: no more of '\(name)' were used today."
                 )
             }
             period.used -= request.amount
@@ -196,7 +196,7 @@ struct QuotaCommands: Sendable {
     private func exhausted(_ quota: Quota) -> Problem {
         var problem = Problem(
             .quotaExhausted,
-            "Wait until 'resetsAt', or change to a plan that 'lifts' names.",
+            "Wait until 'resetsAt', or change to a plan that 'lifts' lists.",
             retryAfter: max(1, (quota.resetsAt - now).secondsRoundedUp)
         )
         problem.resetsAt = quota.resetsAt

@@ -55,8 +55,8 @@ extension Problem {
         Problem(
             .overloaded,
             """
-            The index '\(index.field)' of '\(index.collection)' is being built, and would miss \
-            records: send the request again after 'Retry-After'.
+            The index '\(index.field)' of '\(index.collection)' is being built and is incomplete. \
+            Send the request again after 'Retry-After'.
             """,
             retryAfter: 2
         )

@@ -106,7 +106,7 @@ extension Authority {
         else {
             throw Problem(
                 .malformedRequest,
-                "Ask for at most \(WireLimits.largestPage) 'ids', and for nothing else with them."
+                "Send at most \(WireLimits.largestPage) 'ids', without conditions, order or cursor."
             )
         }
         let names = ids.map { RecordName(collection.name, in: scope, $0) }
@@ -155,15 +155,15 @@ extension RecordQuery {
         }
         for field in fields where !collection.indexes.contains(where: { $0.hasBytes(of: field) }) {
             let known = collection.indexes.joined(separator: "', '")
-            throw Problem(.malformedRequest, "Find and order by members with an index: '\(known)'.")
+            throw Problem(.malformedRequest, "Find and order only by indexed members: '\(known)'.")
         }
         for (field, value) in request.conditions {
             guard let key = IndexKey(value) else {
                 throw Problem(
                     .malformedRequest,
                     """
-                    Find by texts of at most \(IndexKey.limit - 1) bytes, and by numbers with \
-                    fewer digits: an index has longer ones in part only.
+                    Find by strings of at most \(IndexKey.limit - 1) bytes, and by numbers with \
+                    fewer digits: longer ones are not indexed completely.
                     """
                 )
             }

@@ -149,6 +149,6 @@ extension FeedPage.Entry {
 
 extension Problem {
     static var unreadableRecord: Problem {
-        Problem(.internalFault, "Report it: a stored record cannot be read.")
+        Problem(.internalFault, "A stored record cannot be read. Report this to the operator.")
     }
 }

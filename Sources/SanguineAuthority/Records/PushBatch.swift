@@ -62,7 +62,7 @@ struct PushBatch: Sendable {
             throw .tooManyOperations
         }
         guard Set(request.operations.map(\.id)).count == request.operations.count else {
-            throw Problem(.invalidContent, "Give each operation an 'id' of its own.")
+            throw Problem(.invalidContent, "Give each operation a unique 'id'.")
         }
         var last: [String: Int64] = [:]
         for operation in request.operations {
@@ -72,7 +72,7 @@ struct PushBatch: Sendable {
             guard operation.sequence > last[operation.lane] ?? 0 else {
                 throw Problem(
                     .invalidContent,
-                    "Set 'sequence' to positive numbers that rise within each lane."
+                    "Set 'sequence' to positive numbers that increase within each lane."
                 )
             }
             last[operation.lane] = operation.sequence
@@ -100,7 +100,7 @@ extension PushBatch.Operation {
             return .failure(
                 Refusal(
                     .mutatorUnknown,
-                    "Deploy a server that declares the mutator, and send the operation again."
+                    "Deploy a server that declares the mutator, then send the operation again."
                 )
             )
         }
@@ -112,7 +112,7 @@ extension PushBatch.Operation {
                 Refusal(
                     .invalidContent,
                     """
-                    Set 'arguments' to the members that '\(type.name)' takes: \(fault). \
+                    Set 'arguments' to the members that '\(type.name)' expects: \(fault). \
                     Update the app, or declare a default or a migration on the server.
                     """
                 )

@@ -215,7 +215,7 @@ struct PushDraft {
                 status: .refused,
                 problem: Problem(
                     .idempotencyMismatch,
-                    "Choose a new id: this one was used for an operation with other content."
+                    "Use a new id: this one was used for an operation with different content."
                 )
             )
         }
@@ -292,15 +292,15 @@ struct PushDraft {
         }
         let limit = settings.recordsPerAccount
         guard records <= 0 || feed.records + records <= limit else {
-            throw Refusal(.storageFull, "Delete records first: keep at most \(limit).")
+            throw Refusal(.storageFull, "Delete records first: at most \(limit) are allowed.")
         }
         guard bytes <= 0 || feed.bytes + bytes <= settings.bytesPerAccount else {
             throw Refusal(
                 .storageFull,
                 """
-                Delete records first: they may take \(settings.bytesPerAccount) bytes in all. A \
-                record that is deleted gives back its content at once, and the rest, \
-                \(RecordRow.overheadBytes) bytes, when the deletion is forgotten.
+                Delete records first: they may take \(settings.bytesPerAccount) bytes in all. \
+                Deleting a record frees its content at once, and the other \
+                \(RecordRow.overheadBytes) bytes when the deletion is forgotten.
                 """
             )
         }
@@ -313,7 +313,7 @@ struct PushDraft {
         let name = source.name(of: key.id, in: collection)
         let old = try source.row(name)
         guard old == nil || old?.owner == balance.account else {
-            throw Refusal(.notOwner, "Choose another id: '\(key)' was another's until lately.")
+            throw Refusal(.notOwner, "Use a new id: '\(key)' was another account's until recently.")
         }
         var unindexed: Set<IndexEntry> = []
         if let old, old.isLive {
@@ -361,7 +361,7 @@ struct PushDraft {
         guard json.count <= WireLimits.recordBytes else {
             throw Refusal(
                 .recordTooLarge,
-                "Keep a record within \(WireLimits.recordBytes) bytes; blobs take more."
+                "Limit a record to \(WireLimits.recordBytes) bytes; blobs can be larger."
             )
         }
         return (json, fields)

@@ -59,7 +59,7 @@ extension Endpoints {
     private static func epoch(_ query: WireQuery) throws(Problem) -> Epoch? {
         guard let text = query["epoch"] else { return nil }
         guard let epoch = Epoch(text) else {
-            throw Problem(.malformedRequest, "Set 'epoch' to that of a pull, or leave it out.")
+            throw Problem(.malformedRequest, "Set 'epoch' to the epoch of a pull, or leave it out.")
         }
         return epoch
     }
@@ -102,7 +102,7 @@ extension Endpoints {
         _ query: WireQuery,
         _ list: WireListQuery
     ) throws(Problem) -> Authority.RecordsRequest {
-        let indexHint = "Find and order by members with an index."
+        let indexHint = "Find and order only by indexed members."
         var asked = Authority.RecordsRequest(limit: list.limit, cursor: list.cursor)
         for (name, text) in query.items {
             switch name {
@@ -121,14 +121,14 @@ extension Endpoints {
                 guard text.utf8.count <= WireLimits.conditionBytes else {
                     throw Problem(
                         .malformedRequest,
-                        "Ask for values of at most \(WireLimits.conditionBytes) bytes as JSON."
+                        "Find by values of at most \(WireLimits.conditionBytes) bytes as JSON."
                     )
                 }
                 asked.conditions[String(name.dropFirst(6))] = value(text)
             }
         }
         guard asked.ids?.count ?? 0 <= WireLimits.largestPage else {
-            throw Problem(.malformedRequest, "Ask for at most \(WireLimits.largestPage) 'ids'.")
+            throw Problem(.malformedRequest, "Send at most \(WireLimits.largestPage) 'ids'.")
         }
         return asked
     }

@@ -135,7 +135,7 @@ package struct WireAnswer: Sendable {
     /// Creates the response to an unsupported method, with the supported ones (RFC 9110, sections
     /// 10.2.1 and 15.5.6).
     package static func refusal(allowing methods: some Sequence<String>) -> WireAnswer {
-        var answer = problem(Problem(.methodNotAllowed, "Use a method that 'Allow' names."))
+        var answer = problem(Problem(.methodNotAllowed, "Use a method that 'Allow' lists."))
         answer.fields.append((.allow, methods.sorted().joined(separator: ", ")))
         return answer
     }
@@ -161,6 +161,6 @@ package struct WireAnswer: Sendable {
 extension Problem {
     /// The problem of a path without an endpoint.
     package static var noEndpoint: Problem {
-        Problem(.notFound, "Check method and path against /openapi.json.")
+        Problem(.notFound, "Check the method and the path against /openapi.json.")
     }
 }

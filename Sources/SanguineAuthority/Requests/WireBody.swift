@@ -107,7 +107,7 @@ package enum WireBody {
                     )
                 )
             case .numberTooLarge(let text):
-                let detail = "Send a number that a double can hold in place of '\(text)'."
+                let detail = "Send a number that a double can represent instead of '\(text)'."
                 return .failure(Problem(.invalidContent, detail))
             }
         }
@@ -118,7 +118,7 @@ package enum WireBody {
         Send at most \(WireLimits.jsonValues) values and names, nested at most \
         \(WireLimits.jsonNesting) deep, names of at most \(WireLimits.memberNameBytes) bytes, at \
         most \(WireLimits.textMarks) combining marks in a row, \(WireLimits.nameMarks) in a name, \
-        and numbers that a double can hold.
+        and numbers that a double can represent.
         """
 
     /// Decodes a parsed value.

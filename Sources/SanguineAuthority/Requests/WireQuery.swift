@@ -19,7 +19,7 @@ package struct WireQuery: Sendable {
     func number(_ name: String, from least: Int64 = 0) throws(Problem) -> Int64? {
         guard let text = self[name] else { return nil }
         guard let number = Self.number(text), number >= least else {
-            throw Problem(.malformedRequest, "Set '\(name)' to a whole number from \(least).")
+            throw Problem(.malformedRequest, "Set '\(name)' to a whole number, at least \(least).")
         }
         return number
     }

@@ -436,8 +436,8 @@ extension StorageError: CustomStringConvertible {
             """
         case .unknownOutcome(let reason):
             """
-            The storage failed while it committed: \(reason). Send the operation again with the \
-            same idempotency key: it takes effect once.
+            The storage failed during a commit: \(reason). Send the operation again with the same \
+            idempotency key: it takes effect once.
             """
         case .closed:
             "The storage is closed. Open it again before use."

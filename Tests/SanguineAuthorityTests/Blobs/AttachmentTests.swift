@@ -100,7 +100,7 @@ struct AttachmentTests {
         let (open, _) = runner { $0.cache = .forever.public(sharing: "text") }
         let shared = await refusal(open, [jpeg.id])
         #expect(shared?.code == .invalidContent)
-        #expect(shared?.detail.contains("everybody") == true)
+        #expect(shared?.detail.contains("public") == true)
         #expect(try await call(open, []).body["output"] == "")
     }
 
@@ -114,13 +114,13 @@ struct AttachmentTests {
         let others = try await world.authority.addBlob(webp, to: stranger).facts
         let missing = BlobID(of: [9]).description
         let cases: [([String], [String])] = [
-            ([jpeg.id, png.id, film.id], ["at most 2", "these are 3"]),
-            ([jpeg.id, jpeg.id], [jpeg.id, "named twice"]),
+            ([jpeg.id, png.id, film.id], ["at most 2", "not 3"]),
+            ([jpeg.id, jpeg.id], [jpeg.id, "listed twice"]),
             (["../keys.json"], ["../keys.json", "no such file"]),
             ([jpeg.id, missing], [missing, "no such file"]),
             ([others.id], [others.id, "no such file"]),
             ([jpeg.id, film.id], [film.id, "video/mp4", "image/jpeg, image/png, image/webp"]),
-            ([large.id, jpeg.id], [jpeg.id, "\(jpeg.size) bytes", "5000 in all"]),
+            ([large.id, jpeg.id], [jpeg.id, "\(jpeg.size) bytes", "5000 bytes in all"]),
         ]
         for (attachments, words) in cases {
             let problem = try #require(await refusal(runner, attachments), "\(words)")
@@ -202,7 +202,7 @@ struct AttachmentTests {
     {
         let (small, _) = runner(limits: CallRunner.Limits(running: 8, fileBytes: 1_000))
         let png = try await upload(.png, filler: 500)
-        #expect(await refusal(small, [png.id])?.detail.contains("500 in all") == true)
+        #expect(await refusal(small, [png.id])?.detail.contains("500 bytes in all") == true)
     }
 
     @Test func `all calls share a limit of files, beyond which a call must be retried`()
