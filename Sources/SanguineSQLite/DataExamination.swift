@@ -68,7 +68,7 @@ public struct DataExamination: Hashable, Sendable {
 
     /// The damage of pages, balances and files, in sentences.
     public var damage: [String] {
-        pages + ledger.differences.map { "The account \($0.account): \($0.finding)" }
+        pages + ledger.differences.map { "Account \($0.account): \($0.finding)" }
             + files.findings
     }
 }

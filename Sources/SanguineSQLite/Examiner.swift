@@ -208,7 +208,7 @@ private struct FileCheck {
                 report.count += 1
                 report.bytes += largest
                 guard let id = BlobID(bytes: bytes) else {
-                    report.find("A row of a file does not read back.")
+                    report.find("The row of a file cannot be decoded.")
                     continue
                 }
                 guard let fault = try lastingFault(of: id, sizes: [smallest, largest]) else {

@@ -108,13 +108,13 @@ struct FeedCheck {
         let counted = feed.map { Array($0.prefix(3)) } ?? [0, 0, 0]
         let newest = max(live[2], deleted[2], feed?[3] ?? 0)
         if rows > 0, feed == nil {
-            report.find("\(account) has \(rows) records and files, and no counters.")
+            report.find("\(account) has \(rows) records and files, but no counters.")
         } else if stored != counted {
-            report.find("\(account) counts \(Self.text(counted)), and has \(Self.text(stored)).")
+            report.find("\(account) counts \(Self.text(counted)), but has \(Self.text(stored)).")
         } else if rows > 0, head == nil {
-            report.find("\(account) has \(rows) records and files, and no balance.")
+            report.find("\(account) has \(rows) records and files, but no balance.")
         } else if newest > head ?? 0 {
-            report.find("\(account) has a record of number \(newest), past the feed's end.")
+            report.find("\(account) has a record of number \(newest), beyond its feed's end.")
         }
     }
 

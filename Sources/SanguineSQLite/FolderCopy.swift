@@ -343,33 +343,33 @@ extension FolderCopyError: CustomStringConvertible {
         switch self {
         case .notEmpty(let path):
             """
-            There is something at \(path), and nothing was written. Name a folder that does not \
-            exist or is empty.
+            \(path) exists and is not an empty folder, so nothing was written. Name a folder that \
+            does not exist or is empty.
             """
         case .mountPoint(let path):
             """
-            A disk is mounted at \(path), and nothing was written: a folder gets its name when it \
+            A disk is mounted at \(path), so nothing was written: the folder is renamed when it \
             is complete, and a mount point cannot be renamed. Name a folder inside it, such as \
             \(path)/data.
             """
         case .displaced(let path, let aside):
             """
-            The folder that was at \(path) is now \(aside), and the copy could not take its place, \
-            because something else was made there. Stop the server, remove what is at \(path), \
-            move \(aside) back, and run it again.
+            The previous folder at \(path) was moved to \(aside), but the copy could not be moved \
+            to \(path), because something else was created there. Stop the server, remove \
+            \(path), move \(aside) back, and run the command again.
             """
         case .damaged(let source, let findings):
             """
-            The data in \(source) is damaged, and was not copied: \(findings.count) findings, the \
-            first: \(findings.first ?? "none"). Run 'sanguine doctor' on it, or take another backup.
+            The data in \(source) is damaged and was not copied: \(findings.count) findings, the \
+            first: \(findings.first ?? "none"). Run 'sanguine doctor' on it, or use another backup.
             """
         case .unreadable(let source, let reason):
             """
-            The data in \(source) cannot be read, and was not copied: \(reason). Check the disk \
-            and the folder's permissions, or take another backup.
+            The data in \(source) cannot be read and was not copied: \(reason). Check the disk \
+            and the folder's permissions, or use another backup.
             """
         case .stopped:
-            "Stopped before the copy was complete; nothing is left of it. Run it again."
+            "Stopped before the copy was complete; its files were removed. Run the command again."
         }
     }
 }

@@ -13,7 +13,7 @@ struct HistoryCheck {
         self.folder = folder
         history = HistoryFile(readFrom: folder)
         isEmpty = folder.size == 0
-        difference = history.map { $0.difference(in: folder) } ?? "its history is not known"
+        difference = history.map { $0.difference(in: folder) } ?? "its history is unknown"
     }
 
     /// Assigns a new epoch to the open database if it may be a copy, and stores its epoch.
@@ -24,13 +24,13 @@ struct HistoryCheck {
     ) throws(SQLiteStorageError) -> (epoch: Epoch, notices: [String]) {
         var epoch = try Connections.epoch(of: database, isNew: false)
         var notices: [String] = []
-        let age = history?.epoch == epoch ? nil : "it has another epoch than its history"
+        let age = history?.epoch == epoch ? nil : "its epoch differs from its history"
         if !isEmpty, let reason = difference ?? age {
             epoch = try Connections.epoch(of: database, isNew: true)
             notices.append(
                 """
-                The database was given a new epoch, and each device reads its data again: it may \
-                be a copy of an older state, because \(reason).
+                The database got a new epoch, and each device reads its data again. The database \
+                may be a copy of an older state, because \(reason).
                 """
             )
         }
@@ -39,8 +39,8 @@ struct HistoryCheck {
         } catch {
             notices.append(
                 """
-                The next start will take the database for a copy, and each device will read its \
-                data again: \(error)
+                The state of the database could not be recorded. The next start will treat it as \
+                a copy, and each device will read its data again: \(error)
                 """
             )
         }

@@ -76,7 +76,7 @@ struct HistoryFile: Equatable {
         }
         if now == self { return nil }
         guard now.inode == inode, now.madeAt == madeAt else { return "it is another file" }
-        guard now.changes?.content == changes?.content else { return "it was written to" }
+        guard now.changes?.content == changes?.content else { return "it was modified" }
         return "its owner, its permissions or its times were changed"
     }
 

@@ -7,8 +7,8 @@ enum Integrity {
 
     /// The finding of a log that belongs to another state of the database file.
     static let mixed = """
-        The log sanguine.sqlite-wal belongs to another state of sanguine.sqlite: they were copied \
-        while a server was running.
+        The log sanguine.sqlite-wal does not match sanguine.sqlite: they were copied while a \
+        server was running.
         """
 
     /// Reads every page, and compares every index with its table.

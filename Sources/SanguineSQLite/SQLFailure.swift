@@ -33,7 +33,7 @@ struct SQLFailure: Error, Hashable {
 
     /// The error of a row with unexpected content.
     static func unreadable(_ what: String) -> SQLFailure {
-        SQLFailure(code: SQLITE_CORRUPT, message: "\(what) does not read back")
+        SQLFailure(code: SQLITE_CORRUPT, message: "\(what) cannot be decoded")
     }
 
     /// The code of a page that the disk could not read: `SQLITE_IOERR_CORRUPTFS`.

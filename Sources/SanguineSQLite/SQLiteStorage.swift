@@ -276,7 +276,7 @@ public final class SQLiteStorage: Storage {
         if let space = folder.space {
             if space.isReadOnly { throw .readOnly("the file system is mounted read-only") }
             if space.freeBytes < Self.neededBytes {
-                throw .full("\(space.freeBytes) bytes are free")
+                throw .full("only \(space.freeBytes) bytes are free")
             }
         }
         try await writer.run { connection throws(SQLFailure) in

@@ -42,8 +42,8 @@ extension SQLiteStorageError: CustomStringConvertible {
             "There is no data at \(folder). Check the path, or start the server there once."
         case .openToOthers(let folder, let mode):
             """
-            The data folder \(folder) is open to others (mode \(String(mode, radix: 8))). Run \
-            chmod 700 '\(folder)'; if others may have read it, what is in it is known to them.
+            Other users can access the data folder \(folder) (mode \(String(mode, radix: 8))). Run \
+            chmod 700 '\(folder)'. They may already have read its secrets.
             """
         case .emptied(let folder):
             """
@@ -52,34 +52,34 @@ extension SQLiteStorageError: CustomStringConvertible {
             """
         case .mixed(let folder):
             """
-            The log sanguine.sqlite-wal in \(folder) belongs to another state of sanguine.sqlite: \
-            they were copied while a server was running, and data is missing. Restore a backup by \
-            'sanguine restore', or copy the original folder again, with 'sanguine backup'.
+            The log sanguine.sqlite-wal in \(folder) does not match sanguine.sqlite: they were \
+            copied while a server was running, and data is missing. Restore a backup with \
+            'sanguine restore', or copy the original folder again with 'sanguine backup'.
             """
         case .locked(let folder, let process):
             """
             The data at \(folder) is in use by \(process.map { "process \($0)" } ?? "a process"). \
-            Stop it first, or choose another folder: two servers never share one.
+            Stop it first, or choose another folder: two servers cannot share one.
             """
         case .schemaTooNew(let found, let known):
             """
-            The data has schema \(found), and this version knows \(known) at most. Start the \
-            version that wrote it, or a newer one.
+            The data has schema \(found), but this version supports only \(known) or older. Start \
+            the version that wrote it, or a newer one.
             """
         case .schemaTooOld(let found, let known):
             """
-            The data has schema \(found), and this version reads \(known). Start the server on it \
-            once: it upgrades the data.
+            The data has schema \(found), but this version reads only \(known). Start the server \
+            once, which upgrades the data.
             """
         case .settingRefused(let name, let wanted, let got):
             """
-            SQLite has \(name) at \(got) instead of \(wanted), so that nothing would be durable. \
-            Put the data on a local disk.
+            SQLite uses \(name) = \(got) instead of \(wanted), so changes would not be durable. \
+            Move the data to a local disk.
             """
         case .damaged(let reason):
             """
-            The database is damaged: \(reason). Restore a backup by 'sanguine restore <backup> \
-            --replace', with the same '--data'.
+            The database is damaged: \(reason). Restore a backup with 'sanguine restore <backup> \
+            --replace' and the same '--data'.
             """
         case .failed(let reason):
             "The data could not be opened: \(reason). Check the disk and the folder's permissions."

@@ -80,7 +80,7 @@ extension EndToEnd {
         private static func restore(_ backup: URL, over data: URL) async throws {
             let refused = try await Tool.run("restore", backup.path, "--data", data.path)
             #expect(refused.status == 1)
-            #expect(refused.errors.contains("There is something at"))
+            #expect(refused.errors.contains("exists and is not an empty folder"))
             let done = try await Tool.run(
                 "restore",
                 backup.path,

@@ -69,7 +69,7 @@ extension EndToEnd {
                         try await $0.ended()
                     }
                     #expect(ended.status == 1)
-                    #expect((ended.output + ended.errors).contains("Start the server on it once"))
+                    #expect((ended.output + ended.errors).contains("Start the server once"))
                 }
             }
         }

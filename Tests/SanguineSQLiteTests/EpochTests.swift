@@ -50,13 +50,13 @@ struct EpochTests {
         let folder = TestFolder()
         for _ in 1...2 { #expect(try await notices(of: folder) == []) }
         try run("touch \"$1\"", folder.file("sanguine.sqlite"))
-        #expect(try await notices(of: folder).first?.contains("it was written to") == true)
+        #expect(try await notices(of: folder).first?.contains("it was modified") == true)
         try run("chmod 600 \"$1\"", folder.file("sanguine.sqlite"))
         #expect(try await notices(of: folder).first?.contains("its permissions") == true)
         try run("cp \"$1\" \"$1.new\"; mv \"$1.new\" \"$1\"", folder.file("sanguine.sqlite"))
         #expect(try await notices(of: folder).first?.contains("another file") == true)
         try FileManager.default.removeItem(at: folder.file("sanguine.history"))
-        #expect(try await notices(of: folder).first?.contains("not known") == true)
+        #expect(try await notices(of: folder).first?.contains("unknown") == true)
         #expect(try await notices(of: folder) == [])
     }
 

@@ -54,13 +54,13 @@ struct FeedCheckTests {
 
     @Test(arguments: [
         ("UPDATE feeds SET records = 4", "counts 4 records, 1 deletions"),
-        ("UPDATE feeds SET tombstones = 0", "and has 3 records, 1 deletions"),
+        ("UPDATE feeds SET tombstones = 0", "but has 3 records, 1 deletions"),
         ("UPDATE feeds SET bytes = bytes + 1", "counts 3 records"),
-        ("DELETE FROM feeds", "5 records and files, and no counters"),
+        ("DELETE FROM feeds", "5 records and files, but no counters"),
         ("DELETE FROM blobs", "counts 3 records"),
-        ("DELETE FROM records", "and has 0 records, 0 deletions"),
-        ("UPDATE records SET seq = seq + 100 WHERE seq = 3", "number 103, past the feed's end"),
-        ("UPDATE feeds SET horizon = 99", "number 99, past the feed's end"),
+        ("DELETE FROM records", "but has 0 records, 0 deletions"),
+        ("UPDATE records SET seq = seq + 100 WHERE seq = 3", "number 103, beyond its feed's end"),
+        ("UPDATE feeds SET horizon = 99", "number 99, beyond its feed's end"),
     ])
     func `a wrong counter is found, but a server still works`(
         change: String,
