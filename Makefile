@@ -1,8 +1,8 @@
-# What a person types. Everything works from a clean clone; `make` alone lists it.
+# The commands for developers. All work from a clean clone; `make` without a target lists them.
 
 SWIFT ?= swift
 
-# What the formatter looks after; folders that do not exist yet are left out.
+# The formatted files; folders that do not exist are left out.
 FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
 SEEDS ?= 1..10000
 CLIENT_SEEDS ?= 1..400
@@ -16,7 +16,7 @@ RELEASE := --configuration release --scratch-path .build-release
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: packages ## Play a guest's first minutes against a server of this machine.
+demo: packages ## Play a guest's first minutes against a local server.
 	$(SWIFT) build --product sanguine
 	.build/debug/sanguine demo
 
@@ -25,7 +25,7 @@ test: ## Build everything and run all tests.
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build
 
-# A package has one test bundle, so the tests of one side need the build of all of them.
+# A package has one test bundle, so the tests of one side need a build of all tests.
 client: ## Build the client, then run the tests of the client and the model only.
 	@Scripts/install-missing.sh tests
 	$(SWIFT) build --target SanguineUI
@@ -40,32 +40,32 @@ server: ## Build the server and its driver, then run the tests of both and of th
 	$(SWIFT) test --skip-build --filter \
 	  '^(SanguineModelTests|SanguineAuthorityTests|SanguineServerTests|SanguineSQLiteTests|StorageContractTests)\.'
 
-flaky: packages ## Run each suite alone ROUNDS (20) times, with LOAD=1 beside busy loops.
+flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOAD=1 under load.
 	$(SWIFT) build --build-tests
 	Scripts/flaky.sh
 
-# A check whose tool is missing fails here, and is skipped elsewhere.
+# A check whose tool is missing fails here; elsewhere it is skipped.
 check: export REQUIRE_TOOLS = 1
-check: tools lint scripts test openapi openai docs consumer simulate ## All that must hold before a change is merged.
+check: tools lint scripts test openapi openai docs consumer simulate ## Run all checks that a change must pass.
 
 bench: packages ## Measure a release build; prints a table, writes .build/bench.json.
 	$(SWIFT) build $(RELEASE) --product Benchmarks
 	mkdir -p .build
 	.build-release/release/Benchmarks
 
-litellm: packages ## Install LiteLLM's proxy, and measure it before the model that ours is measured before.
+litellm: packages ## Install LiteLLM's proxy and measure it with the same model as our server.
 	Scripts/bench-litellm.sh
 
-simulate: packages ## Play SEEDS (1..10000) of the simulation, and CLIENT_SEEDS with real clients.
+simulate: packages ## Run the simulation with SEEDS (1..10000), and with CLIENT_SEEDS (1..400) and real clients.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --seeds $(SEEDS)
 	.build-release/release/Simulate --clients --seeds $(CLIENT_SEEDS)
 
-leaks: packages ## Play the SEEDS (1..10000) of the game of users in a release build.
+leaks: packages ## Run the game of users who share a device, with SEEDS (1..10000), in a release build.
 	$(SWIFT) build $(RELEASE) --product Simulate
 	.build-release/release/Simulate --users --events 60 --seeds $(SEEDS)
 
-fuzz: packages ## Send CASES (1000000) changed bodies and as many streams of bytes to a server.
+fuzz: packages ## Send CASES (1000000) mutated bodies and as many streams of bytes to a server.
 	$(SWIFT) build $(RELEASE) --product sanguine
 	$(SWIFT) build $(RELEASE) --product Fuzz
 	.build-release/release/Fuzz --bodies $(CASES) --streams $(CASES)
@@ -82,23 +82,23 @@ lint: packages ## Check format and documentation of all Swift files.
 scripts: ## Check the shell scripts.
 	Scripts/check-scripts.sh
 
-consumer: packages ## Show what an app that links the client has to build.
+consumer: packages ## List what an app that links the client has to build.
 	Scripts/check-consumer.sh
 
-docs: packages ## Render the documentation into .build/documentation; a broken link fails.
+docs: packages ## Render the documentation into .build/documentation; a broken link is an error.
 	Scripts/render-docs.sh
 
-openapi: packages ## Send a server what its /openapi.json allows and forbids, for two minutes at most.
+openapi: packages ## Send a server valid and invalid requests from its /openapi.json, for up to two minutes.
 	Scripts/check-openapi.sh
 
-browser: packages ## Follow a server's live feed in Chromium with the module of the guide, if there is one.
+browser: packages ## Follow a server's live feed in Chromium, if it is installed, with the guide's module.
 	Scripts/check-browser.sh
 
-openai: packages ## Let the official openai package talk to a server, and compare the charges.
+openai: packages ## Call a server with the official openai package, and compare the charges.
 	Scripts/check-openai.sh
 
-packages: ## Install the system packages that are missing, if any.
+packages: ## Install missing system packages.
 	@Scripts/install-missing.sh
 
-tools: ## Install what `make check` runs, too.
+tools: ## Install the packages that `make check` also needs.
 	@Scripts/install-missing.sh checks

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures what LiteLLM's proxy adds to a call, before the same model and under the same load as
+# Measures the latency that LiteLLM's proxy adds to a call, with the same model and the same load as
 # `Benchmarks --only=functions`.
 #
-# The proxy is installed from PyPI into a folder of its own; `Benchmarks` finds it there from then on.
+# The proxy is installed from PyPI into its own folder, where later runs of `Benchmarks` find it.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ fi
 .build-release/release/Benchmarks --only=litellm "$@" &
 readonly benchmarks=$!
 
-# Ends a process by its id: it has five seconds, and is killed then.
+# Ends a process by its id; kills it after five seconds.
 end() {
     kill -TERM "$1" 2>/dev/null || return 0
     for _ in $(seq 50); do
@@ -34,15 +34,15 @@ end() {
     kill -KILL "$1" 2>/dev/null || true
 }
 
-# Whatever becomes of the measurement, nothing that it has started is left: neither the proxy, whose
-# id it writes down, nor the model.
+# Ends everything that the measurement started, even if it failed: the proxy, whose id it writes to
+# a file, and the model.
 end_all() {
     local process=""
     [ -f "$work/proxy.pid" ] && process=$(cat "$work/proxy.pid")
     rm -f "$work/proxy.pid"
     pkill -TERM -P "$benchmarks" 2>/dev/null || true
     end "$benchmarks"
-    # Another program may have its number by now.
+    # Another program may have the same id by now.
     if [ -n "$process" ] && ps -p "$process" -o args= 2>/dev/null | grep -q litellm; then
         end "$process"
     fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Follows a real server's live feed in Chromium with the module of the guide "Live changes in a
-# browser": the server ends the stream, is stopped for a while, and is started again.
+# Follows a real server's live feed in Chromium, with the module of the guide "Live changes in a
+# browser", while the server ends the stream, is stopped for a while, and is started again.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ source Scripts/servers.sh
 source Scripts/tools.sh
 
 # shellcheck disable=SC2034 # For skip().
-readonly unchecked="The guide's module was not tried in a browser."
+readonly unchecked="The guide's module was not tested in a browser."
 
 command -v python3 >/dev/null || skip "there is no python3" "install python3"
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||

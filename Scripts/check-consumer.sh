@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds an app's package that links the product `Sanguine`, and shows that nothing was resolved and
-# nothing was built for it but the client and the client's own dependencies.
+# Builds an app's package that links the product `Sanguine`, and checks that only the client and its
+# own dependencies were resolved and built.
 #
-# The app depends on a repository, as apps do: one that is made here of the work tree as it is.
+# Like any app, this one depends on a repository, which is created here from the current work tree.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ readonly package=Tests/ConsumerPackage
 # The packages that an app may have to resolve.
 readonly packages="GRDB.swift sanguine swift-collections swift-log"
 
-# Modules that an app may have to build. What is added here, every user of the client compiles.
+# Modules that an app may have to build. Every user of the client compiles what is added here.
 readonly allowed="Consumer ExistingAPI HandWritten MovedHere OwnServerApp RecordsFromNothing
     Sanguine SanguineModel
     GRDB
@@ -22,7 +22,7 @@ readonly allowed="Consumer ExistingAPI HandWritten MovedHere OwnServerApp Record
     Collections BitCollections ContainersPreview DequeModule HashTreeCollections HeapModule
     InternalCollectionsUtilities OrderedCollections _RopeModule"
 
-# Makes the repository, with a version that SwiftPM has not seen: what it has seen it keeps.
+# Creates the repository, with a new version, because SwiftPM caches known versions.
 make_repository() {
     local tree commit
     tree=$(
@@ -44,8 +44,8 @@ make_repository() {
 # Prints the packages that were resolved.
 resolved() { (cd "$1/checkouts" && printf '%s\n' * | sort); }
 
-# Prints the modules that were compiled. SwiftPM makes a folder for each module of each dependency,
-# so that only modules and objects count.
+# Prints the modules that were compiled. Folders do not count, because SwiftPM creates one for each
+# module of each dependency.
 built() {
     find "$build/debug/" -name '*.o' -path '*.build/*' | sed "s|^$build/debug/*||; s|\.build/.*||"
     find "$build/debug/Modules/" -name '*.swiftmodule' | sed 's|.*/||; s|\.swiftmodule$||'
@@ -71,8 +71,8 @@ readonly took=$((SECONDS - started))
 surplus=$(resolved "$build" | unexpected $packages)
 if [ -n "$surplus" ]; then
     printf '%s\n' "An app that links only Sanguine had to resolve:" "$surplus" \
-        "Name its products with 'server(…)' or 'testKit(…)' in Package.swift: a package that is" \
-        "used without a trait is everybody's. (If it is gone already, remove $build.)" >&2
+        "Declare its products with 'server(…)' or 'testKit(…)' in Package.swift: every app" \
+        "resolves a package that is used without a trait. (If you already did, remove $build.)" >&2
     exit 1
 fi
 
@@ -82,19 +82,19 @@ if [ -n "$surplus" ]; then
     printf '%s\n' "An app that links only Sanguine had to build:" "$surplus" \
         "Remove the dependency from the targets Sanguine and SanguineModel in Package.swift. If the" \
         "client cannot do without it, add it to the list in $0." \
-        "(If it is gone already, an earlier build left it: remove $build.)" >&2
+        "(If you already did, an earlier build left it: remove $build.)" >&2
     exit 1
 fi
 
-# The check is worth nothing if it sees nothing: with GRDB not allowed, it must object to GRDB.
+# Checks the check itself: if GRDB is not allowed, it must report GRDB.
 # shellcheck disable=SC2086
 if [ "$(built | unexpected ${allowed/GRDB/})" != GRDB ]; then
-    echo "$0 does not see what was built in $build/debug. Mend the script." >&2
+    echo "$0 does not find the modules that were built in $build/debug. Fix the script." >&2
     exit 1
 fi
 
-# A program of one's own asks for the server, and tests ask for the test kit: both build, the tests
-# pass, and the server serves the guide's first records.
+# A program that uses the server and tests that use the test kit: both build, the tests pass, and
+# the server serves the guide's first records.
 export CONSUMER_TRAIT=Server
 rm -f "$package/Package.resolved"
 swift package --package-path "$package" --scratch-path "$build/server" update
@@ -108,22 +108,22 @@ server=
 stop() { if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi; }
 trap stop EXIT
 
-# Runs the guide's program, which must say what is expected.
+# Runs the guide's program, whose output must contain the text.
 expect() {
     local said
     said=$(timeout 60 "$program")
     case $said in
     *"$1"*) ;;
     *)
-        printf '%s\n' "$program says:" "$said" "It should say '$1'." >&2
+        printf '%s\n' "$program printed:" "$said" "Expected '$1'." >&2
         exit 1
         ;;
     esac
 }
 
-# The guide's program asks port 8080 of this machine.
+# The guide's program calls port 8080 of this machine.
 if (exec 3<>/dev/tcp/127.0.0.1/8080) 2>/dev/null; then
-    echo "Port 8080 is taken: the guide's program was built, and is not run."
+    echo "Port 8080 is in use: the guide's program was built, but is not run."
 else
     rm -rf /tmp/records-from-nothing "$files"
     expect "2 wait for the next run"
@@ -137,6 +137,6 @@ else
     rm -rf /tmp/records-from-nothing
 fi
 
-echo "An app that links Sanguine resolves and builds the client's own dependencies and no more,"
+echo "An app that links Sanguine resolves and builds only the client's own dependencies,"
 echo "in $took s on $(getconf _NPROCESSORS_ONLN) cores:"
 resolved "$build" | sed 's/^/  /'

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Plays install-missing.sh on made-up systems: a folder of files, and a PATH of commands that record
-# how they were called. Installs nothing.
+# Runs install-missing.sh on simulated systems: a folder of files, and a PATH of commands that
+# record how they were called. Installs nothing.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Starts a complete Debian system with Swift 6.3.1, run by root.
+# Creates a complete Debian system with Swift 6.3.1, used by root.
 start() {
     rm -rf "${work:?}"/*
     mkdir -p "$work/bin"

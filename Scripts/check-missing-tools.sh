@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Runs each check with a PATH that lacks its tool: it must say that it was skipped, and with
-# REQUIRE_TOOLS=1 it must fail. Builds nothing.
+# Runs each check with a PATH that lacks its tool: it must report that it was skipped, and fail with
+# REQUIRE_TOOLS=1. Builds nothing.
 set -euo pipefail
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/old" "$work/tree"
 
-# In a tree where nothing was installed by an earlier run.
+# A tree in which no earlier run installed anything.
 cp -R "$(dirname "$0")" "$work/tree/Scripts"
 here=$work/tree/Scripts
 
-# What the scripts use before they look for their tools; a build would be a failure.
+# The commands that the scripts use before they look for their tools; a build is a failure.
 for tool in bash dirname env; do ln -s "$(command -v "$tool")" "$work/bin/$tool"; done
 printf '#!/bin/sh\necho "built $*"\nexit 3\n' >"$work/bin/swift"
 chmod +x "$work/bin/swift"
 
-# A Python without the packages that Debian keeps apart.
+# A Python without the packages that Debian ships separately.
 cp -P "$work"/bin/* "$work/old"
 printf '#!/bin/sh\nexit 1\n' >"$work/old/python3"
 chmod +x "$work/old/python3"
 
-# expect SCRIPT FOLDER REQUIRED STATUS TEXT: what it ends with, and what it says.
+# expect SCRIPT FOLDER REQUIRED STATUS TEXT: its exit status, and a part of its output.
 expect() {
     local status=0 output
     output=$(PATH="$2" REQUIRE_TOOLS="$3" "$2/bash" "$here/$1" 2>&1) || status=$?
@@ -51,4 +51,4 @@ done
 expect check-browser.sh "$work/old" '' 0 "Skipped: there is no Chromium."
 expect check-browser.sh "$work/old" 1 1 "install chromium."
 
-echo "missing tools: each check says so, and fails with REQUIRE_TOOLS=1"
+echo "missing tools: each check reports them, and fails with REQUIRE_TOOLS=1"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Lets the official `openai` package talk to a real server: chat completions in one piece and
-# streamed, tools, embeddings, models, refusals; and compares what was charged with the usage.
+# Calls a real server with the official `openai` package: chat completions in one piece and
+# streamed, tools, embeddings, models, refusals. Compares the charges with the reported usage.
 #
-# The package is installed into a folder of its own.
+# The package is installed into its own folder.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ source Scripts/tools.sh
 readonly work=.build-openai
 
 # shellcheck disable=SC2034 # For skip().
-readonly unchecked="The openai package was not tried."
+readonly unchecked="The openai package was not tested."
 
 require_python
 if [ ! -d "$work/python/lib" ] || ! "$work/python/bin/python" -c 'import openai' 2>/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the shell scripts: that bash can read them, what install-missing.sh does on made-up systems,
-# what becomes of a check without its tool, and what shellcheck has to say.
+# Checks the shell scripts: bash can parse them, install-missing.sh works on simulated systems, a
+# check without its tool is skipped or fails, and shellcheck reports nothing.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

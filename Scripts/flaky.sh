@@ -1,38 +1,38 @@
 #!/usr/bin/env bash
-# Runs every suite by itself, again and again, and prints what failed how often.
+# Runs every suite in its own process, several times, and prints which tests failed how often.
 #
-#   ROUNDS=20        how often each suite runs
-#   LOAD=1           beside busy loops, one for each core; quiet otherwise
-#   JOBS=1           how many suites run side by side, each in a process of its own
-#   LIMIT=300        after how many seconds a run is ended, and counts as failed
-#   SUITES=<regex>   only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
+#   ROUNDS=20        the number of runs of each suite
+#   LOAD=1           runs with a busy loop on each core; without load otherwise
+#   JOBS=1           the number of suites that run at the same time
+#   LIMIT=300        the seconds after which a run is ended and counts as failed
+#   SUITES=<regex>   only the suites with a matching name, such as SUITES='SanguineTests\.Balance'
 #
-# The fuzzers play short games here: what depends on a seed fails with that seed each time.
-# Status: 0 if nothing failed, 1 if something did, 2 if it could not begin.
+# The fuzzers run short games here: a failure that depends on a seed occurs each time.
+# Status: 0 if nothing failed, 1 if something failed, 2 if the tests could not start.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rounds=${ROUNDS:-20} load=${LOAD:-0} jobs=${JOBS:-1} limit=${LIMIT:-300} pattern=${SUITES:-.}
 [[ $rounds =~ ^[1-9][0-9]*$ && $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] ||
-  { echo "ROUNDS, JOBS and LIMIT are numbers from 1." >&2; exit 2; }
+  { echo "Set ROUNDS, JOBS and LIMIT to whole numbers, at least 1." >&2; exit 2; }
 export SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000}
 
 logs=.build/flaky
 rm -rf "$logs" && mkdir -p "$logs"
 
-# The bundle itself where it can be executed: to go by the package manager costs a second each time.
+# The bundle itself if it is executable, because the package manager costs a second each time.
 bundle=$(find .build/debug/ -maxdepth 1 -name '*PackageTests.xctest' -print -quit)
 run=(swift test --skip-build --disable-xctest)
 [[ -f $bundle && -x $bundle ]] && run=("$bundle" --testing-library swift-testing)
 
-# A test is listed as Module.Suite/`its name`(), and a suite in a suite after another slash.
+# A test is listed as Module.Suite/`its name`(); a nested suite follows another slash.
 suite=$'^([A-Za-z_][A-Za-z0-9_]*[.][^\x60]*)/(\x60|[^/]*$).*'
 suites=()
 while IFS= read -r name; do suites+=("$name"); done < <(
   swift test list --skip-build --disable-xctest 2>/dev/null |
     sed -nE "s,$suite,\\1,p" | sort -u | grep -E -- "$pattern"
 )
-((${#suites[@]})) || { echo "There is no suite to run. Build the tests first." >&2; exit 2; }
+((${#suites[@]})) || { echo "No suite matches. Build the tests first, and check SUITES." >&2; exit 2; }
 
 children=()
 trap '((${#children[@]} == 0)) || kill "${children[@]}" 2>/dev/null' EXIT
@@ -43,13 +43,13 @@ if [[ $load == 1 ]]; then
   done
 fi
 
-# Runs a suite once; says on a line each what failed in it.
+# Runs a suite once; prints each failed test on a line.
 once() {
   local suite=$1 log=$2 status=0
   timeout -k 5 "$limit" "${run[@]}" --filter "^${suite//./\\.}/" >"$log" 2>&1 || status=$?
   ((status == 0)) && return
   if ((status == 124 || status == 137)); then
-    # What has begun and not ended is what was waited for.
+    # The tests that started but did not end.
     sed -nE 's/^[^ ]+ Test ("[^"]*"|[^ ]+\(\)) started\.$/\1/p' "$log" | sort >"$log.begun"
     sed -nE 's/^[^ ]+ Test ("[^"]*"|[^ ]+\(\)).* (passed|failed) after .*$/\1/p' "$log" | sort \
       >"$log.ended"
@@ -61,7 +61,7 @@ once() {
   fi
 }
 
-# Runs a suite `rounds` times, and prints its line of the table.
+# Runs a suite `rounds` times, and prints its row of the table.
 play() {
   local suite=$1 begun=$SECONDS bad=0 round log what test
   for ((round = 1; round <= rounds; round++)); do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the system packages that a build needs and that are not there; with `tests`, also those
-# that tests run; with `checks`, also those that `make check` runs.
+# Installs the missing system packages that a build needs; with `tests`, also those that tests run;
+# with `checks`, also those that `make check` runs.
 #
-# Does nothing, says nothing and asks no network when all of them are there. Never installs Swift:
-# says what to do when it is missing or too old.
+# If all are installed, it prints nothing and uses no network. It never installs Swift: if Swift is
+# missing or too old, it prints what to do.
 set -euo pipefail
 
 readonly needed_major=6 needed_minor=3
@@ -13,8 +13,8 @@ readonly root=${INSTALL_MISSING_ROOT:-}
 
 readonly purpose=${1:-build}
 
-# One line each: Debian package | Homebrew formula, or - where it has another part | what shows that
-# it is there: a command, a module of Python, or files of which one must exist.
+# One line each: Debian package | Homebrew formula, or - if macOS includes it | how to detect it: a
+# command, a module of Python, or files of which one must exist.
 packages() {
     cat <<'TABLE'
 git             | git  | command git
@@ -47,7 +47,7 @@ TABLE
 case $purpose in
 build | tests | checks) ;;
 *)
-    echo "install-missing.sh: call it alone, or with 'tests' or 'checks': not with '$purpose'." >&2
+    echo "install-missing.sh: call it without arguments, or with 'tests' or 'checks', not '$purpose'." >&2
     exit 2
     ;;
 esac
@@ -85,7 +85,7 @@ is_there() {
     esac
 }
 
-# Prints the packages of the column (1 Debian, 2 Homebrew) that are not there, one per line.
+# Prints the missing packages of the column (1 Debian, 2 Homebrew), one per line.
 missing() {
     local column=$1 debian brew probe name
     packages | while IFS='|' read -r debian brew probe; do
@@ -107,7 +107,7 @@ install_debian() {
     local as_root=()
     command -v apt-get >/dev/null 2>&1 || fail \
         "Missing, by their Debian names: $*." \
-        "There is no apt-get here: install what corresponds to them and run this again."
+        "There is no apt-get here. Install the corresponding packages and run this again."
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null 2>&1 || fail \
             "Missing packages: $*." \
@@ -115,12 +115,12 @@ install_debian() {
         as_root=(sudo)
     fi
     say "Installing: $*"
-    # An array that may be empty, spelled so that bash 3.2 takes it under `set -u`.
+    # An array that may be empty, in a form that bash 3.2 accepts under `set -u`.
     ${as_root[@]+"${as_root[@]}"} apt-get -qq update ||
-        fail "apt-get update failed (see above). Mend it, or install by hand: $*"
+        fail "apt-get update failed (see above). Fix it, or install by hand: $*"
     ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
         apt-get -qq install -y --no-install-recommends "$@" ||
-        fail "apt-get install failed (see above). Mend it, or install by hand: $*"
+        fail "apt-get install failed (see above). Fix it, or install by hand: $*"
 }
 
 install_homebrew() {
@@ -160,7 +160,7 @@ require_new_swift() {
     text=$(swift --version 2>&1) || fail "swift --version failed: $text" "$install_swift"
     version=$(printf '%s\n' "$text" |
         sed -n 's/.*Swift version \([0-9][0-9]*\.[0-9][0-9.]*\).*/\1/p' | head -n 1)
-    [ -n "$version" ] || fail "swift --version names no version: $text" "$install_swift"
+    [ -n "$version" ] || fail "swift --version reports no version: $text" "$install_swift"
     major=${version%%.*}
     minor=${version#*.}
     minor=${minor%%.*}
@@ -170,7 +170,7 @@ require_new_swift() {
     fi
 }
 
-# Without Swift nothing is changed. Its version comes last, because it runs only with its libraries.
+# Without Swift nothing is changed. The version is checked last: Swift needs the libraries to run.
 require_swift
 install_packages
 require_new_swift

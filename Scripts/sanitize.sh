@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Runs the tests under the thread sanitizer, and a server under the address sanitizer and the fuzzer.
 #
-#   PARTS=threads,addresses   which of the two run
-#   SUITES=<regex>            only suites whose name it matches, as in SUITES='SanguineTests\.Balance'
-#   CASES=100000              how many bodies and how many streams the fuzzer sends
+#   PARTS=threads,addresses   the parts to run
+#   SUITES=<regex>            only the suites with a matching name, such as 'SanguineTests\.Balance'
+#   CASES=100000              the number of bodies, and of streams, that the fuzzer sends
 #
-# The reports are kept in .build/sanitize. Both builds have scratch folders of their own, and the first
-# of each takes as long as any first build.
-# Status: 0 if nothing was reported, 1 if something was, 2 if it could not begin.
+# The reports are kept in .build/sanitize. Both builds have their own scratch folders, so the first run
+# takes as long as a clean build.
+# Status: 0 if nothing was reported, 1 if something was reported, 2 if it could not start.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 swift=${SWIFT:-swift} parts=${PARTS:-threads,addresses} suites=${SUITES:-.} cases=${CASES:-100000}
 [[ $parts =~ ^(threads|addresses)(,(threads|addresses))?$ ]] ||
-  { echo "PARTS is 'threads', 'addresses', or both with a comma between them." >&2; exit 2; }
-[[ $cases =~ ^[1-9][0-9]*$ ]] || { echo "CASES is a number from 1." >&2; exit 2; }
+  { echo "Set PARTS to 'threads', 'addresses', or 'threads,addresses'." >&2; exit 2; }
+[[ $cases =~ ^[1-9][0-9]*$ ]] || { echo "Set CASES to a whole number, at least 1." >&2; exit 2; }
 
 reports=$PWD/.build/sanitize
 rm -rf "$reports" && mkdir -p "$reports"
@@ -24,7 +24,7 @@ if [[ $parts == *threads* ]]; then
   build=(--sanitize=thread --scratch-path .build-thread)
   export SANGUINE_THREAD_SANITIZER=1
   "$swift" build --build-tests "${build[@]}"
-  # A report does not end the process, so that one run shows all of them.
+  # A report does not end the process, so that one run shows all reports.
   TSAN_OPTIONS="halt_on_error=0 exitcode=0 log_path=$reports/thread suppressions=$PWD/Tests/Sanitizers/thread-suppressions.txt" \
     SANGUINE_FUZZ_LIMIT=${SANGUINE_FUZZ_LIMIT:-1000} STOP_CALLS=${STOP_CALLS:-100} \
     SANGUINE_TEST_PATIENCE=${SANGUINE_TEST_PATIENCE:-10} \
@@ -36,8 +36,8 @@ if [[ $parts == *addresses* ]]; then
   build=(--configuration release --sanitize=address --scratch-path .build-address)
   "$swift" build "${build[@]}" --product sanguine
   "$swift" build "${build[@]}" --product Fuzz
-  # Swift's runtime keeps what it allocates for types until the process ends. What is freed is kept
-  # for a while, and must not count as memory that grows.
+  # Swift's runtime keeps its allocations for types until the process ends. Freed memory stays in
+  # quarantine for a while, and must not count as growth.
   ASAN_OPTIONS="detect_leaks=0 quarantine_size_mb=16 log_path=$reports/address" \
     .build-address/release/Fuzz --server .build-address/release/sanguine \
     --bodies "$cases" --streams "$cases" || status=1
@@ -45,10 +45,10 @@ fi
 
 found=$(find "$reports" -type f -size +0 | wc -l)
 if ((found > 0)); then
-  # awk reads to its end and finds nothing without failing, unlike grep and head in a pipe.
+  # Unlike grep and head in a pipe, awk reads to the end, and succeeds without a match.
   awk '/^SUMMARY/ {count[$0]++} END {for (line in count) print count[line], line}' "$reports"/* |
     sort -rn | awk 'NR <= 50'
-  echo "Reported by $found processes; the reports are in .build/sanitize." >&2
+  echo "$found processes reported errors; the reports are in .build/sanitize." >&2
   status=1
 fi
 exit "$status"

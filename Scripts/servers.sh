@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Starts servers of the debug build, and stops them at the end; for scripts that source it.
+# Starts servers of the debug build, and stops them at the end. For scripts that source this file.
 
 readonly sanguine=.build/debug/sanguine
 
 servers=()
 
-# Stops all that were started, and waits for their ends.
+# Stops all started servers, and waits until they have ended.
 stop() {
     local process
     for process in "${servers[@]}"; do kill "$process" 2>/dev/null || true; done
@@ -14,12 +14,12 @@ stop() {
 }
 trap stop EXIT
 
-# Starts a server whose output goes to a file; its address is in `address` when it listens.
+# Starts a server with its output in a file, and waits until `address` contains its address.
 address=
 start() {
     local log=$1
     shift
-    : >"$log" # There before anybody looks.
+    : >"$log" # Must exist before it is read.
     "$sanguine" "$@" >"$log" 2>&1 &
     servers+=("$!")
     for _ in $(seq 600); do
@@ -28,6 +28,6 @@ start() {
         sleep 0.1
     done
     cat "$log" >&2
-    echo "'sanguine $1' does not listen after a minute." >&2
+    echo "'sanguine $1' did not start within a minute. See its output above." >&2
     exit 1
 }

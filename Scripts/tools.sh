@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What to do where a tool is missing; for scripts that source it and set `unchecked`.
+# Handles missing tools. For scripts that source this file and set `unchecked`.
 
-# Says what is missing and ends the script: as skipped, or as failed with REQUIRE_TOOLS=1, which
-# `make check` sets, so that continuous integration never passes by skipping.
+# Prints what is missing and ends the script: as skipped, or with REQUIRE_TOOLS=1 as failed. `make
+# check` sets it, so that continuous integration never passes by skipping.
 #
 #   skip "there is no python3" "install python3"
 skip() {
@@ -13,7 +13,7 @@ skip() {
     exit "$status"
 }
 
-# Ends the script if there is no Python that can make an environment in a folder of its own.
+# Ends the script if there is no Python that can create a virtual environment.
 require_python() {
     command -v python3 >/dev/null || skip "there is no python3" "install python3"
     python3 -c 'import ensurepip, venv' 2>/dev/null ||
