@@ -47,7 +47,7 @@ def free_port():
 
 def check(name, holds, what=None):
     if not holds:
-        raise SystemExit(f"Not so: {name}. Got {what!r}.")
+        raise SystemExit(f"Failed: {name}. Got {what!r}.")
     print(f"ok: {name}", flush=True)
 
 
@@ -77,7 +77,7 @@ class Server:
         for line in self.process.stdout:
             if line.startswith("listening on"):
                 return
-        raise SystemExit("The server does not listen; see server.log.")
+        raise SystemExit("The server did not start; see server.log.")
 
     def stop(self):
         if self.process is None:
@@ -174,7 +174,7 @@ def wait_for(name, reports, fits, seen):
         seen.append(report)
         if fits(report):
             return print(f"ok: {name}", flush=True)
-    raise SystemExit(f"Not so within {BOUND} s: {name}. Came: {seen[-20:]}")
+    raise SystemExit(f"Failed within {BOUND} s: {name}. Received: {seen[-20:]}")
 
 
 def main():
@@ -212,19 +212,19 @@ def main():
         wait_for("the server ends the stream", reports, is_in("waiting"), seen)
         server.write("two")
         wait_for("the page connects again and shows what it missed", reports, shows("two"), seen)
-        check("it has asked for a new token", known["renewals"] > 0, known)
+        check("the page requested a new token", known["renewals"] > 0, known)
 
         server.stop()
         wait_for("the page sees that the server has stopped", reports, is_in("waiting"), seen)
-        wait_for("it tries again", reports, is_in("connecting"), seen)
-        wait_for("in vain", reports, is_in("waiting"), seen)
+        wait_for("the page tries again", reports, is_in("connecting"), seen)
+        wait_for("the attempt fails", reports, is_in("waiting"), seen)
         server.start()
         server.write("three")
-        wait_for("it connects to the server that was started", reports, shows("three"), seen)
+        wait_for("the page connects to the restarted server", reports, shows("three"), seen)
 
         texts = [report["text"] for report in seen if report.get("text")]
         check("each change came once, in order", texts == ["one", "two", "three"], texts)
-        check("nothing was reset after the beginning", {"state": "reset"} not in seen[3:], seen)
+        check("nothing was reset after the start", {"state": "reset"} not in seen[3:], seen)
     finally:
         for process in (browser, server.process):
             if process is not None:

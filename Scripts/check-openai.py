@@ -31,7 +31,7 @@ def guest(number):
 
 def check(name, holds, what=None):
     if not holds:
-        sys.exit(f"Not so: {name}. Got {what!r}.")
+        sys.exit(f"Failed: {name}. Got {what!r}.")
     print(f"ok: {name}")
 
 
@@ -53,12 +53,12 @@ text = answer.choices[0].message.content
 check("a completion has a text", bool(text), answer)
 after = balance()
 check("it is charged by its usage", before - after["available"] == price(answer.usage), after)
-check("nothing is held any more", after["held"] == 0, after)
+check("the hold was released", after["held"] == 0, after)
 
 chunks = list(client.chat.completions.create(model="ask", messages=question, stream=True))
 streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-check("a streamed completion says the same", streamed == text, streamed)
-check("no chunk says a usage unasked", all(not chunk.usage for chunk in chunks))
+check("a streamed completion has the same text", streamed == text, streamed)
+check("no chunk reports the usage unless requested", all(not chunk.usage for chunk in chunks))
 
 before = balance()["available"]
 chunks = list(
@@ -69,9 +69,9 @@ chunks = list(
         stream_options={"include_usage": True},
     )
 )
-check("the last chunk says the usage", chunks[-1].usage and not chunks[-1].choices, chunks[-1])
+check("the last chunk reports the usage", chunks[-1].usage and not chunks[-1].choices, chunks[-1])
 spent = before - balance()["available"]
-check("a stream is charged by it", spent == price(chunks[-1].usage), spent)
+check("a stream is charged by its usage", spent == price(chunks[-1].usage), spent)
 
 tools = [
     {
@@ -104,8 +104,8 @@ key = {"Idempotency-Key": "the-same"}
 before = balance()["available"]
 first = client.chat.completions.create(model="ask", messages=question, extra_headers=key)
 again = client.chat.completions.create(model="ask", messages=question, extra_headers=key)
-check("a repetition is answered with the same", first == again, again)
-check("and charged once", before - balance()["available"] == price(first.usage))
+check("a repetition gets the same answer", first == again, again)
+check("a repetition is charged once", before - balance()["available"] == price(first.usage))
 
 
 def refusal(**changes):
@@ -114,7 +114,7 @@ def refusal(**changes):
         client.chat.completions.create(**request)
     except openai.APIStatusError as error:
         return error
-    sys.exit(f"Not so: {changes} is refused.")
+    sys.exit(f"Failed: {changes} was not refused.")
 
 
 error = refusal(model="another")
@@ -130,15 +130,15 @@ check("two answers at once are refused", error.code == "invalid_content", error)
 stranger = openai.OpenAI(base_url=ADDRESS + "/v1", api_key="nobody", max_retries=0)
 try:
     stranger.models.list()
-    sys.exit("Not so: a stranger is refused.")
+    sys.exit("Failed: a request without a valid token was not refused.")
 except openai.AuthenticationError as error:
-    check("a stranger is refused", error.code == "unauthenticated", error)
+    check("a request without a valid token is refused", error.code == "unauthenticated", error)
 
 poor, poor_balance = guest(2)
 while poor_balance()["available"] > 0:
     try:
         poor.chat.completions.create(model="ask", messages=question)
     except openai.APIStatusError as error:
-        check("who cannot pay is told so", error.status_code == 402, error)
+        check("a call that the balance does not cover is refused", error.status_code == 402, error)
         check("with the code", error.code == "insufficient_tokens", error)
         break
