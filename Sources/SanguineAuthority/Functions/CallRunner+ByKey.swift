@@ -86,7 +86,7 @@ extension CallRunner {
 
 extension Problem {
     fileprivate static var noCall: Problem {
-        Problem(.notFound, "Use the key of a call that this account made in the last 48 hours.")
+        Problem(.notFound, "Check the key: this account has no such call, or it is no longer kept.")
     }
 
     fileprivate static var stillRunning: Problem {

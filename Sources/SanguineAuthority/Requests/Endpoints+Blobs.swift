@@ -23,7 +23,7 @@ extension Endpoints {
         guard request.query["w"] == nil, request.query["h"] == nil else {
             throw Problem(
                 .malformedRequest,
-                "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not made yet."
+                "Leave 'w' and 'h' out, and scale the image yourself: thumbnails are not supported."
             )
         }
         let identity = try await admission.read(request)

@@ -22,7 +22,7 @@ struct SettingsOptions: ParsableArguments {
     @Option(help: "The base URL of a server whose API is compatible with OpenAI's.")
     var upstream: String?
 
-    @Option(help: "The lowest level that is logged: trace, debug, info, notice, warning or error.")
+    @Option(help: "The lowest logged level: trace, debug, info, notice, warning, error or critical.")
     var logLevel: String?
 
     /// The variables of other parts of the command.

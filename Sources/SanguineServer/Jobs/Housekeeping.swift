@@ -93,7 +93,7 @@ struct Housekeeping: Service {
         case (.running, .running), (.done, .done), (.failed, _): break
         case (_, .running(let part)):
             logger.notice(
-                "The server takes requests while the data is still being checked",
+                "The server accepts requests while the data is still being checked",
                 metadata: ["part": "\(part)"]
             )
         case (_, .failed(let reason)):

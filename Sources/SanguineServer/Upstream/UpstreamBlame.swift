@@ -206,7 +206,7 @@ extension Problem {
         case .unavailable(let seconds):
             self.init(
                 .overloaded,
-                "No upstream takes calls now; nothing was charged. Call again after 'Retry-After'.",
+                "No upstream accepts calls; nothing was charged. Call again after 'Retry-After'.",
                 retryAfter: Self.told(seconds)
             )
         case .videoUnreadable:

@@ -87,8 +87,8 @@ extension UpstreamError: CustomStringConvertible {
             "FFmpeg does not run: \(reason). Check 'video.ffmpeg' and the free disk space."
         case .unavailable(let seconds):
             """
-            No upstream takes calls now: each has failed recently or requested a pause. Try again \
-            in \(seconds) s.
+            No upstream accepts calls now: each has failed recently or requested a pause. Try \
+            again in \(seconds) s.
             """
         }
     }

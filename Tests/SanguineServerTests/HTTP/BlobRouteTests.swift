@@ -104,7 +104,7 @@ struct BlobRouteTests {
             let facts = try await guest.upload(jpeg).decode(BlobFacts.self)
             let reply = try await guest.get("/v1/blobs/\(facts.id)?\(query)")
             #expect(reply.code == "malformed_request")
-            #expect(reply.body.contains("thumbnails are not made yet"))
+            #expect(reply.body.contains("thumbnails are not supported"))
         }
     }
 

@@ -6,7 +6,7 @@ import SanguineModel
 struct NoteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "note",
-        abstract: "Keep notes, with immediate results, also offline.",
+        abstract: "Keep notes, which are visible at once, also offline.",
         discussion: """
             A change is stored on this device before its line is printed, and sent then or by a \
             later command. A note marked '…' is not on the server yet. The first folder that \
@@ -139,7 +139,7 @@ extension NoteCommand {
             abstract: "Send a refused change again."
         )
 
-        @Argument(help: "The id of what was refused.", transform: Identifier.argument)
+        @Argument(help: "The id of the refused change.", transform: Identifier.argument)
         var operation: Identifier
 
         @OptionGroup var options: NoteOptions
@@ -159,7 +159,7 @@ extension NoteCommand {
             abstract: "Discard a refused change."
         )
 
-        @Argument(help: "The id of what was refused.", transform: Identifier.argument)
+        @Argument(help: "The id of the refused change.", transform: Identifier.argument)
         var operation: Identifier
 
         @OptionGroup var options: NoteOptions
