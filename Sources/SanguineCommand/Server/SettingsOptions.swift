@@ -22,7 +22,7 @@ struct SettingsOptions: ParsableArguments {
     @Option(help: "The base URL of a server whose API is compatible with OpenAI's.")
     var upstream: String?
 
-    @Option(help: "The lowest logged level: trace, debug, info, notice, warning, error or critical.")
+    @Option(help: "The lowest level logged: trace, debug, info, notice, warning, error, critical.")
     var logLevel: String?
 
     /// The variables of other parts of the command.
