@@ -83,7 +83,7 @@ struct LongWorkTests {
             for number in 0..<200 {
                 group.addTask {
                     await work.perform(
-                        for: number.isMultiple(of: 2) ? Identifier(at: ManualClock.start) : nil
+                        for: number.isMultiple(of: 2) ? .compression : .anonymous
                     ) {
                         running.withLock { running in
                             running[0] += 1

@@ -278,15 +278,15 @@ private struct EntryWorld {
                 state.reset(nextFlight: isSomebody ? next() : nil),
                 servedBy: nil
             )
-            if state.held != nil { faults.append("data of a user who is gone") }
+            if state.held != nil { faults.append("data of a previous user is held") }
             newest = nil
-            if !waiting.isEmpty { faults.append("a waiter outlived their user") }
+            if !waiting.isEmpty { faults.append("a waiter outlived its user") }
         default:
             guard let flight = flying.keys.sorted().randomElement(using: &random) else { return }
             end(flight, hasFailed: Int.random(in: 1...4, using: &random) == 1)
         }
         if !waiting.isEmpty && !state.isFetching { faults.append("waiters without a fetch") }
-        if flying.values.count(where: { !$0.isCancelled }) > 1 { faults.append("two fetches") }
+        if flying.values.count(where: { !$0.isCancelled }) > 1 { faults.append("two flights") }
         if state.waiterCount != waiting.count { faults.append("waiters were lost") }
     }
 
@@ -308,13 +308,13 @@ private struct EntryWorld {
                 nextFlight: next()
             )
         guard let actions else {
-            if !flown.isCancelled { faults.append("a fetch that was needed could not complete") }
+            if !flown.isCancelled { faults.append("a fetch with waiters could not complete") }
             return
         }
         if flown.isCancelled { faults.append("a cancelled fetch completed") }
         if !hasFailed {
             if actions.isOvertaken != (newest.map { $0 > flown.since } ?? false) {
-                faults.append("an older value overwrote one that was set, or a newer did not")
+                faults.append("a fetched value and a set value were ordered wrongly")
             }
             if !actions.isOvertaken { newest = flown.since }
         }
@@ -328,7 +328,7 @@ private struct EntryWorld {
                 faults.append("waiter \(waiter) was answered twice")
                 continue
             }
-            if let since, since < asked { faults.append("an answer from before the invalidation") }
+            if let since, since < asked { faults.append("an answer older than the invalidation") }
         }
         if let flight = actions.start {
             flying[flight] = (since: invalidations, isCancelled: false)

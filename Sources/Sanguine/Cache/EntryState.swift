@@ -351,7 +351,7 @@ struct EntryState: Sendable {
 
     private mutating func startIfIdle(_ flight: UInt64) -> UInt64? {
         guard network == .idle else { return nil }
-        assert(flight > lastFlight, "Flights are numbered upwards.")
+        assert(flight > lastFlight, "The number of a fetch must increase.")
         lastFlight = flight
         network = .fetching(flight: flight, generation: generation)
         return flight
@@ -365,13 +365,26 @@ struct EntryState: Sendable {
     }
 
     private func checkInvariants() {
-        assert(isFetching || needs.isEmpty, "A waiter waits for nothing.")
+        assert(isFetching || needs.isEmpty, "A caller waits, but nothing is fetched.")
         if case .fetching(let flight, let generation) = network {
-            assert(!needs.isEmpty || !observers.isEmpty, "The fetch is not needed.")
+            assert(!needs.isEmpty || !observers.isEmpty, "A fetch has no caller or observer.")
             assert(flight == lastFlight && generation <= self.generation)
         }
         assert(held.map { $0.generation <= generation } ?? true)
         // With thousands of waiters the check would cost more than the event.
         if needs.count <= 64 { assert(needs.values.allSatisfy { $0 <= generation }) }
+    }
+}
+
+extension EntryState: CustomDebugStringConvertible {
+    /// One line for reports: the data, the network, the callers, and the code of the last failure.
+    var debugDescription: String {
+        var parts = ["no data"]
+        if let held { parts = [held.generation == generation ? "held" : "held, invalidated"] }
+        if isFetching { parts.append("fetching") }
+        if waiterCount > 0 { parts.append("\(waiterCount) waiting") }
+        if isObserved { parts.append("\(observers.count) observing") }
+        if let error { parts.append("failed with \(error.metricsCode)") }
+        return parts.joined(separator: ", ")
     }
 }

@@ -208,7 +208,7 @@ extension String {
     /// The text without the paths of the client's folder and of the user's home, which name the
     /// user of the device.
     fileprivate func withoutPaths(_ folder: URL?) -> String {
-        let paths = [(folder?.path, "<folder>"), (NSHomeDirectory(), "~")]
+        let paths: [(String?, String)] = [(folder?.path, "<folder>"), (NSHomeDirectory(), "~")]
         return paths.reduce(self) { text, replacement in
             guard let path = replacement.0, path.count > 1 else { return text }
             return text.replacingOccurrences(of: path, with: replacement.1)

@@ -131,11 +131,11 @@ final class RecordsFile: Sendable {
     // MARK: - Opening
 
     private func open() throws {
-        let opened = try openConnections()
+        let opened = try newConnections()
         connections.withLock { $0 = opened }
     }
 
-    private func openConnections() throws -> Connections {
+    private func newConnections() throws -> Connections {
         guard let folder else {
             let memory = try Self.inMemory(schema)
             return Connections(writer: memory, reader: memory)

@@ -26,7 +26,7 @@ struct ServerContext: RequestContext {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
         // A log handler that stores no metadata does not have Hummingbird's id either.
-        let logged = coreContext.logger[metadataKey: "hb.request.id"]?.description
+        let logged = source.logger[metadataKey: "hb.request.id"]?.description
         requestID = logged ?? RequestID().description
     }
 

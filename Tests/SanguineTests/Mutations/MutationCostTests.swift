@@ -9,7 +9,7 @@ import Testing
 @testable import Sanguine
 
 /// The cost of a mutation does not depend on the number of pending operations.
-@Suite("What mutations cost", .bounded(.seconds(120)))
+@Suite("Cost of mutations", .bounded(.seconds(120)))
 struct MutationCostTests {
     /// The number of times that effects ran, by song; each test has its own song.
     private static let runs = Mutex<[String: Int]>([:])
@@ -90,7 +90,7 @@ struct MutationCostTests {
 }
 
 /// The search for the next operation to send starts where the last one ended.
-@Suite("The search for the next send", .bounded(.seconds(120)))
+@Suite("Search for the next operation", .bounded(.seconds(120)))
 struct FlightSearchTests {
     private static let flights: [OutboxState.Kind: Int] = [.mutator: 2, .mutation: 3]
 
@@ -121,7 +121,7 @@ struct FlightSearchTests {
     }
 
     @Test(arguments: 1...50)
-    func `it finds the same operation as a full search`(seed: UInt64) {
+    func `the search finds the same operation as a full scan`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var state = OutboxState(
             limit: 200,

@@ -48,7 +48,7 @@ struct RangeModelTests {
         first = nil
         #expect(watchers(test.client) == 1)
         second = nil
-        try await eventually("nobody follows it") { watchers(test.client) == 0 }
+        try await eventually("no observer follows the range") { watchers(test.client) == 0 }
 
         #expect(second == nil && first == nil)
     }

@@ -34,7 +34,7 @@ import Testing
         try await client.synchronize()
         let file = try #require(client.users.present.outbox.read { $0.records })
         // SQLite fails as it does when the disk is full.
-        let writer = try #require(file.connections.withLock { $0?.writer })
+        let writer = try file.openConnections.writer
         try await writer.writeWithoutTransaction { database in
             try database.execute(sql: "PRAGMA max_page_count = 1")
         }

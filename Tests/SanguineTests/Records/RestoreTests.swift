@@ -116,7 +116,7 @@ import Testing
         _ = client.count("c1")
         try await fixture.network.waitForHeld(1)
         let file = try #require(client.users.present.outbox.read { $0.records })
-        let writer = try #require(file.connections.withLock { $0?.writer })
+        let writer = try file.openConnections.writer
         try await writer.writeWithoutTransaction { database in
             try database.execute(
                 sql: """

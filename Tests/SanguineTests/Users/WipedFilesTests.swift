@@ -50,8 +50,8 @@ struct WipedFilesTests {
         let folder = TemporaryFolder()
         let records = try RecordsFile(folder: folder.url, schema: .counters)
         defer { records.close() }
-        let isSet = try records.connections.withLock { connections in
-            try connections?.writer.read { try Int.fetchOne($0, sql: "PRAGMA secure_delete") }
+        let isSet = try records.openConnections.writer.read {
+            try Int.fetchOne($0, sql: "PRAGMA secure_delete")
         }
         #expect(isSet == 1)
         let store = try StoreFile.open(in: folder.url)
