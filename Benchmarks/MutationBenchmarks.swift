@@ -10,7 +10,7 @@ enum MutationBenchmarks {
 
     static let all = [Benchmark("perform a mutation until visible") { [try perform()] }]
 
-    private struct Like: RequestMutation {
+    private struct Like: RemoteMutation {
         static let name = "song.like"
         let song: Int
 
@@ -18,7 +18,7 @@ enum MutationBenchmarks {
             view.update(QueryBenchmarks.query(song)) { $0.followers += 1 }
         }
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             try await request.post("songs/\(song)/like")
         }
     }

@@ -169,7 +169,7 @@ enum RecordBenchmarks {
         Replay.Operation(
             sequence: Int64(number),
             id: Identifier(at: Timestamp(millisecondsSince1970: Int64(number))),
-            mutator: SetFields(try key(number), ["text": .string("\(number)")])
+            mutation: SetFields(try key(number), ["text": .string("\(number)")])
         )
     }
 

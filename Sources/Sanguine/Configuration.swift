@@ -170,7 +170,7 @@ extension SanguineClient {
         /// The app's records and record mutations, in addition to those of `RecordSchema.standard`.
         package var schema = RecordSchema.standard
         /// The app's mutations for any backend.
-        package var mutations: [any RequestMutation.Type] = []
+        package var mutations: [any RemoteMutation.Type] = []
         /// The interval at which the feed of records is pulled in the foreground, once records are
         /// used.
         ///
@@ -224,7 +224,7 @@ extension SanguineClient {
         /// See ``register(_:)-(Registrable....)``.
         public mutating func register(_ types: [any Registrable.Type]) {
             for type in types {
-                if let mutation = type as? any RequestMutation.Type {
+                if let mutation = type as? any RemoteMutation.Type {
                     mutations.append(mutation)
                 } else {
                     schema.register(type)

@@ -17,8 +17,8 @@ public final class SanguineClient: Sendable {
     package static let version = "0.1.0"
 
     // No mutable state of its own: each part guards its own.
-    let device: Device
-    let users: Users
+    let services: ClientServices
+    let users: UserSwitcher
     // Also stored here, because each read uses it, and one more indirection costs as much.
     let queries: QueryCache
 
@@ -42,9 +42,9 @@ public final class SanguineClient: Sendable {
     ) throws(SanguineError) {
         try configuration.check()
         do throws(StoreError) {
-            device = try Device(configuration)
-            queries = device.queries
-            users = try Users(device, authorizers: authorizers)
+            services = try ClientServices(configuration)
+            queries = services.queries
+            users = try UserSwitcher(services, authorizers: authorizers)
         } catch {
             throw .store(error)
         }
@@ -52,19 +52,19 @@ public final class SanguineClient: Sendable {
 
     deinit { close() }
 
-    var configuration: Configuration { device.configuration }
+    var configuration: Configuration { services.configuration }
 
     /// The client's own measurements.
-    public var metrics: ClientMetrics { device.metrics }
+    public var metrics: ClientMetrics { services.metrics }
 
     /// The state of the store on disk.
     ///
     /// Opens files that are not open yet, to include their state.
     public var storeReport: StoreReport {
         // The report contains the failures.
-        for store in [device.partition.store, users.present.store] { try? store.open() }
-        var report = device.log.report
-        report.unreadableRecords = users.present.records.unreadable.count
+        for store in [services.cacheScope.store, users.current.store] { try? store.open() }
+        var report = services.log.report
+        report.unreadableRecords = users.current.records.unreadable.count
         return report
     }
 
@@ -72,7 +72,7 @@ public final class SanguineClient: Sendable {
     ///
     /// Waiting calls throw ``SanguineError/closed``. May be called more than once.
     public func close() {
-        device.events.close()
+        services.events.close()
         users.close()
     }
 }
@@ -80,6 +80,6 @@ public final class SanguineClient: Sendable {
 // MARK: - The current user's parts
 
 extension SanguineClient {
-    var session: SessionKeeper { users.present.session }
-    var balance: BalanceKeeper { users.present.balance }
+    var session: SessionKeeper { users.current.session }
+    var balance: BalanceKeeper { users.current.balance }
 }

@@ -22,7 +22,7 @@ public final class Authority: Sendable {
 
     let clock: any WallClock
     let keys: SigningKeys
-    let encoder: AnswerEncoder
+    let encoder: ResponseEncoder
     let cursors: CursorSeal
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
@@ -45,7 +45,7 @@ public final class Authority: Sendable {
         self.keys = keys
         self.settings = settings
         self.clock = clock
-        encoder = AnswerEncoder(unit: settings.unit)
+        encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
@@ -63,8 +63,8 @@ public final class Authority: Sendable {
     /// Performs a command, and reports storage errors as problems.
     func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
         guard !listeners.isEmpty else { return try await performed(command) }
-        let noted = try await performed(command.noted)
-        listeners.tell(noted.heads)
+        let noted = try await performed(command.recordingHeads)
+        listeners.notify(noted.heads)
         return noted.outcome
     }
 

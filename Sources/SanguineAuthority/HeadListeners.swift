@@ -14,7 +14,7 @@ final class HeadListeners: Sendable {
     /// Whether there are no listeners, so that no heads need to be recorded.
     var isEmpty: Bool { listeners.withLock(\.isEmpty) }
 
-    func tell(_ heads: [Identifier: Int64]) {
+    func notify(_ heads: [Identifier: Int64]) {
         guard !heads.isEmpty else { return }
         let listeners = listeners.withLock { $0 }
         for (account, head) in heads {
@@ -24,16 +24,16 @@ final class HeadListeners: Sendable {
 }
 
 /// The outcome of a command, and the heads that it raised.
-struct Noted<Outcome: Sendable>: Sendable {
+struct OutcomeWithHeads<Outcome: Sendable>: Sendable {
     var outcome: Outcome
     var heads: [Identifier: Int64]
 }
 
 extension Command {
     /// The command, which also records the heads that it raises.
-    var noted: Command<Noted<Outcome>> {
+    var recordingHeads: Command<OutcomeWithHeads<Outcome>> {
         let decide = decide
-        return Command<Noted<Outcome>>(
+        return Command<OutcomeWithHeads<Outcome>>(
             keys: keys,
             surplus: surplus,
             reading: {
@@ -46,7 +46,7 @@ extension Command {
                     heads[row.account] = row.head
                 }
                 return Decision(
-                    Noted(outcome: decision.outcome, heads: heads),
+                    OutcomeWithHeads(outcome: decision.outcome, heads: heads),
                     changes: decision.changes
                 )
             }

@@ -251,7 +251,7 @@ package struct MemoryAuthority: Sendable {
         var read = try authority.feedRead(account, request)
         while true {
             let slice = try feed(read.query)
-            if try read.take(slice) { return try authority.page(slice, read).answer() }
+            if try read.examine(slice) { return try authority.page(slice, read).answer() }
         }
     }
 
@@ -264,10 +264,12 @@ package struct MemoryAuthority: Sendable {
 
     @discardableResult
     private func perform<Outcome>(_ command: Command<Outcome>) throws(Problem) -> Outcome {
-        let result: Result<Noted<Outcome>, Problem>
-        do { result = try storage.performNow(command.noted) } catch { throw Problem(error) }
+        let result: Result<OutcomeWithHeads<Outcome>, Problem>
+        do { result = try storage.performNow(command.recordingHeads) } catch {
+            throw Problem(error)
+        }
         let noted = try result.get()
-        authority.listeners.tell(noted.heads)
+        authority.listeners.notify(noted.heads)
         return noted.outcome
     }
 

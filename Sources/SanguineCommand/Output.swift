@@ -54,13 +54,13 @@ enum Output {
     /// Writes a line to standard error, after those of the log.
     ///
     /// Failures to do so are ignored.
-    static func complain(_ line: String) {
+    static func writeError(_ line: String) {
         LogQueue.standardError.append(Array((line + "\n").utf8))
     }
 
     /// Returns when standard error has accepted all messages, or after a second, so that a reader
     /// that stopped reading cannot block the process.
-    static func finishComplaints() async {
+    static func finishErrors() async {
         await LogQueue.standardError.flush(within: .seconds(1))
     }
 

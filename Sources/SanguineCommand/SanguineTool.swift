@@ -49,10 +49,10 @@ enum Main {
                 try command.run()
             }
             try Output.checkAnnouncements()
-            await Output.finishComplaints()
+            await Output.finishErrors()
         } catch {
             let code = say(error)
-            await Output.finishComplaints()
+            await Output.finishErrors()
             SanguineTool.exit(withError: code)
         }
     }
@@ -67,11 +67,11 @@ enum Main {
             do { try Output.write(message) } catch { return say(error) }
             return .success
         case .validationFailure:
-            Output.complain(message)
+            Output.writeError(message)
             return ExitCode(2)
         default:
             let isSaid = error is ExitCode || (error as? Output.Unwritable)?.isClosedPipe == true
-            if !isSaid { Output.complain("Error: \(error)") }
+            if !isSaid { Output.writeError("Error: \(error)") }
             return .failure
         }
     }

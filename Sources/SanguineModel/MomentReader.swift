@@ -13,9 +13,9 @@ struct MomentReader {
     }
 
     private mutating func moment() -> Int64? {
-        guard let day = day(), take(anyOf: "Tt") != nil,
-            let hour = number(upTo: 23), take(anyOf: ":") != nil,
-            let minute = number(upTo: 59), take(anyOf: ":") != nil,
+        guard let day = day(), consume(anyOf: "Tt") != nil,
+            let hour = number(upTo: 23), consume(anyOf: ":") != nil,
+            let minute = number(upTo: 59), consume(anyOf: ":") != nil,
             // A leap second counts as the first second of the next minute.
             let second = number(upTo: 60),
             let fraction = fraction(), let offset = offset(), rest.isEmpty
@@ -43,7 +43,7 @@ struct MomentReader {
 
     /// Parses a fraction of a second as milliseconds, zero if there is none.
     private mutating func fraction() -> Int? {
-        guard take(anyOf: ".") != nil else { return 0 }
+        guard consume(anyOf: ".") != nil else { return 0 }
         let digits = rest.prefix(while: Self.isDigit)
         guard !digits.isEmpty else { return nil }
         rest = rest.dropFirst(digits.count)
@@ -54,11 +54,11 @@ struct MomentReader {
 
     /// Parses the minutes that the time is ahead of UTC.
     private mutating func offset() -> Int? {
-        switch take(anyOf: "Zz+-") {
+        switch consume(anyOf: "Zz+-") {
         case UInt8(ascii: "Z"), UInt8(ascii: "z"):
             return 0
         case let sign?:
-            guard let hours = number(upTo: 23), take(anyOf: ":") != nil,
+            guard let hours = number(upTo: 23), consume(anyOf: ":") != nil,
                 let minutes = number(upTo: 59)
             else { return nil }
             return (hours * 60 + minutes) * (sign == UInt8(ascii: "-") ? -1 : 1)
@@ -67,7 +67,7 @@ struct MomentReader {
         }
     }
 
-    private mutating func take(anyOf wanted: String) -> UInt8? {
+    private mutating func consume(anyOf wanted: String) -> UInt8? {
         guard let byte = rest.first, wanted.utf8.contains(byte) else { return nil }
         rest = rest.dropFirst()
         return byte

@@ -46,11 +46,11 @@ enum CommitNumber {
         _ folder: DataFolder,
         page: Int,
         newest: Int64
-    ) throws(Piecewise.Failure) -> Bool {
+    ) throws(ChunkedReader.Failure) -> Bool {
         guard let log = try WriteAheadLog(folder.walPath),
             let first = try log.firstCommitted(page).flatMap({ number(in: $0) })
         else { return false }
-        let file = try Piecewise.read(
+        let file = try ChunkedReader.read(
             folder.databasePath,
             from: (page - 1) * log.pageSize,
             log.pageSize
@@ -125,8 +125,8 @@ struct WriteAheadLog {
     private static let frameHeaderSize = 24
 
     /// Reads the header, or returns `nil` if there is no log or it is empty.
-    init?(_ path: String) throws(Piecewise.Failure) {
-        header = try Piecewise.read(path, from: 0, Self.headerSize)
+    init?(_ path: String) throws(ChunkedReader.Failure) {
+        header = try ChunkedReader.read(path, from: 0, Self.headerSize)
         self.path = path
         guard header.count == Self.headerSize, header.word(0) & ~1 == 0x377F_0682 else {
             return nil
@@ -138,7 +138,7 @@ struct WriteAheadLog {
     /// Returns the page as written by the first commit that contains it, or `nil` if there is none.
     ///
     /// Only frames with the log's salts and with valid checksums count; SQLite ignores all others.
-    func firstCommitted(_ page: Int) throws(Piecewise.Failure) -> [UInt8]? {
+    func firstCommitted(_ page: Int) throws(ChunkedReader.Failure) -> [UInt8]? {
         var sum = Checksum(isBigEndian: header[3] & 1 == 1)
         sum.add(header[..<24])
         guard sum.matches(header, at: 24) else { return nil }
@@ -146,7 +146,7 @@ struct WriteAheadLog {
         var offset = Self.headerSize
         while true {
             let size = Self.frameHeaderSize + pageSize
-            let frame = try Piecewise.read(path, from: offset, size)
+            let frame = try ChunkedReader.read(path, from: offset, size)
             guard frame.count == size, frame[8..<16].elementsEqual(header[16..<24]) else {
                 return nil
             }

@@ -22,7 +22,7 @@ final class CommittedCache: Sendable {
 
         var isEmpty: Bool { accounts.isEmpty && balances.isEmpty }
 
-        mutating func note(_ change: Change) {
+        mutating func record(_ change: Change) {
             switch change {
             case .put(.account(let row)): accounts.updateValue(row, forKey: row.id)
             case .put(.balance(let row)): balances.updateValue(row, forKey: row.account)

@@ -93,8 +93,8 @@ enum Connections {
     /// Opens a connection that can only read.
     ///
     /// If the folder is not writable, SQLite cannot create the memory that connections share, and
-    /// the connection is opened without it, see ``ReadOnlyPlace``. Without a schema any schema is
-    /// accepted.
+    /// the connection is opened without it, see ``ReadOnlyLocation``. Without a schema any schema
+    /// is accepted.
     static func reader(
         in folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -103,13 +103,15 @@ enum Connections {
         do throws(SQLiteStorageError) {
             return try reader(at: .shared(folder), options: options, schema: schema)
         } catch {
-            guard case .failed = error, let place = ReadOnlyPlace.alone(folder) else { throw error }
+            guard case .failed = error, let place = ReadOnlyLocation.alone(folder) else {
+                throw error
+            }
             return try reader(at: place, options: options, schema: schema)
         }
     }
 
     private static func reader(
-        at place: ReadOnlyPlace,
+        at place: ReadOnlyLocation,
         options: SQLiteStorageOptions,
         schema: Schema?
     ) throws(SQLiteStorageError) -> DatabaseQueue {

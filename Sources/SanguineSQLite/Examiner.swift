@@ -68,7 +68,7 @@ final class Examiner: Sendable {
     ///
     /// Cancelling the calling task stops the examination.
     func examine() async throws(StorageError) -> DataExamination {
-        try await OwnThread.run { [self] () throws(StorageError) in
+        try await DedicatedThread.run { [self] () throws(StorageError) in
             try run()
         } onCancel: { [self] in
             stop()
@@ -234,10 +234,10 @@ private struct FileCheck {
     private func fault(of id: BlobID, sizes: [Int64]) throws(SQLFailure) -> String? {
         var hash = BlobHash()
         do {
-            let size = try Piecewise.forEach(folder.blobPath(id)) { hash.add($0) }
+            let size = try ChunkedReader.forEach(folder.blobPath(id)) { hash.add($0) }
             guard hash.id == id, sizes.allSatisfy({ $0 == size }) else { return "was altered." }
             return nil
-        } catch let failure as Piecewise.Failure {
+        } catch let failure as ChunkedReader.Failure {
             if failure.code == ENOENT { return "is missing." }
             guard failure.isDamage else { throw failure.asSQLFailure }
             return "cannot be read: \(failure.reason)."

@@ -30,7 +30,7 @@ struct FeedCheck {
         }
 
         /// Returns the numbers of an account and advances, or returns `nil` if it has no row.
-        mutating func take(_ other: Identifier) throws(SQLFailure) -> [Int64]? {
+        mutating func next(_ other: Identifier) throws(SQLFailure) -> [Int64]? {
             guard account == other else { return nil }
             let taken = numbers
             try advance(Int32(taken.count))
@@ -95,11 +95,11 @@ struct FeedCheck {
         _ account: Identifier,
         into report: inout DataExamination.Feeds
     ) throws(SQLFailure) {
-        let live = try live.take(account) ?? [0, 0, 0]
-        let deleted = try deleted.take(account) ?? [0, 0, 0]
-        let files = try files.take(account) ?? [0, 0]
-        let feed = try feeds.take(account)
-        let head = try balances.take(account)?[0]
+        let live = try live.next(account) ?? [0, 0, 0]
+        let deleted = try deleted.next(account) ?? [0, 0, 0]
+        let files = try files.next(account) ?? [0, 0]
+        let feed = try feeds.next(account)
+        let head = try balances.next(account)?[0]
         report.accounts += 1
         report.records += Int(clamping: live[0])
         let rows = live[0] &+ deleted[0] &+ files[0]

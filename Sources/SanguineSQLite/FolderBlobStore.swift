@@ -17,7 +17,7 @@ import Darwin
 /// flushed. So a file always has the content that its name identifies, and a stored file survives a
 /// loss of power. Its modification time is the moment at which it was last stored.
 ///
-/// Work runs on ``lanes`` separate threads, so that a slow disk blocks nothing else. Callers must
+/// Work runs on ``threads`` separate threads, so that a slow disk blocks nothing else. Callers must
 /// limit the amount of waiting work.
 ///
 /// Invariants:
@@ -28,7 +28,7 @@ import Darwin
 /// Mutable state: the files, as above; two atomic numbers.
 final class FolderBlobStore: BlobStore {
     /// The number of threads: 4.
-    static let lanes = 4
+    static let threads = 4
 
     private let folder: DataFolder
     private let damage: FoundDamage
@@ -43,7 +43,7 @@ final class FolderBlobStore: BlobStore {
     init(_ folder: DataFolder, damage: FoundDamage = FoundDamage()) {
         self.folder = folder
         self.damage = damage
-        queues = (1...Self.lanes).map { DispatchQueue(label: "sanguine.blobs.\($0)") }
+        queues = (1...Self.threads).map { DispatchQueue(label: "sanguine.blobs.\($0)") }
         // Files that cannot be removed do no harm.
         try? FileManager.default.removeItem(atPath: drafts)
     }
@@ -61,17 +61,17 @@ final class FolderBlobStore: BlobStore {
         at moment: Timestamp
     ) async throws(StorageError) {
         try damage.check()
-        try await perform { [self] () throws(Piecewise.Failure) in
+        try await perform { [self] () throws(ChunkedReader.Failure) in
             let place = place(id)
             for path in [folder.blobsPath, drafts, place.folder] { try makeFolder(path) }
-            let isThere = try places.withLock { _ throws(Piecewise.Failure) in
+            let isThere = try places.withLock { _ throws(ChunkedReader.Failure) in
                 try keepAgain(place.file, bytes.count, moment)
             }
             if !isThere {
                 let path = "\(drafts)/\(draft.add(1, ordering: .relaxed).newValue)"
-                do throws(Piecewise.Failure) {
+                do throws(ChunkedReader.Failure) {
                     try write(bytes, to: path, at: moment)
-                    try places.withLock { _ throws(Piecewise.Failure) in
+                    try places.withLock { _ throws(ChunkedReader.Failure) in
                         try check(rename(path, place.file), place.file)
                     }
                 } catch {
@@ -81,7 +81,7 @@ final class FolderBlobStore: BlobStore {
             }
             // An existing file needs this too: the process that moved it here may have crashed
             // before this.
-            try Piecewise.flush(place.folder)
+            try ChunkedReader.flush(place.folder)
         }
     }
 
@@ -90,12 +90,12 @@ final class FolderBlobStore: BlobStore {
         from offset: Int,
         count: Int
     ) async throws(StorageError) -> [UInt8]? {
-        try await perform { [self] () throws(Piecewise.Failure) in
+        try await perform { [self] () throws(ChunkedReader.Failure) in
             let path = place(id).file
             let file = open(path, O_RDONLY | O_CLOEXEC)
             guard file >= 0 else {
                 if errno == ENOENT { return nil }
-                throw Piecewise.Failure(path)
+                throw ChunkedReader.Failure(path)
             }
             defer { Foundation.close(file) }
             return try bytes(of: file, path, from: max(0, offset), count: max(0, count))
@@ -107,7 +107,7 @@ final class FolderBlobStore: BlobStore {
         after id: BlobID?,
         limit: Int
     ) async throws(StorageError) -> [BlobID] {
-        try await perform { [self] () throws(Piecewise.Failure) in
+        try await perform { [self] () throws(ChunkedReader.Failure) in
             var found: [BlobID] = []
             let first = id.map { String($0.description.prefix(2)) } ?? ""
             for name in names(in: folder.blobsPath).sorted() where name.count == 2 && name >= first
@@ -127,9 +127,9 @@ final class FolderBlobStore: BlobStore {
     @discardableResult
     func remove(_ id: BlobID, keptBefore moment: Timestamp) async throws(StorageError) -> Bool {
         try damage.check()
-        return try await perform { [self] () throws(Piecewise.Failure) in
+        return try await perform { [self] () throws(ChunkedReader.Failure) in
             let path = place(id).file
-            return try places.withLock { _ throws(Piecewise.Failure) in
+            return try places.withLock { _ throws(ChunkedReader.Failure) in
                 guard let at = keptAt(path), at < moment else { return false }
                 try check(unlink(path), path)
                 return true
@@ -147,7 +147,7 @@ final class FolderBlobStore: BlobStore {
 
     /// Performs the body on one of the threads, even if the calling task is cancelled.
     private func perform<Value: Sendable>(
-        _ body: @escaping @Sendable () throws(Piecewise.Failure) -> Value
+        _ body: @escaping @Sendable () throws(ChunkedReader.Failure) -> Value
     ) async throws(StorageError) -> Value {
         let turn = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]
@@ -157,7 +157,7 @@ final class FolderBlobStore: BlobStore {
                 guard !isClosed.load(ordering: .acquiring) else {
                     return caller.resume(returning: .failure(.closed))
                 }
-                do throws(Piecewise.Failure) {
+                do throws(ChunkedReader.Failure) {
                     caller.resume(returning: .success(try body()))
                 } catch {
                     caller.resume(returning: .failure(error.asStorageError))
@@ -177,7 +177,7 @@ extension FolderBlobStore {
         _ path: String,
         _ size: Int,
         _ moment: Timestamp
-    ) throws(Piecewise.Failure) -> Bool {
+    ) throws(ChunkedReader.Failure) -> Bool {
         guard let at = keptAt(path), DataFolder.size(of: path) == size else { return false }
         let times = [max(at, moment), max(at, moment)].map(\.systemTime)
         try check(utimensat(AT_FDCWD, path, times, 0), path)
@@ -188,11 +188,11 @@ extension FolderBlobStore {
         _ bytes: [UInt8],
         to path: String,
         at moment: Timestamp
-    ) throws(Piecewise.Failure) {
+    ) throws(ChunkedReader.Failure) {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Piecewise.Failure(path) }
+        guard file >= 0 else { throw ChunkedReader.Failure(path) }
         defer { Foundation.close(file) }
-        try Piecewise.write(bytes, to: file, path)
+        try ChunkedReader.write(bytes, to: file, path)
         try check(futimens(file, [moment.systemTime, moment.systemTime]), path)
         try check(fsync(file), path)
     }
@@ -202,18 +202,23 @@ extension FolderBlobStore {
         _ path: String,
         from start: Int,
         count: Int
-    ) throws(Piecewise.Failure) -> [UInt8] {
+    ) throws(ChunkedReader.Failure) -> [UInt8] {
         let size = lseek(file, 0, SEEK_END)
-        guard size >= 0 else { throw Piecewise.Failure(path) }
-        return try Piecewise.read(file, path, from: start, min(count, max(0, Int(size) - start)))
+        guard size >= 0 else { throw ChunkedReader.Failure(path) }
+        return try ChunkedReader.read(
+            file,
+            path,
+            from: start,
+            min(count, max(0, Int(size) - start))
+        )
     }
 
     /// Creates a folder for its owner, unless it exists, and flushes its parent folder.
-    private func makeFolder(_ path: String) throws(Piecewise.Failure) {
+    private func makeFolder(_ path: String) throws(ChunkedReader.Failure) {
         guard mkdir(path, 0o700) != 0 else {
-            return try Piecewise.flush(URL(filePath: path).deletingLastPathComponent().path)
+            return try ChunkedReader.flush(URL(filePath: path).deletingLastPathComponent().path)
         }
-        guard errno == EEXIST else { throw Piecewise.Failure(path) }
+        guard errno == EEXIST else { throw ChunkedReader.Failure(path) }
     }
 
     private func names(in path: String) -> [String] {
@@ -229,8 +234,8 @@ extension FolderBlobStore {
         )
     }
 
-    private func check(_ result: Int32, _ path: String) throws(Piecewise.Failure) {
-        guard result == 0 else { throw Piecewise.Failure(path) }
+    private func check(_ result: Int32, _ path: String) throws(ChunkedReader.Failure) {
+        guard result == 0 else { throw ChunkedReader.Failure(path) }
     }
 }
 

@@ -82,7 +82,7 @@ public final class FolderCopy: Sendable {
         let lock = try LockFile(in: draft)
         do {
             try clear(draft, except: [draft.lockPath])
-            let schema = try await OwnThread.run { [self] in
+            let schema = try await DedicatedThread.run { [self] in
                 try copy(to: draft)
             } onCancel: { [self] in
                 isStopped.store(true, ordering: .releasing)
@@ -205,7 +205,7 @@ public final class FolderCopy: Sendable {
             guard let id = BlobID(bytes: [UInt8](bytes)) else { continue }
             let folder = URL(filePath: draft.blobPath(id)).deletingLastPathComponent().path
             for path in [draft.blobsPath, folder] where folders.insert(path).inserted {
-                guard mkdir(path, 0o700) == 0 else { throw Piecewise.Failure(path) }
+                guard mkdir(path, 0o700) == 0 else { throw ChunkedReader.Failure(path) }
             }
             if try copyFile(draft.blobName(id), to: draft) { continue }
             let query = "SELECT 1 FROM blobs WHERE id = ?"
@@ -219,7 +219,7 @@ public final class FolderCopy: Sendable {
         for bytes in removed {
             try copied.execute(sql: "DELETE FROM blobs WHERE id = ?", arguments: [bytes])
         }
-        for folder in folders { try Piecewise.flush(folder) }
+        for folder in folders { try ChunkedReader.flush(folder) }
     }
 
     /// Copies a file of the folder, and returns whether it exists.
@@ -227,18 +227,18 @@ public final class FolderCopy: Sendable {
     private func copyFile(_ name: String, to draft: DataFolder) throws -> Bool {
         let (from, to) = ("\(source.path)/\(name)", "\(draft.path)/\(name)")
         let file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Piecewise.Failure(to) }
+        guard file >= 0 else { throw ChunkedReader.Failure(to) }
         defer { Foundation.close(file) }
         do {
-            try Piecewise.forEach(from) { piece in
+            try ChunkedReader.forEach(from) { piece in
                 try checkStopped()
-                try Piecewise.write(piece, to: file, to)
+                try ChunkedReader.write(piece, to: file, to)
             }
-        } catch let failure as Piecewise.Failure where failure.code == ENOENT {
+        } catch let failure as ChunkedReader.Failure where failure.code == ENOENT {
             unlink(to)
             return false
         }
-        guard fsync(file) == 0 else { throw Piecewise.Failure(to) }
+        guard fsync(file) == 0 else { throw ChunkedReader.Failure(to) }
         return true
     }
 
@@ -264,16 +264,16 @@ public final class FolderCopy: Sendable {
     /// is renamed to the name for a replaced folder, because the next copy clears a folder with a
     /// draft's name.
     private func publish(_ draft: DataFolder, replacing: Bool) throws -> URL? {
-        try Piecewise.flush(draft.path)
+        try ChunkedReader.flush(draft.path)
         let parent = URL(filePath: target.path).deletingLastPathComponent().path
         guard replacing else {
             try rename(draft.path, to: target.path)
-            try Piecewise.flush(parent)
+            try ChunkedReader.flush(parent)
             return nil
         }
         let aside = asidePath()
         if try !exchange(draft.path, aside: aside) { try replace(by: draft.path, aside: aside) }
-        try Piecewise.flush(parent)
+        try ChunkedReader.flush(parent)
         return URL(filePath: aside, directoryHint: .isDirectory)
     }
 
@@ -302,8 +302,8 @@ public final class FolderCopy: Sendable {
         }
     }
 
-    private func rename(_ path: String, to other: String) throws(Piecewise.Failure) {
-        guard Foundation.rename(path, other) == 0 else { throw Piecewise.Failure(other) }
+    private func rename(_ path: String, to other: String) throws(ChunkedReader.Failure) {
+        guard Foundation.rename(path, other) == 0 else { throw ChunkedReader.Failure(other) }
     }
 
     private func asidePath() -> String {

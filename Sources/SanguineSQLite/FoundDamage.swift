@@ -16,13 +16,13 @@ final class FoundDamage: Sendable {
     var reason: String? { first.withLock { $0 } }
 
     /// Records damage, unless some is recorded already.
-    func note(_ reason: String) {
+    func record(_ reason: String) {
         first.withLock { $0 = $0 ?? reason }
     }
 
     /// Records an error if it is damage.
-    func note(_ error: StorageError) {
-        if case .damaged(let reason) = error { note(reason) }
+    func record(_ error: StorageError) {
+        if case .damaged(let reason) = error { record(reason) }
     }
 
     /// Throws if something is damaged.

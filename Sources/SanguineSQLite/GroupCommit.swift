@@ -36,7 +36,7 @@ struct GroupCommit {
                 try connection.records.check()
                 for change in verdict.changes {
                     try connection.store(change)
-                    draft.note(change)
+                    draft.record(change)
                 }
                 verdicts.append(verdict)
             }

@@ -40,7 +40,7 @@ final class GroupWriter: Sendable {
     /// The next step of the thread.
     private enum Turn {
         case commands([any QueuedCommand])
-        case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
+        case exclusive(@Sendable (Result<WriteConnection, StorageError>) -> Void)
         case drained([CheckedContinuation<Void, Never>])
         case sleep
         case end
@@ -122,24 +122,24 @@ final class GroupWriter: Sendable {
     func perform<Outcome>(
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem> {
-        let place: SharedPool.Place
+        let place: SharedPool.Permit
         do throws(SharedPool.Refusal) {
-            place = try places.take(account: command.account)
+            place = try places.acquire(account: command.account)
         } catch {
             throw .overloaded(retryAfterSeconds: options.retryAfterSeconds)
         }
-        defer { place.leave() }
+        defer { place.release() }
         let answer = await withCheckedContinuation { caller in
             enqueue(.command(WaitingCommand(command: command, caller: caller)))
         }
-        return try noted(answer)
+        return try recordingDamage(answer)
     }
 
     /// Returns the answer, and records a failure that is damage.
-    private func noted<Value>(
+    private func recordingDamage<Value>(
         _ answer: Result<Value, StorageError>
     ) throws(StorageError) -> Value {
-        if case .failure(let error) = answer { damage.note(error) }
+        if case .failure(let error) = answer { damage.record(error) }
         return try answer.get()
     }
 
@@ -164,7 +164,7 @@ final class GroupWriter: Sendable {
         let result = await withCheckedContinuation {
             (caller: CheckedContinuation<Result<Value, StorageError>, Never>) in
             enqueue(
-                .errand { connection in
+                .exclusive { connection in
                     do throws(StorageError) {
                         let connection = try connection.get()
                         do throws(SQLFailure) {
@@ -179,7 +179,7 @@ final class GroupWriter: Sendable {
                 }
             )
         }
-        return try noted(result)
+        return try recordingDamage(result)
     }
 
     /// Refuses new work, and returns when all accepted work is done.
@@ -230,7 +230,7 @@ final class GroupWriter: Sendable {
         while true {
             switch nextTurn() {
             case .commands(let commands): perform(commands, on: unlessDamaged(connection))
-            case .errand(let errand): errand(unlessDamaged(connection))
+            case .exclusive(let body): body(unlessDamaged(connection))
             case .drained(let waiting): for caller in waiting { caller.resume() }
             case .sleep: wake.wait()
             case .end: return
@@ -267,7 +267,7 @@ final class GroupWriter: Sendable {
         state.withLock { state in
             switch state.queue.next(atMost: options.batchedCommands) {
             case nil: Self.idleTurn(&state)
-            case .errand(let errand): .errand(errand)
+            case .exclusive(let body): .exclusive(body)
             case .commands(let commands): .commands(commands)
             }
         }

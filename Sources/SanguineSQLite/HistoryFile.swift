@@ -84,14 +84,14 @@ struct HistoryFile: Equatable {
     ///
     /// If this fails, the database is treated as a copy when it is opened next. Its clients then
     /// read their data from the start, and nothing is lost.
-    func write(to folder: DataFolder) throws(Piecewise.Failure) {
+    func write(to folder: DataFolder) throws(ChunkedReader.Failure) {
         let path = folder.historyPath
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Piecewise.Failure(path) }
+        guard file >= 0 else { throw ChunkedReader.Failure(path) }
         defer { Foundation.close(file) }
         let text = Array(text.utf8)
         guard pwrite(file, text, text.count, 0) == text.count,
             ftruncate(file, off_t(text.count)) == 0, fsync(file) == 0
-        else { throw Piecewise.Failure(path) }
+        else { throw ChunkedReader.Failure(path) }
     }
 }

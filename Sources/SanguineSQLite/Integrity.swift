@@ -46,7 +46,7 @@ enum Integrity {
         guard let page else { return false }
         let newest = try SQLStatement(CommitNumber.newest, on: handle).first { $0.integer(0) }
         guard let newest else { return false }
-        do throws(Piecewise.Failure) {
+        do throws(ChunkedReader.Failure) {
             return try CommitNumber.isMixed(folder, page: page, newest: newest)
         } catch {
             throw error.asSQLFailure

@@ -53,10 +53,10 @@ final class OpeningCheck: Sendable {
             var report = try examiner.run()
             if acceptsLostFiles { report.files = DataExamination.Files() }
             guard let first = report.damage.first else { return .done }
-            damage.note(first)
+            damage.record(first)
             return .done
         } catch {
-            damage.note(error)
+            damage.record(error)
             return .failed("\(error)")
         }
     }

@@ -6,13 +6,13 @@ enum QueuedWork: Sendable {
     /// A command, which may share a transaction with others.
     case command(any QueuedCommand)
     /// Other work, which has the connection for itself and opens its own transaction.
-    case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
+    case exclusive(@Sendable (Result<WriteConnection, StorageError>) -> Void)
 
     /// Answers with an error, without doing the work.
     func fail(_ error: StorageError) {
         switch self {
         case .command(let command): command.fail(error)
-        case .errand(let errand): errand(.failure(error))
+        case .exclusive(let body): body(.failure(error))
         }
     }
 }

@@ -50,7 +50,7 @@ final class ReaderPool: Sendable {
         do throws(StorageError) {
             return try await reader.read(body)
         } catch {
-            damage.note(error)
+            damage.record(error)
             throw error
         }
     }

@@ -54,14 +54,14 @@ final class RecordStatements: RecordReader {
     }
 
     func record(_ name: RecordName) throws -> RecordRow? {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             guard case .record(let row) = try rows.row(.record(name)) else { return nil }
             return row
         }
     }
 
     func ids(in list: IndexList, at key: IndexKey, limit: Int) throws -> [RecordID] {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             ids.bind(list)
             ids.bind(key.bytes)
             ids.bind(limit: limit)
@@ -70,7 +70,7 @@ final class RecordStatements: RecordReader {
     }
 
     func tombstones(of account: Identifier, limit: Int) throws -> [RecordRow] {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             tombstones.bind(account)
             tombstones.bind(limit: limit)
             return try tombstones.all(RecordRow.init(from:))
@@ -83,7 +83,7 @@ final class RecordStatements: RecordReader {
         limit: Int,
         bytes: Int
     ) throws -> [RecordRow] {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             inCollection.bind(collection)
             inCollection.bind(scope: place?.scope)
             inCollection.bind(place?.id?.text ?? "")
@@ -105,7 +105,7 @@ final class RecordStatements: RecordReader {
         after place: IndexBuild.Place?,
         limit: Int
     ) throws -> [Identifier?] {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             var scopes: [Identifier?] = []
             // The smallest larger byte string is the same one followed by a zero.
             var least: [UInt8] = []
@@ -125,7 +125,7 @@ final class RecordStatements: RecordReader {
     }
 
     func entries(in list: IndexList, limit: Int) throws -> [IndexEntry] {
-        try noting { () throws(SQLFailure) in
+        try recordingFailure { () throws(SQLFailure) in
             inList.bind(list)
             inList.bind(limit: limit)
             return try inList.all { row throws(SQLFailure) in
@@ -143,7 +143,7 @@ final class RecordStatements: RecordReader {
         throw fault
     }
 
-    private func noting<Value>(
+    private func recordingFailure<Value>(
         _ body: () throws(SQLFailure) -> Value
     ) throws(SQLFailure) -> Value {
         do {

@@ -33,7 +33,7 @@ final class SQLStatement {
     // MARK: - Parameters
 
     func bind(_ number: Int64) {
-        note(sqlite3_bind_int64(handle, next(), number))
+        recordFailure(sqlite3_bind_int64(handle, next(), number))
     }
 
     func bind(_ number: Int64?) {
@@ -64,10 +64,12 @@ final class SQLStatement {
         let index = next()
         // A missing address would bind NULL instead of an empty blob.
         if buffer.isEmpty {
-            note(sqlite3_bind_zeroblob(handle, index, 0))
+            recordFailure(sqlite3_bind_zeroblob(handle, index, 0))
         } else {
             let count = UInt64(buffer.count)
-            note(sqlite3_bind_blob64(handle, index, buffer.baseAddress, count, Self.transient))
+            recordFailure(
+                sqlite3_bind_blob64(handle, index, buffer.baseAddress, count, Self.transient)
+            )
         }
     }
 
@@ -80,7 +82,7 @@ final class SQLStatement {
                 // A non-null address even for an empty text, because a null address would bind
                 // NULL.
                 withUnsafePointer(to: 0 as CChar) { empty in
-                    note(
+                    recordFailure(
                         sqlite3_bind_text64(
                             handle,
                             index,
@@ -100,7 +102,7 @@ final class SQLStatement {
     }
 
     func bindNull() {
-        note(sqlite3_bind_null(handle, next()))
+        recordFailure(sqlite3_bind_null(handle, next()))
     }
 
     // MARK: - Execution
@@ -151,7 +153,7 @@ final class SQLStatement {
 
     /// Returns the steps of SQLite's virtual machine since the last call, a measure of the
     /// statement's cost that does not depend on the hardware.
-    func takeSteps() -> Int {
+    func stepsSinceLastCall() -> Int {
         Int(sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1))
     }
 
@@ -224,7 +226,7 @@ final class SQLStatement {
         return bound
     }
 
-    private func note(_ code: Int32) {
+    private func recordFailure(_ code: Int32) {
         if bindingCode == SQLITE_OK { bindingCode = code }
     }
 }

@@ -94,7 +94,7 @@ enum SystemCall {
     /// Exchanges the names of two folders in one step.
     ///
     /// - Returns: `false` if the file system does not support it.
-    static func exchange(_ path: String, _ other: String) throws(Piecewise.Failure) -> Bool {
+    static func exchange(_ path: String, _ other: String) throws(ChunkedReader.Failure) -> Bool {
         #if canImport(Darwin)
         let result = renamex_np(path, other, UInt32(RENAME_SWAP))
         let lacking = [ENOTSUP, ENOSYS, EINVAL]
@@ -106,7 +106,7 @@ enum SystemCall {
         let lacking = [EINVAL, ENOSYS, EOPNOTSUPP]
         #endif
         if result == 0 { return true }
-        guard lacking.contains(errno) else { throw Piecewise.Failure(other) }
+        guard lacking.contains(errno) else { throw ChunkedReader.Failure(other) }
         return false
     }
 

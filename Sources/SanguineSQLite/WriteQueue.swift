@@ -14,11 +14,13 @@ struct WriteQueue {
     /// The work of one turn.
     enum Turn {
         case commands([any QueuedCommand])
-        case errand(@Sendable (Result<WriteConnection, StorageError>) -> Void)
+        case exclusive(@Sendable (Result<WriteConnection, StorageError>) -> Void)
     }
 
     /// The most rows that a short command loads.
     static let shortKeys = 16
+    /// The most commands that short ones overtake in a turn.
+    static let passedCommands = 512
 
     private var work = Deque<QueuedWork>()
     private var longCommands = 0
@@ -38,14 +40,14 @@ struct WriteQueue {
     /// - Parameter limit: The most commands of a transaction.
     /// - Returns: The work, or `nil` if there is none.
     mutating func next(atMost limit: Int) -> Turn? {
-        if case .errand(let errand)? = work.first {
+        if case .exclusive(let body)? = work.first {
             work.removeFirst()
-            return .errand(errand)
+            return .exclusive(body)
         }
         guard !work.isEmpty else { return nil }
         let mayBeLong = lastWasShort
         lastWasShort = false
-        if longCommands > 0, mayBeLong, let long = takeLong(within: 2 * limit) {
+        if longCommands > 0, mayBeLong, let long = takeLong(within: Self.passedCommands) {
             return .commands([long])
         }
         let short = takeShort(atMost: limit)
@@ -56,12 +58,15 @@ struct WriteQueue {
         return takeLong(within: 1).map { .commands([$0]) }
     }
 
-    /// Removes the first long command, if it is among the first commands.
+    /// Removes the first long command that no command of its account precedes.
     private mutating func takeLong(within range: Int) -> (any QueuedCommand)? {
+        var earlier: Set<Identifier?> = []
         for (index, next) in work.prefix(range).enumerated() {
             guard case .command(let command) = next else { return nil }
-            // Short commands that wait behind it do not change its order with those before it.
-            guard next.isLong, !hasCommand(of: command.account, before: index) else { continue }
+            guard next.isLong, !earlier.contains(command.account) else {
+                earlier.insert(command.account)
+                continue
+            }
             work.remove(at: index)
             longCommands -= 1
             return command
@@ -69,19 +74,14 @@ struct WriteQueue {
         return nil
     }
 
-    private func hasCommand(of account: Identifier?, before end: Int) -> Bool {
-        work.prefix(end).contains { earlier in
-            guard case .command(let command) = earlier else { return true }
-            return command.account == account
-        }
-    }
-
     /// Removes short commands that follow neither other work nor a long command of their account.
     private mutating func takeShort(atMost limit: Int) -> [any QueuedCommand] {
         var taken: [any QueuedCommand] = []
         var passed: [QueuedWork] = []
         var blocked: Set<Identifier?> = []
-        while taken.count < limit, passed.count < limit, case .command(let next)? = work.first {
+        while taken.count < limit, passed.count < Self.passedCommands,
+            case .command(let next)? = work.first
+        {
             let first = work.removeFirst()
             if !first.isLong, blocked.isEmpty || !blocked.contains(next.account) {
                 taken.append(next)

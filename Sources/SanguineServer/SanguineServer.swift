@@ -30,7 +30,7 @@ public struct SanguineServer: Service {
     private let functions: [ServerFunction]
     private let adminToken: AdminToken?
     let authority: Authority
-    private let uploads: UploadWatch
+    private let uploads: UploadTimeouts
     private let live: LiveHub
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
@@ -96,7 +96,7 @@ public struct SanguineServer: Service {
         self.settings = settings
         self.functions = functions
         self.adminToken = adminToken
-        uploads = UploadWatch(turns: settings.limits.requestTimeout.secondsRoundedUp)
+        uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
         files = SharedPool(
@@ -261,7 +261,7 @@ public struct SanguineServer: Service {
         let edge = Edge(
             idleTimeout: settings.limits.idleTimeout,
             writeTimeout: settings.limits.writeTimeout,
-            places: SharedPool(
+            permits: SharedPool(
                 limit: connections + EdgeLimits.acceptedAtOnce,
                 addressShare: connections - connections / 2
             ),
@@ -282,7 +282,7 @@ public struct SanguineServer: Service {
             onServerRunning: { [logger] channel in
                 // Before the handler that waits and retries, which does not forward the error.
                 let added = channel.eventLoop.submit {
-                    let watch = AcceptWatch(logger: logger, failures: refused)
+                    let watch = AcceptErrorLogger(logger: logger, failures: refused)
                     try channel.pipeline.syncOperations.addHandler(watch, position: .first)
                 }
                 try? await added.get()
@@ -323,7 +323,7 @@ public struct SanguineServer: Service {
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
         Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
-        functions.door(gate.admission).endpoints.add(to: routes, behind: gate)
+        functions.openAIRoutes(gate.admission).endpoints.add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: delay), gate: gate).add(to: routes)
         methods.learn(router)
         return router
@@ -349,8 +349,8 @@ public struct SanguineServer: Service {
 
     private var proxies: TrustedProxies { TrustedProxies(settings.http.trustedProxies) }
 
-    private func frame(counting visitors: RateLimiter<String>?) -> Frame {
-        Frame(
+    private func frame(counting visitors: RateLimiter<String>?) -> ProblemMiddleware {
+        ProblemMiddleware(
             proxies: proxies,
             metrics: RequestMetrics(factory: registry),
             answers: answers,
@@ -444,15 +444,15 @@ private actor Announcement {
 
     func http(_ port: Int) async {
         httpPort = port
-        await tellIfComplete()
+        await announceIfComplete()
     }
 
     func admin(_ port: Int) async {
         adminPort = port
-        await tellIfComplete()
+        await announceIfComplete()
     }
 
-    private func tellIfComplete() async {
+    private func announceIfComplete() async {
         guard let httpPort, let adminPort else { return }
         await tell(SanguineServer.Ports(http: httpPort, admin: adminPort))
     }

@@ -111,8 +111,8 @@ public final class ManualClock: Clock {
     ///   - line: The line that the error names.
     ///   - body: The code to run, in a separate task.
     /// - Returns: The body's result.
-    /// - Throws: The body's error; ``VainWait`` after the bound; `CancellationError` when the task
-    ///   is cancelled.
+    /// - Throws: The body's error; ``WaitTimeout`` after the bound; `CancellationError` when the
+    ///   task is cancelled.
     public func advancing<Value: Sendable>(
         by step: Duration = .milliseconds(100),
         within bound: Duration = TestingLimits.longestWait,
@@ -149,7 +149,7 @@ public final class ManualClock: Clock {
     ///     tasks.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    /// - Throws: ``WaitTimeout`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForSleepers(
         _ count: Int,
@@ -174,7 +174,7 @@ public final class ManualClock: Clock {
 
     /// Returns when no task sleeps.
     ///
-    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    /// - Throws: ``WaitTimeout`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForNoSleepers(fileID: String = #fileID, line: Int = #line) async throws {
         try await state.wait(

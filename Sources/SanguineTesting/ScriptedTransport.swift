@@ -152,7 +152,7 @@ public final class ScriptedTransport: UploadingTransport {
     /// Returns when at least the given number of requests have arrived since the network was
     /// created.
     ///
-    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    /// - Throws: ``WaitTimeout`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForRequests(
         _ count: Int,
@@ -164,7 +164,7 @@ public final class ScriptedTransport: UploadingTransport {
 
     /// Returns when at least the given number of requests or responses are held.
     ///
-    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    /// - Throws: ``WaitTimeout`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForHeld(
         _ count: Int,
@@ -176,7 +176,7 @@ public final class ScriptedTransport: UploadingTransport {
 
     /// Returns when the client has cancelled at least the given number of exchanges.
     ///
-    /// - Throws: ``VainWait`` after ``TestingLimits/wait``; `CancellationError` when the task is
+    /// - Throws: ``WaitTimeout`` after ``TestingLimits/wait``; `CancellationError` when the task is
     ///   cancelled.
     public func waitForCancelled(
         _ count: Int,
@@ -254,7 +254,7 @@ public final class ScriptedTransport: UploadingTransport {
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
     ///   - fits: Whether a request fits. Default: all do.
-    /// - Throws: ``VainWait`` after the bound; `CancellationError` when the task is cancelled.
+    /// - Throws: ``WaitTimeout`` after the bound; `CancellationError` when the task is cancelled.
     public func releaseFirst(
         within bound: Duration = TestingLimits.wait,
         fileID: String = #fileID,
@@ -316,16 +316,16 @@ public final class ScriptedTransport: UploadingTransport {
         } else {
             let isLetGo = await pass(.requests, request, number)
             state.withLock { _ = $0.uploads.removeValue(forKey: number) }
-            guard isLetGo else { throw noteCancelled() }
+            guard isLetGo else { throw recordCancellation() }
             scripted = state.withLock { $0.arrive(request) }
         }
         upload?.advance(to: 1)
         let answer = if let scripted { scripted } else { await handler(request) }
-        guard await pass(.answers, request, number) else { throw noteCancelled() }
+        guard await pass(.answers, request, number) else { throw recordCancellation() }
         return try answer.result.get()
     }
 
-    private func noteCancelled() -> TransportError {
+    private func recordCancellation() -> TransportError {
         state.withLock { $0.cancelled += 1 }
         return .cancelled
     }

@@ -121,7 +121,7 @@ extension EndToEnd {
             _ received: Watched<[SyncState.FeedBatch]>,
             _ live: Watched<Bool>
         ) -> LiveFeed {
-            let call = client.users.present.partition.attempts.backend.call
+            let call = client.users.current.cacheScope.attempts.backend.call
             return LiveFeed(
                 call: call,
                 environment: LiveFeed.Environment(
@@ -131,7 +131,7 @@ extension EndToEnd {
                     random: .system
                 ),
                 handlers: LiveFeed.Handlers(
-                    place: { FeedMark(number: received.value.last?.next ?? start) },
+                    position: { FeedMark(number: received.value.last?.next ?? start) },
                     receive: { batch in received.update { $0.append(batch) } },
                     pull: {},
                     setLive: { isLive in live.update { $0 = isLive } }
@@ -140,7 +140,7 @@ extension EndToEnd {
         }
 
         private func spend(_ client: SanguineClient) async throws {
-            let call = client.users.present.partition.attempts.backend.call
+            let call = client.users.current.cacheScope.attempts.backend.call
             _ = try await call.call(
                 "POST",
                 "/v1/spend",

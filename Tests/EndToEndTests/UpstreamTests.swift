@@ -84,7 +84,7 @@ extension EndToEnd {
                     let error = await #expect(throws: (any Error).self) {
                         try await call.finished()
                     }
-                    #expect(!(error is VainWait))
+                    #expect(!(error is WaitTimeout))
                     let held = try await api.balance(of: guest)
                     #expect(held.available == 95)
                     #expect(held.held == 5)

@@ -13,14 +13,14 @@ struct PricingTests {
     )
 
     /// Creates progress with this many bytes of output and a reported usage.
-    private static func made(bytes: Int, _ reported: Usage? = nil) -> CallProgress {
+    private static func made(bytes: Int, _ reported: Usage? = nil) -> RunProgress {
         var output = OutputMeasure()
         output.add(words(bytes))
         return made(output, reported)
     }
 
-    private static func made(_ output: OutputMeasure, _ reported: Usage? = nil) -> CallProgress {
-        var progress = CallProgress()
+    private static func made(_ output: OutputMeasure, _ reported: Usage? = nil) -> RunProgress {
+        var progress = RunProgress()
         progress.make(output)
         if let reported { progress.report(reported) }
         return progress
@@ -107,7 +107,7 @@ struct PricingTests {
         // (1,000 / 4 + 2 × 2,000) × 0.1 + 50 × 0.4 = 445
         #expect(pricing.guess(promptBytes: 1_000, attachments: 2) == 445)
         // (1,000 / 4 + 2 × 2,000) × 0.1 = 425
-        #expect(pricing.charge(CallProgress(), promptBytes: 1_000, attachments: 2) == 425)
+        #expect(pricing.charge(RunProgress(), promptBytes: 1_000, attachments: 2) == 425)
     }
 
     @Test func `without a plausible report, four bytes count as a token`() {
@@ -199,7 +199,7 @@ struct PricingTests {
                     cachedInputTokens: number(0...1 << 20),
                     reasoningTokens: number(0...1 << 20)
                 ) : nil
-            var progress = CallProgress()
+            var progress = RunProgress()
             progress.add(bytes: .random(in: 0...1 << 30, using: &random))
             if let reported { progress.report(reported) }
             progress.add(bytes: .random(in: 0...1 << 30, using: &random))

@@ -111,7 +111,7 @@ struct ProfilePatchTests {
         }
         let full = try ProfilePatch.apply(settings(4_096), to: account)
 
-        #expect(AnswerEncoder.encode(full.settings).count == 4_096)
+        #expect(ResponseEncoder.encode(full.settings).count == 4_096)
         #expect(refused(settings(4_097)) == .invalidContent)
         let more = refusal { () throws(Problem) in
             try ProfilePatch.apply(["settings": ["b": 1]], to: full)

@@ -8,9 +8,9 @@ struct SharedPoolTests {
     @Test func `an account gets its share, and others get the rest`() throws {
         let pool = SharedPool(limit: 10, accountShare: 3)
         let (first, second) = (Identifier.new(), Identifier.new())
-        let places = try (0..<3).map { _ in try pool.take(account: first) }
-        #expect(throws: SharedPool.Refusal.account) { try pool.take(account: first) }
-        let other = try pool.take(account: second)
+        let places = try (0..<3).map { _ in try pool.acquire(account: first) }
+        #expect(throws: SharedPool.Refusal.account) { try pool.acquire(account: first) }
+        let other = try pool.acquire(account: second)
         #expect(pool.count == 4)
         withExtendedLifetime((places, other)) {}
     }
@@ -18,37 +18,37 @@ struct SharedPoolTests {
     @Test func `an address gets half, regardless of its number of accounts`() throws {
         let pool = SharedPool(limit: 5)
         let places = try (0..<3).map { _ in
-            try pool.take(account: Identifier.new(), address: "a")
+            try pool.acquire(account: Identifier.new(), address: "a")
         }
-        #expect(throws: SharedPool.Refusal.address) { try pool.take(address: "a") }
-        let others = try (0..<2).map { _ in try pool.take(address: "b") }
-        #expect(throws: SharedPool.Refusal.full) { try pool.take(address: "b") }
+        #expect(throws: SharedPool.Refusal.address) { try pool.acquire(address: "a") }
+        let others = try (0..<2).map { _ in try pool.acquire(address: "b") }
+        #expect(throws: SharedPool.Refusal.full) { try pool.acquire(address: "b") }
         withExtendedLifetime((places, others)) {}
     }
 
     @Test func `a permit is returned once, whether it is given up or deallocated`() throws {
         let pool = SharedPool(limit: 1, addressShare: 1)
-        var place: SharedPool.Place? = try pool.take(address: "a")
-        place?.leave()
-        place?.leave()
+        var place: SharedPool.Permit? = try pool.acquire(address: "a")
+        place?.release()
+        place?.release()
         #expect(pool.count == 0)
         place = nil
         #expect(pool.count == 0)
-        place = try pool.take(address: "a")
+        place = try pool.acquire(address: "a")
         #expect(pool.count == 1)
         place = nil
         #expect(pool.count == 0)
-        #expect(throws: Never.self) { try pool.take(address: "a") }
+        #expect(throws: Never.self) { try pool.acquire(address: "a") }
         withExtendedLifetime(place) {}
     }
 
     @Test func `a permit that would grow past the limit is refused, and keeps its amount`() throws {
         let pool = SharedPool(limit: 10, addressShare: 10)
-        let place = try pool.take(4, address: "a")
+        let place = try pool.acquire(4, address: "a")
         try place.grow(by: 6)
         #expect(throws: SharedPool.Refusal.full) { try place.grow(by: 1) }
         #expect(pool.count == 10)
-        place.leave()
+        place.release()
         #expect(pool.count == 0)
     }
 
@@ -59,9 +59,9 @@ struct SharedPoolTests {
                 group.addTask {
                     var most = 0
                     for _ in 0..<2_000 {
-                        guard let place = try? pool.take(2, address: "a") else { continue }
+                        guard let place = try? pool.acquire(2, address: "a") else { continue }
                         most = max(most, pool.count)
-                        place.leave()
+                        place.release()
                     }
                     return most
                 }

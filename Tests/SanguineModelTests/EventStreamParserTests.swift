@@ -17,7 +17,7 @@ struct EventStreamParserTests {
     ) throws -> [Output] {
         var parser = EventStreamParser(limit: limit)
         var outputs: [Output] = []
-        for chunk in chunks { try parser.take(chunk) { outputs.append($0) } }
+        for chunk in chunks { try parser.parse(chunk) { outputs.append($0) } }
         if ends { try parser.end { outputs.append($0) } }
         return outputs
     }
@@ -64,14 +64,14 @@ struct EventStreamParserTests {
     @Test func `an event without an id has none if ids are not remembered`() throws {
         var parser = EventStreamParser(limit: 1_000, remembersID: false)
         var outputs: [Output] = []
-        try parser.take(Data("id: 4\ndata: a\n\ndata: b\n\nid: 4\n\n".utf8)) {
+        try parser.parse(Data("id: 4\ndata: a\n\ndata: b\n\nid: 4\n\n".utf8)) {
             outputs.append($0)
         }
-        #expect(outputs == [event("a", id: "4"), event("b"), .place("4")])
+        #expect(outputs == [event("a", id: "4"), event("b"), .resumeID("4")])
     }
 
     @Test func `an id without data changes the position`() throws {
-        #expect(try outputs("id: 4\n\nid: 4\n\n") == [.place("4")])
+        #expect(try outputs("id: 4\n\nid: 4\n\n") == [.resumeID("4")])
         #expect(try outputs("id: 4\u{0}\n\n").isEmpty)
     }
 

@@ -19,7 +19,7 @@ struct CommittedCacheTests {
 
     private func draft(_ row: Row) -> CommittedCache.Draft {
         var draft = CommittedCache.Draft()
-        draft.note(.put(row))
+        draft.record(.put(row))
         return draft
     }
 
@@ -52,7 +52,7 @@ struct CommittedCacheTests {
     @Test func `a deletion is committed like a change`() {
         commit(balance(1))
         var draft = CommittedCache.Draft()
-        draft.note(.delete(.balance(account)))
+        draft.record(.delete(.balance(account)))
         cache.commitBegins(draft)
         cache.commitEnded(draft, committed: true)
         #expect(cache.row(.balance(account)) == nil)

@@ -306,7 +306,7 @@ struct FolderCopyTests {
             #expect(try names(in: folder.file("a")) == ["in-b"])
             #expect(try names(in: folder.file("b")) == ["in-a"])
         }
-        #expect(throws: Piecewise.Failure.self) {
+        #expect(throws: ChunkedReader.Failure.self) {
             try SystemCall.exchange(paths[0], folder.file("missing").path)
         }
         #expect(try names(in: folder.url) == ["a", "b"])

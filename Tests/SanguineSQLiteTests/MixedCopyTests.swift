@@ -100,7 +100,7 @@ struct MixedCopyTests {
         let found = DataFolder(crashed.url)
         #expect(try !CommitNumber.isMixed(found, page: page, newest: 9))
         try crashed.replaceByLoop("sanguine.sqlite")
-        #expect(throws: Piecewise.Failure.self) {
+        #expect(throws: ChunkedReader.Failure.self) {
             try CommitNumber.isMixed(found, page: page, newest: 9)
         }
     }
@@ -155,7 +155,7 @@ struct MixedCopyTests {
         await storage.close()
         let page = try #require(root.flatMap { Int($0) })
         let path = folder.file("sanguine.sqlite").path
-        let bytes = try Piecewise.read(path, from: (page - 1) * 4_096, 4_096)
+        let bytes = try ChunkedReader.read(path, from: (page - 1) * 4_096, 4_096)
         #expect(CommitNumber.number(in: bytes) == number)
     }
 }

@@ -43,9 +43,9 @@ struct ReadingCostTests {
             }
             let statement = try path(handle)
             defer { statement.reset() }
-            _ = statement.takeSteps()
+            _ = statement.stepsSinceLastCall()
             for _ in 0..<rows { _ = try statement.step() }
-            return statement.takeSteps()
+            return statement.stepsSinceLastCall()
         }
     }
 

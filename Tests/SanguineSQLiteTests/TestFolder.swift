@@ -74,7 +74,7 @@ extension SQLiteStorage {
     /// Blocks the writer until the gate is opened.
     func blockWriter() async throws -> Gate {
         let gate = Gate()
-        writer.enqueue(.errand { _ in gate.pass() })
+        writer.enqueue(.exclusive { _ in gate.pass() })
         try await untilQueued(0)
         return gate
     }

@@ -50,7 +50,7 @@ struct WriteQueueTests {
     @Test func `other work waits for earlier commands, and later ones for it`() {
         var queue = WriteQueue()
         queue.add(0, of: Self.attacker, isLong: true)
-        queue.append(.errand { _ in })
+        queue.append(.exclusive { _ in })
         queue.add(1, of: Self.victim)
 
         #expect(queue.turns() == [[0], [], [1]])
@@ -72,18 +72,18 @@ struct WriteQueueTests {
         var added: [Identifier: [Int]] = [:]
         var done: [Identifier: [Int]] = [:]
         var epochs: [Int: Int] = [:]
-        var (errands, errandsDone, waiting, number) = (0, 0, 0, 0)
+        var (exclusive, exclusiveDone, waiting, number) = (0, 0, 0, 0)
         for _ in 0..<400 {
             if Bool.random(using: &random) {
                 if Int.random(in: 0..<20, using: &random) == 0 {
-                    queue.append(.errand { _ in })
-                    errands += 1
+                    queue.append(.exclusive { _ in })
+                    exclusive += 1
                 } else {
                     let account = accounts.randomElement(using: &random)!
                     let isLong = Int.random(in: 0..<3, using: &random) == 0
                     queue.add(number, of: account, isLong: isLong)
                     added[account, default: []].append(number)
-                    epochs[number] = errands
+                    epochs[number] = exclusive
                     number += 1
                 }
                 waiting += 1
@@ -93,22 +93,22 @@ struct WriteQueueTests {
         }
         while queue.count > 0 { take() }
         #expect(done == added, "seed \(seed)")
-        #expect(errandsDone == errands && waiting == 0, "seed \(seed)")
+        #expect(exclusiveDone == exclusive && waiting == 0, "seed \(seed)")
 
         func take() {
             let turn = queue.next(atMost: limit)
             #expect((turn == nil) == (waiting == 0), "seed \(seed)")
             switch turn {
             case nil: break
-            case .errand:
-                errandsDone += 1
+            case .exclusive:
+                exclusiveDone += 1
                 waiting -= 1
             case .commands(let commands):
                 #expect((1...limit).contains(commands.count), "seed \(seed)")
                 waiting -= commands.count
                 for case let command as Numbered in commands {
                     done[command.of, default: []].append(command.number)
-                    #expect(epochs[command.number] == errandsDone, "seed \(seed)")
+                    #expect(epochs[command.number] == exclusiveDone, "seed \(seed)")
                 }
             }
         }
@@ -125,7 +125,7 @@ extension WriteQueue {
         var turns: [[Int]] = []
         while let turn = next(atMost: limit) {
             switch turn {
-            case .errand: turns.append([])
+            case .exclusive: turns.append([])
             case .commands(let all):
                 turns.append(all.compactMap { $0 as? Numbered }.map(\.number))
             }

@@ -46,7 +46,7 @@ struct DescriptorsTests {
         let log = LogQueue(sink: sink)
         let registry = OpenMetricsRegistry()
         let channel = EmbeddedChannel()
-        let watch = AcceptWatch(
+        let watch = AcceptErrorLogger(
             logger: Logger(label: "test") { JSONLogHandler(label: $0, queue: log) },
             failures: Counter(label: "accept_failures", factory: registry)
         )

@@ -162,23 +162,23 @@ struct ReadinessTests {
 struct SpaceWatchTests {
     @Test func `a disk that fills up is reported once an hour, and once when it has space again`() {
         var watch = SpaceWatch(limit: 1_000)
-        #expect(watch.look(5_000, at: .zero) == nil)
-        #expect(watch.look(999, at: .seconds(10)) == .low)
-        #expect(watch.look(998, at: .seconds(20)) == nil)
-        #expect(watch.look(997, at: .seconds(3_609)) == nil)
-        #expect(watch.look(996, at: .seconds(3_610)) == .low)
-        #expect(watch.look(1_050, at: .seconds(3_620)) == nil)
-        #expect(watch.look(999, at: .seconds(3_630)) == nil)
-        #expect(watch.look(1_100, at: .seconds(3_640)) == .enough)
-        #expect(watch.look(1_200, at: .seconds(3_650)) == nil)
-        #expect(watch.look(999, at: .seconds(3_660)) == .low)
+        #expect(watch.check(5_000, at: .zero) == nil)
+        #expect(watch.check(999, at: .seconds(10)) == .low)
+        #expect(watch.check(998, at: .seconds(20)) == nil)
+        #expect(watch.check(997, at: .seconds(3_609)) == nil)
+        #expect(watch.check(996, at: .seconds(3_610)) == .low)
+        #expect(watch.check(1_050, at: .seconds(3_620)) == nil)
+        #expect(watch.check(999, at: .seconds(3_630)) == nil)
+        #expect(watch.check(1_100, at: .seconds(3_640)) == .enough)
+        #expect(watch.check(1_200, at: .seconds(3_650)) == nil)
+        #expect(watch.check(999, at: .seconds(3_660)) == .low)
     }
 
     @Test func `nothing is reported with a limit of 0 or an unknown free space`() {
         var never = SpaceWatch(limit: 0)
-        #expect(never.look(0, at: .zero) == nil)
+        #expect(never.check(0, at: .zero) == nil)
         var unknown = SpaceWatch(limit: 1_000)
-        #expect(unknown.look(nil, at: .zero) == nil)
+        #expect(unknown.check(nil, at: .zero) == nil)
     }
 
     @Test func `the free bytes are a metric, and low space is logged`() async throws {

@@ -85,7 +85,7 @@ struct AppVersionTests {
     @Test func `an update that was not recorded takes effect at the next start`() async throws {
         try await begin(.forever)
         // Nothing is read, and the process ends before anything is written.
-        try client("2").users.present.partition.writer.end()
+        try client("2").users.current.cacheScope.writer.end()
         let client = try client("2")
         defer { client.close() }
         let query: ValueQuery<Profile> = Self.query(.forever)

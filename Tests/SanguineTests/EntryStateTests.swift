@@ -15,35 +15,35 @@ struct EntryStateTests {
     @Test func `the first waiter starts a fetch and the next ones join it`() {
         var state = EntryState()
 
-        #expect(state.join(waiter: 1, nextFlight: 7).start == 7)
-        #expect(state.join(waiter: 2, nextFlight: 8) == .nothing)
-        #expect(state.land(7, at: now, nextFlight: 9)?.answer.sorted() == [1, 2])
+        #expect(state.join(waiter: 1, nextFetch: 7).start == 7)
+        #expect(state.join(waiter: 2, nextFetch: 8) == .nothing)
+        #expect(state.complete(7, at: now, nextFetch: 9)?.answer.sorted() == [1, 2])
         #expect(state.network == .idle)
     }
 
     @Test func `a waiter that leaves is answered, and the fetch continues for the others`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.join(waiter: 2, nextFlight: 8)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.join(waiter: 2, nextFetch: 8)
 
         #expect(state.leave(waiter: 1) == .init(answer: [1]))
         #expect(state.isFetching)
-        #expect(state.land(7, at: now, nextFlight: 9)?.answer == [2])
+        #expect(state.complete(7, at: now, nextFetch: 9)?.answer == [2])
     }
 
     @Test func `the last waiter to leave cancels the fetch, which can no longer complete`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.join(waiter: 1, nextFetch: 7)
 
         #expect(state.leave(waiter: 1) == .init(cancel: 7, answer: [1]))
-        #expect(state.land(7, at: now, nextFlight: 9) == nil)
+        #expect(state.complete(7, at: now, nextFetch: 9) == nil)
         #expect(state.held == nil)
     }
 
     @Test func `an observer keeps the fetch alive when the last waiter leaves`() {
         var state = EntryState()
-        #expect(state.observe(1, isFresh: false, nextFlight: 7).start == 7)
-        _ = state.join(waiter: 2, nextFlight: 8)
+        #expect(state.observe(1, isFresh: false, nextFetch: 7).start == 7)
+        _ = state.join(waiter: 2, nextFetch: 8)
 
         #expect(state.leave(waiter: 2).cancel == nil)
         #expect(state.unobserve(1).cancel == 7)
@@ -51,52 +51,52 @@ struct EntryStateTests {
 
     @Test func `an error answers every waiter, and the next one starts again`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.join(waiter: 2, nextFlight: 8)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.join(waiter: 2, nextFetch: 8)
 
-        let actions = state.fail(7, error: offline, nextFlight: 9)
+        let actions = state.fail(7, error: offline, nextFetch: 9)
         #expect(actions?.answer.sorted() == [1, 2])
         #expect(state.error == offline)
-        #expect(state.join(waiter: 3, nextFlight: 10).start == 10)
+        #expect(state.join(waiter: 3, nextFetch: 10).start == 10)
     }
 
     @Test func `a waiter that joins after an invalidation gets a later fetch`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.invalidate(generation: 1, nextFlight: 8)
-        _ = state.join(waiter: 2, nextFlight: 9)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.invalidate(generation: 1, nextFetch: 8)
+        _ = state.join(waiter: 2, nextFetch: 9)
 
-        let actions = state.land(7, at: now, nextFlight: 10)
+        let actions = state.complete(7, at: now, nextFetch: 10)
         #expect(actions == .init(answer: [1], start: 10))
         #expect(!state.isFresh(.forever, at: now, in: .gmt))
-        #expect(state.land(10, at: now, nextFlight: 11)?.answer == [2])
+        #expect(state.complete(10, at: now, nextFetch: 11)?.answer == [2])
         #expect(state.isFresh(.forever, at: now, in: .gmt))
     }
 
     @Test func `only observed values are fetched again after an invalidation`() {
         var state = EntryState()
-        #expect(state.invalidate(generation: 1, nextFlight: 7) == .nothing)
-        _ = state.observe(1, isFresh: true, nextFlight: 8)
-        #expect(state.invalidate(generation: 2, nextFlight: 9).start == 9)
+        #expect(state.invalidate(generation: 1, nextFetch: 7) == .nothing)
+        _ = state.observe(1, isFresh: true, nextFetch: 8)
+        #expect(state.invalidate(generation: 2, nextFetch: 9).start == 9)
     }
 
     @Test func `another user's entry drops the data and rejects the late answer`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.land(7, at: now, nextFlight: 8)
-        _ = state.join(waiter: 2, nextFlight: 9)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.complete(7, at: now, nextFetch: 8)
+        _ = state.join(waiter: 2, nextFetch: 9)
 
-        let actions = state.reset(nextFlight: nil)
+        let actions = state.reset(nextFetch: nil)
         #expect(actions == .init(cancel: 9, answer: [2]))
         #expect(state.held == nil)
-        #expect(state.land(9, at: now, nextFlight: 10) == nil)
+        #expect(state.complete(9, at: now, nextFetch: 10) == nil)
         #expect(state.held == nil)
     }
 
     @Test func `a row from disk never replaces a fetched value`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.land(7, at: now, nextFlight: 8)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.complete(7, at: now, nextFetch: 8)
 
         let isRestored = state.restore(asOf: now - .seconds(60), staleSince: nil)
         #expect(!isRestored)
@@ -149,8 +149,8 @@ struct EntryStateTests {
             let isRestored = state.restore(asOf: now - given.age, staleSince: nil)
             #expect(isRestored)
         } else {
-            _ = state.join(waiter: 1, nextFlight: 1)
-            _ = state.land(1, at: now - given.age, nextFlight: 2)
+            _ = state.join(waiter: 1, nextFetch: 1)
+            _ = state.complete(1, at: now - given.age, nextFetch: 2)
         }
 
         #expect(state.isFresh(given.freshness, at: now, in: .gmt) == given.isFresh)
@@ -165,10 +165,10 @@ struct EntryStateTests {
 
     @Test func `a value that was set is not overwritten by an earlier fetch`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.join(waiter: 1, nextFetch: 7)
         #expect(state.set(at: now, generation: 1) == .nothing)
 
-        let actions = state.land(7, at: now + .seconds(1), nextFlight: 8)
+        let actions = state.complete(7, at: now + .seconds(1), nextFetch: 8)
         #expect(actions == .init(answer: [1], isOvertaken: true))
         #expect(state.held?.asOf == now)
         #expect(state.isFresh(.forever, at: now, in: .gmt))
@@ -176,9 +176,9 @@ struct EntryStateTests {
 
     @Test func `an observer starts no second fetch after a value was set`() {
         var state = EntryState()
-        _ = state.observe(1, isFresh: false, nextFlight: 7)
+        _ = state.observe(1, isFresh: false, nextFetch: 7)
         _ = state.set(at: now, generation: 1)
-        #expect(state.land(7, at: now, nextFlight: 8)?.start == nil)
+        #expect(state.complete(7, at: now, nextFetch: 8)?.start == nil)
     }
 
     @Test func `a day's value is fresh while the user's calendar shows that day`() throws {
@@ -236,7 +236,7 @@ private struct EntryWorld {
         case 0..<30:
             let waiter = next()
             waiting[waiter] = invalidations
-            perform(state.join(waiter: waiter, nextFlight: next()), servedBy: nil)
+            perform(state.join(waiter: waiter, nextFetch: next()), servedBy: nil)
         case 30..<45:
             guard let waiter = waiting.keys.sorted().randomElement(using: &random) else { return }
             perform(state.leave(waiter: waiter), servedBy: nil)
@@ -245,7 +245,7 @@ private struct EntryWorld {
             observers.append(observer)
             let isFresh = Bool.random(using: &random)
             perform(
-                state.observe(observer, isFresh: isFresh, nextFlight: next()),
+                state.observe(observer, isFresh: isFresh, nextFetch: next()),
                 servedBy: nil
             )
         case 50..<57:
@@ -256,7 +256,7 @@ private struct EntryWorld {
             invalidations += 1
             let generation = UInt64(invalidations)
             perform(
-                state.invalidate(generation: generation, nextFlight: next()),
+                state.invalidate(generation: generation, nextFetch: next()),
                 servedBy: nil
             )
         case 63..<64:
@@ -275,15 +275,17 @@ private struct EntryWorld {
         case 67..<69:
             let isSomebody = Bool.random(using: &random)
             perform(
-                state.reset(nextFlight: isSomebody ? next() : nil),
+                state.reset(nextFetch: isSomebody ? next() : nil),
                 servedBy: nil
             )
             if state.held != nil { faults.append("data of a previous user is held") }
             newest = nil
             if !waiting.isEmpty { faults.append("a waiter outlived its user") }
         default:
-            guard let flight = flying.keys.sorted().randomElement(using: &random) else { return }
-            end(flight, hasFailed: Int.random(in: 1...4, using: &random) == 1)
+            guard let fetchNumber = flying.keys.sorted().randomElement(using: &random) else {
+                return
+            }
+            end(fetchNumber, hasFailed: Int.random(in: 1...4, using: &random) == 1)
         }
         if !waiting.isEmpty && !state.isFetching { faults.append("waiters without a fetch") }
         if flying.values.count(where: { !$0.isCancelled }) > 1 { faults.append("two flights") }
@@ -292,20 +294,20 @@ private struct EntryWorld {
 
     mutating func finish() {
         for _ in 0..<10 {
-            for flight in flying.keys.sorted() { end(flight, hasFailed: false) }
+            for fetchNumber in flying.keys.sorted() { end(fetchNumber, hasFailed: false) }
         }
         if !waiting.isEmpty { faults.append("\(waiting.count) waiters were never answered") }
     }
 
-    private mutating func end(_ flight: UInt64, hasFailed: Bool) {
-        guard let flown = flying.removeValue(forKey: flight) else { return }
+    private mutating func end(_ fetchNumber: UInt64, hasFailed: Bool) {
+        guard let flown = flying.removeValue(forKey: fetchNumber) else { return }
         let actions =
             hasFailed
-            ? state.fail(flight, error: .closed, nextFlight: next())
-            : state.land(
-                flight,
+            ? state.fail(fetchNumber, error: .closed, nextFetch: next())
+            : state.complete(
+                fetchNumber,
                 at: Timestamp(millisecondsSince1970: moment),
-                nextFlight: next()
+                nextFetch: next()
             )
         guard let actions else {
             if !flown.isCancelled { faults.append("a fetch with waiters could not complete") }
@@ -322,7 +324,7 @@ private struct EntryWorld {
     }
 
     private mutating func perform(_ actions: EntryState.Actions, servedBy since: Int?) {
-        if let flight = actions.cancel { flying[flight]?.isCancelled = true }
+        if let fetchNumber = actions.cancel { flying[fetchNumber]?.isCancelled = true }
         for waiter in actions.answer {
             guard let asked = waiting.removeValue(forKey: waiter) else {
                 faults.append("waiter \(waiter) was answered twice")
@@ -330,8 +332,8 @@ private struct EntryWorld {
             }
             if let since, since < asked { faults.append("an answer older than the invalidation") }
         }
-        if let flight = actions.start {
-            flying[flight] = (since: invalidations, isCancelled: false)
+        if let fetchNumber = actions.start {
+            flying[fetchNumber] = (since: invalidations, isCancelled: false)
         }
     }
 }

@@ -35,7 +35,7 @@ struct EntryWriterTests {
 
     private func isMarked(_ test: TestClient) throws -> Bool {
         let key = ValueQuery<Profile>.profile("ada").key.text
-        return try test.client.users.present.store.entry(key)?.isStale == true
+        return try test.client.users.current.store.entry(key)?.isStale == true
     }
 
     @Test func `marks that failed are retried without another write`() async throws {

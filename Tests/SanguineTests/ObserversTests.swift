@@ -12,10 +12,10 @@ struct ObserversTests {
         let number = observers.add(
             .init(tell: { message in heard.withLock { $0.append(message) } })
         )
-        let crowd = observers.crowd()
-        crowd.tell(1)
+        let crowd = observers.snapshot()
+        crowd.notify(1)
         observers.remove(number)
-        crowd.tell(2)
+        crowd.notify(2)
         #expect(heard.withLock { $0 } == [1])
         #expect(observers.isEmpty)
     }
@@ -23,10 +23,10 @@ struct ObserversTests {
     @Test func `a new observer receives messages from the next one on`() {
         var observers = Observers<Int>()
         let heard = Mutex<[Int]>([])
-        let first = observers.crowd()
+        let first = observers.snapshot()
         _ = observers.add(.init(tell: { message in heard.withLock { $0.append(message) } }))
-        first.tell(1)
-        observers.crowd().tell(2)
+        first.notify(1)
+        observers.snapshot().notify(2)
         #expect(heard.withLock { $0 } == [2])
     }
 
@@ -36,8 +36,8 @@ struct ObserversTests {
         for _ in 0..<3 {
             _ = observers.add(.init(tell: { _ in }, finish: { ends.withLock { $0 += 1 } }))
         }
-        observers.takeAll().finish()
-        observers.takeAll().finish()
+        observers.removeAll().finish()
+        observers.removeAll().finish()
         #expect(ends.withLock { $0 } == 3)
     }
 }

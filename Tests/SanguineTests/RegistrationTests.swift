@@ -28,11 +28,11 @@ private struct Water: RecordMutation {
 }
 
 /// A remote mutation with the name of a record mutation.
-private struct Sprinkle: RequestMutation {
+private struct Sprinkle: RemoteMutation {
     static let name = "plant.water"
 
     func effects(on view: inout MutationEffects) {}
-    func send(_ request: MutationRequest) async throws {}
+    func send(_ request: MutationContext) async throws {}
 }
 
 private struct Prune: RecordMutation {
@@ -198,10 +198,10 @@ private struct Unsendable: RecordMutation {
 }
 
 /// A write to a backend that cannot be reached.
-private struct Rinse: RequestMutation {
+private struct Rinse: RemoteMutation {
     static let name = "plant.rinse"
 
     func effects(on view: inout MutationEffects) {}
 
-    func send(_ request: MutationRequest) async throws { try await request.post("rinse") }
+    func send(_ request: MutationContext) async throws { try await request.post("rinse") }
 }

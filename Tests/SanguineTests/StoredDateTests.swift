@@ -31,7 +31,7 @@ struct StoredDateTests {
         }
     }
 
-    private struct Play: RequestMutation {
+    private struct Play: RemoteMutation {
         static let name = "song.playAt"
         let date: Date
 
@@ -39,7 +39,7 @@ struct StoredDateTests {
             view.update(StoredDateTests.query) { $0.date = date }
         }
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             try await request.post("plays", ["date": date])
         }
     }

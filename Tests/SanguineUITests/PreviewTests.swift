@@ -98,10 +98,10 @@ struct PreviewTests {
     }
 }
 
-private struct Unregistered: RequestMutation {
+private struct Unregistered: RemoteMutation {
     static let name = "unregistered"
 
     func effects(on view: inout MutationEffects) {}
 
-    func send(_ request: MutationRequest) async throws {}
+    func send(_ request: MutationContext) async throws {}
 }

@@ -145,7 +145,7 @@ struct Device {
         live = nil
         isPulling = false
         guard let account = disk.account else { return }
-        let outbox = OutboxState(limit: 1_000, [.mutator: .init(operations: 3, flights: 1)])
+        let outbox = OutboxState(limit: 1_000, [.record: .init(operations: 3, sends: 1)])
         var state = SyncState(
             schema: version.schema,
             outbox: outbox,
@@ -182,7 +182,7 @@ struct Device {
             disk.outbox[sequence]?.operation = Replay.Operation(
                 sequence: sequence,
                 id: row.item.id,
-                mutator: mutator
+                mutation: mutator
             )
         }
     }
@@ -211,13 +211,13 @@ struct Device {
     mutating func perform(_ mutator: some RecordMutation, id: Identifier) throws -> Identifier? {
         guard let account = disk.account, var state else { return nil }
         let sequence = disk.lastSequence + 1
-        let rehearsal: Replay.Rehearsal
+        let dryRunResult: Replay.DryRun
         do {
-            rehearsal = try state.replay.rehearse(mutator, id: id, over: disk.mirror)
+            dryRunResult = try state.replay.dryRun(mutator, id: id, over: disk.mirror)
         } catch is Refusal {
             return nil
         }
-        let operation = Replay.Operation(sequence: sequence, id: id, mutator: mutator)
+        let operation = Replay.Operation(sequence: sequence, id: id, mutation: mutator)
         try mayDie()
         let item = OutboxState.Item(id: id, sequence: sequence, lane: mutator.lane)
         disk.lastSequence = sequence
@@ -230,16 +230,16 @@ struct Device {
             arguments: try JSONValue(encoding: mutator),
             version: version.number
         )
-        _ = try state.add(operation, as: item, rehearsed: rehearsal, over: disk.mirror)
+        _ = try state.add(operation, as: item, dryRun: dryRunResult, over: disk.mirror)
         self.state = state
         return id
     }
 
     /// Returns the next push, if there is one.
-    mutating func push() throws -> (flight: UInt64, request: PushRequest)? {
-        guard let (flight, records) = state?.outbox.takeOff() else { return nil }
+    mutating func push() throws -> (send: UInt64, request: PushRequest)? {
+        guard let (send, records) = state?.outbox.startSend() else { return nil }
         var operations: [PushedOperation] = []
-        for sequence in flight.sequences {
+        for sequence in send.sequences {
             guard let row = disk.outbox[sequence] else { continue }
             operations.append(
                 PushedOperation(
@@ -261,14 +261,14 @@ struct Device {
                 aliases[operations[index].id] = old
             }
         }
-        return (flight.number, PushRequest(device: id, operations: operations))
+        return (send.number, PushRequest(device: id, operations: operations))
     }
 
     private func isSentBefore(_ sequence: Int64) -> Bool {
-        state?.outbox.items[sequence]?.mayBeDone == true
+        state?.outbox.items[sequence]?.outcomeUnknown == true
     }
 
-    mutating func pushLanded(_ flight: UInt64, _ answer: PushAnswer, of epoch: Epoch?) throws {
+    mutating func pushLanded(_ send: UInt64, _ answer: PushAnswer, of epoch: Epoch?) throws {
         var answer = answer
         for index in answer.results.indices {
             let result = answer.results[index]
@@ -280,7 +280,8 @@ struct Device {
         }
         let isIgnored = bug == .ignoresEpochs || bug == .forgetsEpochOfAcknowledgement
         let epoch = isIgnored ? nil : epoch
-        guard var actions = state?.landed(flight, answer, epoch: epoch, over: disk.mirror) else {
+        guard var actions = state?.pushCompleted(send, answer, epoch: epoch, over: disk.mirror)
+        else {
             return
         }
         if bug == .settlesOnAcknowledgement, let head = state?.outbox.wantedHead,
@@ -303,8 +304,8 @@ struct Device {
         try perform(actions)
     }
 
-    mutating func pushFailed(_ flight: UInt64, wasSent: Bool) {
-        _ = state?.outbox.fail(flight, .retry, wasSent: wasSent)
+    mutating func pushFailed(_ send: UInt64, wasSent: Bool) {
+        _ = state?.outbox.fail(send, .retry, wasSent: wasSent)
     }
 
     mutating func wake() { state?.outbox.wake() }
@@ -421,12 +422,12 @@ struct Device {
             switch step {
             case .sending(let sequences):
                 for sequence in sequences {
-                    disk.outbox[sequence]?.item.phase = .sending(flight: 0)
+                    disk.outbox[sequence]?.item.phase = .sending(send: 0)
                     if bug == .forgetsWhatIsSent { disk.outbox[sequence] = nil }
                 }
             case .reopened(let sequences):
                 for sequence in sequences {
-                    disk.outbox[sequence]?.item.phase = .sending(flight: 0)
+                    disk.outbox[sequence]?.item.phase = .sending(send: 0)
                     disk.outbox[sequence]?.item.epoch = nil
                 }
             case .acknowledged(let sequence, let head, let epoch):

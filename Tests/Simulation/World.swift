@@ -43,8 +43,8 @@ package typealias WorldTally = [WorldTurn: Int]
 package struct World<Authority: SimulatedAuthority> {
     /// A message on its way.
     private enum Message {
-        case push(device: Int, process: Int, flight: UInt64, PushRequest, account: Identifier)
-        case pushAnswer(device: Int, process: Int, flight: UInt64, PushAnswer?, Epoch?)
+        case push(device: Int, process: Int, send: UInt64, PushRequest, account: Identifier)
+        case pushAnswer(device: Int, process: Int, send: UInt64, PushAnswer?, Epoch?)
         case pull(device: Int, process: Int, Device.Question, account: Identifier)
         case pullAnswer(device: Int, process: Int, Device.Question, PullAnswer?)
     }
@@ -373,9 +373,9 @@ package struct World<Authority: SimulatedAuthority> {
     private mutating func send(_ device: Int) throws {
         guard let account = devices[device].disk.account else { return }
         let process = devices[device].process
-        if let (flight, request) = try devices[device].push() {
+        if let (send, request) = try devices[device].push() {
             network.append(
-                .push(device: device, process: process, flight: flight, request, account: account)
+                .push(device: device, process: process, send: send, request, account: account)
             )
         }
         if let question = devices[device].pull() {
@@ -391,10 +391,10 @@ package struct World<Authority: SimulatedAuthority> {
         let fate = isHealed ? 0 : Int.random(in: 0..<10, using: &random)
         let message = fate == 1 ? network[place] : network.remove(at: place)
         switch message {
-        case .push(let device, let process, let flight, let request, let account):
+        case .push(let device, let process, let send, let request, let account):
             guard fate != 2 else {
                 network.append(
-                    .pushAnswer(device: device, process: process, flight: flight, nil, nil)
+                    .pushAnswer(device: device, process: process, send: send, nil, nil)
                 )
                 return
             }
@@ -406,18 +406,18 @@ package struct World<Authority: SimulatedAuthority> {
                 .pushAnswer(
                     device: device,
                     process: process,
-                    flight: flight,
+                    send: send,
                     isLost ? nil : answer,
                     authority.epoch
                 )
             )
-        case .pushAnswer(let device, let process, let flight, let answer, let epoch):
+        case .pushAnswer(let device, let process, let send, let answer, let epoch):
             guard devices[device].process == process else { return }
             try await act(device) { world in
                 if let answer {
-                    try world.devices[device].pushLanded(flight, answer, of: epoch)
+                    try world.devices[device].pushLanded(send, answer, of: epoch)
                 } else {
-                    world.devices[device].pushFailed(flight, wasSent: true)
+                    world.devices[device].pushFailed(send, wasSent: true)
                 }
             }
         case .pull(let device, let process, let question, let account):
@@ -571,7 +571,7 @@ package struct World<Authority: SimulatedAuthority> {
                 schema: device.version.schema,
                 operation: operation.context
             )
-            guard (try? records.run(operation.mutator)) != nil else { continue }
+            guard (try? records.run(operation.mutation)) != nil else { continue }
             for (key, change) in records.changes { naive.records[key] = change }
         }
         for key in SimulatedApp.counters + SimulatedApp.notes + SimulatedApp.sheets {

@@ -54,7 +54,7 @@ struct ArticleDraft: Codable, Sendable {
     var authorName: String
 }
 
-struct EditArticle: RequestMutation {
+struct EditArticle: RemoteMutation {
     static let name = "article.edit"
     let article: Int
     let draft: ArticleDraft
@@ -63,20 +63,20 @@ struct EditArticle: RequestMutation {
         view.update(.article(article)) { $0.authorName = draft.authorName }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let edited = try await request.send("PATCH", "articles/\(article)", draft, as: Article.self)
         request.settle(.article(article), edited)
     }
 }
 
-struct SetCover: RequestMutation {
+struct SetCover: RemoteMutation {
     static let name = "article.cover"
     let article: Int
     let photo: URL
 
     func effects(on view: inout MutationEffects) {}
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post(
             "articles/\(article)/cover",
             .multipart([
@@ -173,7 +173,7 @@ struct Renamed: Codable, Sendable {
     var rename: Article
 }
 
-struct RenameAuthor: RequestMutation {
+struct RenameAuthor: RemoteMutation {
     static let name = "graph.renameAuthor"
     let article: Int
     let author: String
@@ -182,7 +182,7 @@ struct RenameAuthor: RequestMutation {
         view.update(.graph(article)) { $0.authorName = author }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let question = GraphQLQuestion(
             query: "mutation($id: ID!, $name: String!) { rename(id: $id, name: $name) { id } }",
             variables: ["id": "\(article)", "name": author]

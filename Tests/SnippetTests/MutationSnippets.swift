@@ -23,7 +23,7 @@ extension ListQuery where Item == Track {
     static var tracks: Self { ListQuery("tracks", path: "tracks") }
 }
 
-struct Like: RequestMutation {
+struct Like: RemoteMutation {
     static let name = "track.like"
     let track: String
     var lane: String { track }
@@ -32,12 +32,12 @@ struct Like: RequestMutation {
         view.update(.track(track)) { $0.likes += 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)/like")
     }
 }
 
-struct Unlike: RequestMutation, Superseding {
+struct Unlike: RemoteMutation, Superseding {
     static let name = "track.unlike"
     let track: String
     var lane: String { track }
@@ -46,7 +46,7 @@ struct Unlike: RequestMutation, Superseding {
         view.update(.track(track)) { $0.likes -= 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)/unlike")
     }
 
@@ -55,7 +55,7 @@ struct Unlike: RequestMutation, Superseding {
     }
 }
 
-struct RenameTrack: RequestMutation {
+struct RenameTrack: RemoteMutation {
     static let name = "track.rename"
     let track: String
     let title: String
@@ -64,14 +64,14 @@ struct RenameTrack: RequestMutation {
         view.update(.track(track)) { $0.title = title }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let body = ["title": title]
         let renamed = try await request.post("tracks/\(track)/title", body, as: Track.self)
         request.settle(.track(track), renamed)
     }
 }
 
-struct PlayTrack: RequestMutation {
+struct PlayTrack: RemoteMutation {
     static let name = "track.play"
     let track: String
 
@@ -79,20 +79,20 @@ struct PlayTrack: RequestMutation {
         view.update(.track(track)) { $0.likes += 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let counted = try await request.post("tracks/\(track)/play", as: Track.self)
         request.settle(.track(track)) { $0.version >= counted.version }
     }
 }
 
-struct AddTrack: RequestMutation {
+struct AddTrack: RemoteMutation {
     static let name = "track.add"
     let id: String
     var lane: String { id }
 
     func effects(on view: inout MutationEffects) { view.insert(Track(id: id), into: .tracks) }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let made = try await request.post("tracks", as: Track.self)
         request.replaceID(id, by: made.id)
         request.settle(.tracks, row: made)

@@ -10,13 +10,13 @@ private let shown = WatchedState<[String]>([])
 private func show(_ text: String) { shown.withLock { $0.append(text) } }
 private func log(_ text: String) { show(text) }
 
-struct SendVideo: RequestMutation {
+struct SendVideo: RemoteMutation {
     static let name = "video.send"
     let video: URL
 
     func effects(on view: inout MutationEffects) {}
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("videos", .file(video, type: "video/mp4")) { progress in
             log("\(progress.sentBytes) of \(progress.totalBytes) bytes")
         }

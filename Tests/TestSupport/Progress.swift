@@ -13,7 +13,7 @@ extension WatchedState {
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
     ///   - count: Returns the count. It is called with the lock held, after each change.
-    /// - Throws: ``VainWait``, in one line, if the count remains the same for that long;
+    /// - Throws: ``WaitTimeout``, in one line, if the count remains the same for that long;
     ///   `CancellationError` if the task is cancelled.
     package func reach(
         _ goal: Int,

@@ -40,7 +40,7 @@ final class BalanceKeeper: EntrySource {
         /// The number of consecutive fetches that left calls unsettled.
         var vainFetches = 0
         /// A task that waits for the start of a quota's next day.
-        var turning: (moment: Timestamp, task: Task<Void, Never>)?
+        var nextDayTask: (moment: Timestamp, task: Task<Void, Never>)?
         /// Why nothing changes any more.
         var ending: SanguineError?
         /// Counts changes, to tell what is stored and what is shown.
@@ -89,7 +89,7 @@ final class BalanceKeeper: EntrySource {
     /// Sets the callbacks into the cache.
     func onChange(_ handlers: Handlers) {
         guarded.withLock { $0.handlers = handlers }
-        turnQuotas()
+        startNewQuotaDays()
         guarded.withLock { waitForTurn(&$0) }
     }
 
@@ -130,7 +130,7 @@ final class BalanceKeeper: EntrySource {
 
     /// Records the user's account.
     func signedIn(_ account: Identifier) {
-        change { $0.state.signedIn(account) }
+        update { $0.state.signedIn(account) }
         persist()
     }
 
@@ -140,8 +140,8 @@ final class BalanceKeeper: EntrySource {
             guarded.ending = guarded.ending ?? reason
             guarded.settling?.cancel()
             guarded.waiting?.cancel()
-            guarded.turning?.task.cancel()
-            (guarded.settling, guarded.waiting, guarded.turning) = (nil, nil, nil)
+            guarded.nextDayTask?.task.cancel()
+            (guarded.settling, guarded.waiting, guarded.nextDayTask) = (nil, nil, nil)
             guarded.handlers = nil
         }
     }
@@ -186,7 +186,7 @@ final class BalanceKeeper: EntrySource {
 
     /// Makes a change; nothing changes in any other way.
     @discardableResult
-    private func change<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
+    private func update<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
         let (outcome, handlers) = guarded.withLock { guarded in
             let outcome = body(&guarded)
             guarded.revision += 1
@@ -202,20 +202,20 @@ final class BalanceKeeper: EntrySource {
 
 extension BalanceKeeper {
     /// Starts the new days of quotas; called before each read and when a day begins.
-    func turnQuotas() {
+    func startNewQuotaDays() {
         let (now, zone) = (configuration.clock.now(), zone())
         let isDue = guarded.withLock { guarded in
-            guarded.ending == nil && guarded.state.quotas.turnsAt.map { $0 <= now } ?? false
+            guarded.ending == nil && guarded.state.quotas.nextDayStart.map { $0 <= now } ?? false
         }
-        if isDue { change { $0.state.turnQuotas(at: now, in: zone) } }
+        if isDue { update { $0.state.startNewQuotaDays(at: now, in: zone) } }
     }
 
     /// Schedules the notification of observers for the start of a quota's next day.
     private func waitForTurn(_ guarded: inout Guarded) {
-        let moment = guarded.handlers == nil ? nil : guarded.state.quotas.turnsAt
-        guard moment != guarded.turning?.moment else { return }
-        guarded.turning?.task.cancel()
-        guarded.turning = moment.map { moment in
+        let moment = guarded.handlers == nil ? nil : guarded.state.quotas.nextDayStart
+        guard moment != guarded.nextDayTask?.moment else { return }
+        guarded.nextDayTask?.task.cancel()
+        guarded.nextDayTask = moment.map { moment in
             let (clock, delay) = (configuration.clock, configuration.delay)
             let task = Task { [weak self] in
                 // The two clocks differ slightly. If they differ more, the next read starts the
@@ -224,7 +224,7 @@ extension BalanceKeeper {
                     let left = moment - clock.now()
                     guard (try? await delay.sleep(for: left)) != nil else { return }
                 }
-                self?.turnQuotas()
+                self?.startNewQuotaDays()
             }
             return (moment, task)
         }
@@ -237,7 +237,7 @@ extension BalanceKeeper {
     /// Records a balance from the feed, the new base unless it may contain calls in progress.
     func received(_ balance: Balance, _ epoch: Epoch? = nil) {
         let now = configuration.clock.now()
-        change { guarded in
+        update { guarded in
             guard guarded.ending == nil, guarded.state.enter(epoch) else { return }
             guarded.state.fetched(balance, for: BalanceInquiry(keys: [], idle: []), at: now)
         }
@@ -248,7 +248,7 @@ extension BalanceKeeper {
     /// Records the list of all quotas.
     func received(_ quotas: [Quota]) {
         let now = configuration.clock.now()
-        change { $0.state.fetched(quotas, head: nil, at: now) }
+        update { $0.state.fetched(quotas, head: nil, at: now) }
     }
 
     /// Records a quota from the feed.
@@ -256,7 +256,7 @@ extension BalanceKeeper {
     /// - Returns: Whether the quota is a known one.
     func received(_ quota: Quota, head: Int64, _ epoch: Epoch? = nil) -> Bool {
         let now = configuration.clock.now()
-        let isKnown = change { guarded in
+        let isKnown = update { guarded in
             guard guarded.ending == nil, guarded.state.enter(epoch) else { return true }
             return guarded.state.received(quota, head: head, at: now)
         }
@@ -268,7 +268,7 @@ extension BalanceKeeper {
 // MARK: - Fetching
 
 extension BalanceKeeper {
-    func present() -> SourcedValue {
+    func currentValue() -> SourcedValue {
         guarded.withLock { guarded in
             SourcedValue(
                 revision: guarded.revision,
@@ -280,7 +280,7 @@ extension BalanceKeeper {
     }
 
     /// The quotas, as they are shown to the user.
-    func presentQuotas() -> SourcedValue {
+    func currentQuotas() -> SourcedValue {
         guarded.withLock { guarded in
             SourcedValue(
                 revision: guarded.revision,
@@ -305,7 +305,7 @@ extension BalanceKeeper {
                 within: limit
             )
             let now = configuration.clock.now()
-            return change { guarded in
+            return update { guarded in
                 guard guarded.ending == nil else { return nil }
                 guard guarded.state.enter(answer.epoch, asked: asked) else { return 1 }
                 guarded.state.fetched(answer.value.items, head: answer.head, at: now)
@@ -332,7 +332,7 @@ extension BalanceKeeper {
                 within: limit
             )
             let now = configuration.clock.now()
-            return change { guarded in
+            return update { guarded in
                 guard guarded.ending == nil else { return nil }
                 if guarded.state.enter(answer.epoch, asked: asked) {
                     guarded.state.fetched(answer.value, for: inquiry, at: now)
@@ -461,7 +461,7 @@ extension BalanceKeeper {
     /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if too many calls are pending, and
     ///   ``SanguineError/userChanged`` if the user is gone.
     func began(_ call: OpenCall, _ terms: SpendingState.Terms) throws(SanguineError) {
-        let refusal = change { guarded -> SanguineError? in
+        let refusal = update { guarded -> SanguineError? in
             if let ending = guarded.ending { return ending }
             var stripped = call
             stripped.request = nil
@@ -475,13 +475,13 @@ extension BalanceKeeper {
     /// Records that a call that waited for a network is sent; stored when this returns.
     func sends(_ key: String) {
         guard openCall(key)?.state == .waiting else { return }
-        change { if $0.ending == nil { $0.state.sends(key) } }
+        update { if $0.ending == nil { $0.state.sends(key) } }
         persist()
     }
 
     /// Records the end of a call, stores it, and fetches if no other event will supply a base.
     func ended(_ event: (inout SpendingState) -> Void) {
-        change { if $0.ending == nil { event(&$0.state) } }
+        update { if $0.ending == nil { event(&$0.state) } }
         persist()
         settle()
     }
@@ -489,10 +489,10 @@ extension BalanceKeeper {
     /// Removes an open call whose result the app has read.
     ///
     /// Written when this returns, off the caller's actor.
-    @concurrent func given(_ key: String) async {
+    @concurrent func resultRead(_ key: String) async {
         let call = openCall(key)
         if let call, !call.hasEnded { return }
-        if call != nil { change { if $0.ending == nil { $0.state.given(key) } } }
+        if call != nil { update { if $0.ending == nil { $0.state.resultRead(key) } } }
         persist()  // Waits for another reader's write.
     }
 }

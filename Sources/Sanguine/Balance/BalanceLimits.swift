@@ -35,7 +35,7 @@ enum BalanceLimits {
     static let answersKept = Duration.hours(48)
     /// How much of the time between two calls counts towards that: 12 hours.
     ///
-    /// The device's clock may be wrong, see ``KeptTime``; a key is forgotten that much later.
+    /// The device's clock may be wrong, see ``RetentionTime``; a key is forgotten that much later.
     static let countedGap = Duration.hours(12)
     /// When a queued call is retried while there is a network: after about 2 seconds, then twice as
     /// long each time, up to a minute.

@@ -156,7 +156,7 @@ struct BalanceState: Sendable {
     mutating func answered(
         _ key: String,
         function: String?,
-        _ answer: CallAnswer,
+        _ answer: CallCost,
         at now: Timestamp
     ) {
         defer { checkInvariants() }

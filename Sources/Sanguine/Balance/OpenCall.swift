@@ -34,7 +34,7 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     var isQueued: Bool
     /// Whether its request is too large to be kept once it is sent; `nil` if not.
     let isLarge: Bool?
-    /// The time that ``CallBook`` had counted when it began; `nil` for none.
+    /// The time that ``OpenCallBook`` had counted when it began; `nil` for none.
     var begunAfter: Duration?
     /// The body of its request; `nil` if it is kept elsewhere, or too large to keep.
     var request: Data?

@@ -31,12 +31,12 @@ struct QuotaBook: Sendable {
         ///
         /// A list is current. If its day ended long ago by the device's clock, that clock is ahead:
         /// the day then ends at the next occurrence of the same time.
-        mutating func take(_ quota: Quota, at now: Timestamp, isOfPresent: Bool) {
+        mutating func update(_ quota: Quota, at now: Timestamp, isCurrent: Bool) {
             let isShownBeyond = isBeyondItsDay && self.quota?.resetsAt == quota.resetsAt
             self.quota = quota
             guard !isShownBeyond else { return }
             let late = now - quota.resetsAt
-            let isAhead = isOfPresent && late > BalanceLimits.lateAnswer
+            let isAhead = isCurrent && late > BalanceLimits.lateAnswer
             let days = isAhead ? Int(late.components.seconds / 86_400) + 1 : 0
             endsAt = quota.resetsAt + .hours(24 * days)
         }
@@ -66,7 +66,7 @@ struct QuotaBook: Sendable {
     /// When the list was fetched.
     private(set) var receivedAt: Timestamp?
     /// Whether a day has begun since the list was fetched, so that the shown values are assumed.
-    private var hasTurned = false
+    private var hasNewDay = false
 
     /// The units left of an unused quota: more than any limit, so that a quota that is not enforced
     /// can be used beyond its limit.
@@ -113,10 +113,10 @@ struct QuotaBook: Sendable {
     // MARK: - Days
 
     /// When the next day of any quota begins; `nil` if no quota is known.
-    var turnsAt: Timestamp? { names.compactMap { lines[$0]?.endsAt }.min() }
+    var nextDayStart: Timestamp? { names.compactMap { lines[$0]?.endsAt }.min() }
 
     /// Whether a newer list may differ although nothing has happened here.
-    var isOutdated: Bool { hasTurned || names.contains { lines[$0]?.isBeyondItsDay == true } }
+    var isOutdated: Bool { hasNewDay || names.contains { lines[$0]?.isBeyondItsDay == true } }
 
     /// Starts the day of each quota whose last one is over: no unit of it is used.
     ///
@@ -126,7 +126,7 @@ struct QuotaBook: Sendable {
     /// - Parameters:
     ///   - now: The current time.
     ///   - zone: The time zone of the user's days.
-    mutating func turn(at now: Timestamp, in zone: TimeZone) {
+    mutating func startNewDays(at now: Timestamp, in zone: TimeZone) {
         for (name, line) in lines {
             guard let quota = line.quota, let end = line.endsAt, end <= now else { continue }
             let fresh = Quota(
@@ -141,7 +141,7 @@ struct QuotaBook: Sendable {
             let nothing = BalanceInquiry(keys: [], idle: [])
             turned.units.fetched(Self.balance(fresh, head: head, at: now), for: nothing, at: now)
             lines[name] = turned
-            hasTurned = true
+            hasNewDay = true
         }
     }
 
@@ -155,30 +155,30 @@ struct QuotaBook: Sendable {
     ///   - now: The current time.
     mutating func fetched(_ quotas: [Quota], head: Int64?, at now: Timestamp) {
         for quota in quotas.prefix(BalanceLimits.quotas) {
-            take(quota, head: head, at: now, isOfPresent: true)
+            update(quota, head: head, at: now, isCurrent: true)
         }
         names = quotas.prefix(BalanceLimits.quotas).map(\.name)
         lines.removeAll { name, line in !names.contains(name) && line.units.calls.isEmpty }
-        (receivedAt, hasTurned) = (now, false)
+        (receivedAt, hasNewDay) = (now, false)
     }
 
     /// Records a new state of one quota; returns whether the list contains it.
     mutating func received(_ quota: Quota, head: Int64, at now: Timestamp) -> Bool {
         guard names.contains(quota.name) else { return false }
-        take(quota, head: head, at: now, isOfPresent: false)
+        update(quota, head: head, at: now, isCurrent: false)
         return true
     }
 
-    private mutating func take(
+    private mutating func update(
         _ quota: Quota,
         head: Int64?,
         at now: Timestamp,
-        isOfPresent: Bool
+        isCurrent: Bool
     ) {
-        var line = turned(to: quota, at: now)
+        var line = currentLine(of: quota, at: now)
         let head = head ?? line.units.base?.balance.head ?? 0
         if head >= line.units.base?.balance.head ?? .min {
-            line.take(quota, at: now, isOfPresent: isOfPresent)
+            line.update(quota, at: now, isCurrent: isCurrent)
         }
         let nothing = BalanceInquiry(keys: [], idle: [])
         line.units.fetched(Self.balance(quota, head: head, at: now), for: nothing, at: now)
@@ -186,7 +186,7 @@ struct QuotaBook: Sendable {
     }
 
     /// Returns the line of a quota, or a new one if the known one is of an earlier day.
-    private func turned(to quota: Quota, at now: Timestamp) -> Line {
+    private func currentLine(of quota: Quota, at now: Timestamp) -> Line {
         let line = lines[quota.name] ?? Line()
         guard let old = line.quota, old.resetsAt <= now, old.resetsAt < quota.resetsAt else {
             return line
@@ -243,11 +243,11 @@ struct QuotaBook: Sendable {
     mutating func answered(_ key: String, _ quota: Quota?, head: Int64, at now: Timestamp) {
         guard let quota else { return each(key) { $0.refused(key) } }
         guard lines[quota.name] != nil else { return }
-        var line = turned(to: quota, at: now)
+        var line = currentLine(of: quota, at: now)
         if head >= line.units.base?.balance.head ?? .min {
-            line.take(quota, at: now, isOfPresent: false)
+            line.update(quota, at: now, isCurrent: false)
         }
-        let answer = CallAnswer(
+        let answer = CallCost(
             charged: line.units.call(key)?.predicted ?? 0,
             available: Self.ceiling - quota.used,
             held: 0,

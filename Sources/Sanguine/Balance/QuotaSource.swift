@@ -5,9 +5,9 @@ final class QuotaSource: EntrySource {
 
     init(_ keeper: BalanceKeeper) { self.keeper = keeper }
 
-    func present() -> SourcedValue { keeper.presentQuotas() }
+    func currentValue() -> SourcedValue { keeper.currentQuotas() }
 
-    func comeDue() { keeper.turnQuotas() }
+    func applyDueChanges() { keeper.startNewQuotaDays() }
 
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         try await keeper.fetchQuotas(request)

@@ -15,7 +15,7 @@ public struct RecordedBalance: Hashable, Codable, Sendable {
 }
 
 /// The part of a function's answer that concerns the balance.
-struct CallAnswer: Hashable, Sendable {
+struct CallCost: Hashable, Sendable {
     let charged: Int64
     let available: Int64
     let held: Int64

@@ -8,7 +8,7 @@ import SanguineModel
 struct SpendingState: Sendable {
     private(set) var balance = BalanceState()
     private(set) var quotas = QuotaBook()
-    private(set) var calls = CallBook()
+    private(set) var calls = OpenCallBook()
     /// The epoch of the known numbers; `nil` if the server has none.
     private(set) var epoch: Epoch?
     /// Earlier epochs, the newest last: an answer of one of them may still arrive.
@@ -20,7 +20,7 @@ struct SpendingState: Sendable {
     /// Restores the state that an earlier process left.
     init(restoring archive: SpendingArchive) {
         epoch = archive.epoch
-        calls = CallBook(restoring: archive.calls, kept: archive.kept)
+        calls = OpenCallBook(restoring: archive.calls, kept: archive.kept)
         let isQueued = { [calls] key in calls[key].map { $0.isQueued && !$0.hasEnded } ?? false }
         balance = BalanceState(restoring: archive.balance, sendingAgain: isQueued)
         if let archive = archive.quotas {
@@ -89,7 +89,7 @@ struct SpendingState: Sendable {
     mutating func answered(
         _ key: String,
         function: String,
-        _ answer: CallAnswer,
+        _ answer: CallCost,
         _ quota: Quota?,
         epoch: Epoch? = nil,
         at now: Timestamp
@@ -128,7 +128,7 @@ struct SpendingState: Sendable {
     /// Records that the user ended a call.
     mutating func cancelled(
         _ key: String,
-        _ ending: CallEnding,
+        _ ending: CallCancellation,
         epoch: Epoch? = nil,
         at now: Timestamp
     ) {
@@ -149,7 +149,7 @@ struct SpendingState: Sendable {
     }
 
     /// Removes a call whose answer or failure the app has read.
-    mutating func given(_ key: String) { calls.given(key) }
+    mutating func resultRead(_ key: String) { calls.resultRead(key) }
 
     /// Removes a call without an answer.
     mutating func forget(_ key: String) { calls.remove(key) }
@@ -189,8 +189,8 @@ struct SpendingState: Sendable {
     }
 
     /// Starts the new days of quotas.
-    mutating func turnQuotas(at now: Timestamp, in zone: TimeZone) {
-        quotas.turn(at: now, in: zone)
+    mutating func startNewQuotaDays(at now: Timestamp, in zone: TimeZone) {
+        quotas.startNewDays(at: now, in: zone)
     }
 
     /// Records the fetched quotas.
@@ -215,7 +215,7 @@ struct SpendingArchive: Codable, Sendable {
     let balance: BalanceArchive
     let quotas: QuotaArchive?
     let calls: [OpenCall]
-    let kept: KeptTime?
+    let kept: RetentionTime?
     let epoch: Epoch?
 
     init(_ state: SpendingState) {

@@ -28,13 +28,13 @@ struct Effect: Sendable {
 /// the rows of the other pages.
 struct ListEffect: Sendable {
     /// Returns whether the effect was merged into a list.
-    let isFolded: @Sendable (ValueBox, _ sequence: Int64) -> Bool
+    let isMerged: @Sendable (ValueBox, _ sequence: Int64) -> Bool
     /// Merges the effect into a list, unless that was done before.
-    let folded: @Sendable (ValueBox, Effect) -> ValueBox
+    let merged: @Sendable (ValueBox, Effect) -> ValueBox
     /// Merges all applied operations into the rows that are shown.
-    let fold: @Sendable () -> Void
+    let merge: @Sendable () -> Void
     /// Records that no row contains the operation, because it did not reach the server.
-    let dispel: @Sendable (_ sequence: Int64) -> Void
+    let clearPossiblyApplied: @Sendable (_ sequence: Int64) -> Void
 }
 
 /// The effects of all unsettled operations, by key.
@@ -66,13 +66,16 @@ struct EffectTable: Sendable {
         ///
         /// - Parameters:
         ///   - base: The base.
-        ///   - doubts: The operations that the base may already contain: their effects are left
-        ///     out.
+        ///   - possiblyApplied: The operations that the base may already contain: their effects are
+        ///     left out.
         /// - Returns: The value to show.
-        func applied(to base: ValueBox, doubts: Doubts = Doubts()) -> ValueBox {
-            guard doubts.isEmpty else {
+        func applied(
+            to base: ValueBox,
+            possiblyApplied: PossiblyApplied = PossiblyApplied()
+        ) -> ValueBox {
+            guard possiblyApplied.isEmpty else {
                 return effects.reduce(base) { value, effect in
-                    doubts.contains(effect) ? value : effect.applied(to: value)
+                    possiblyApplied.contains(effect) ? value : effect.applied(to: value)
                 }
             }
             let known = last?.known(of: base, stem, atMost: effects.count)
@@ -87,7 +90,7 @@ struct EffectTable: Sendable {
 
         /// Returns the effect of an operation.
         func effect(of sequence: Int64) -> Effect? {
-            place(of: sequence).map { effects[$0] }
+            index(of: sequence).map { effects[$0] }
         }
 
         fileprivate mutating func insert(_ effect: Effect, number: UInt64) {
@@ -101,12 +104,12 @@ struct EffectTable: Sendable {
 
         fileprivate mutating func remove(_ sequence: Int64, number: UInt64) {
             version = number
-            guard let place = place(of: sequence) else { return }
+            guard let place = index(of: sequence) else { return }
             stem = number
             effects.remove(at: place)
         }
 
-        fileprivate mutating func note(
+        fileprivate mutating func update(
             _ sequence: Int64,
             number: UInt64,
             changesShown: Bool,
@@ -114,10 +117,10 @@ struct EffectTable: Sendable {
         ) {
             version = number
             if changesShown { stem = number }
-            if let place = place(of: sequence) { change(&effects[place]) }
+            if let place = index(of: sequence) { change(&effects[place]) }
         }
 
-        private func place(of sequence: Int64) -> Int? {
+        private func index(of sequence: Int64) -> Int? {
             let place = firstPlace(from: sequence)
             return place < effects.count && effects[place].sequence == sequence ? place : nil
         }
@@ -161,7 +164,7 @@ struct EffectTable: Sendable {
     }
 
     /// Changes what is known about the operation; `changesShown` says whether this changes values.
-    mutating func note(
+    mutating func update(
         _ sequence: Int64,
         number: UInt64,
         changesShown: Bool = false,
@@ -169,7 +172,7 @@ struct EffectTable: Sendable {
     ) {
         for query in queries(of: sequence) {
             lists[query.key]?
-                .note(sequence, number: number, changesShown: changesShown, change)
+                .update(sequence, number: number, changesShown: changesShown, change)
         }
     }
 
@@ -248,7 +251,7 @@ extension [Effect] {
 ///
 /// Each is stored with the request that the base may contain. An operation that turns out not to
 /// have reached the server is in no base, even after it is sent again.
-struct Doubts: Sendable, Equatable {
+struct PossiblyApplied: Sendable, Equatable {
     /// The cache's count at the request; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]
 

@@ -18,14 +18,14 @@ extension Entries {
     ///   - effects: The operation's effects.
     ///   - sequence: The number of the operation.
     ///   - replaced: Operations whose effects end in the same step. Default: none.
-    ///   - user: The partition of the user who made the operation.
+    ///   - user: The cache scope of the user who made the operation.
     /// - Returns: The keys whose shown values may have changed; none if that user is gone.
     @discardableResult
     func setEffects(
         _ effects: [Effect],
         of sequence: Int64,
         inPlaceOf replaced: [Int64] = [],
-        for user: Partition
+        for user: CacheScope
     ) -> [QueryKey] {
         let changed = guarded.withLock { guarded -> [ErasedQuery]? in
             guard guarded.user === user, !guarded.isClosed else { return nil }
@@ -49,13 +49,13 @@ extension Entries {
         for query in changed ?? [] {
             show(query)
             // The list may show more rows than the entry holds.
-            if query.comesInParts { tellObservers(of: query.key) {} }
+            if query.comesInParts { notifyObservers(of: query.key) {} }
         }
         return changed.map { $0.map(\.key) } ?? []
     }
 
     /// Records that the operation was removed from the outbox's file.
-    func noteRemoved(_ sequence: Int64) {
+    func recordRemoval(_ sequence: Int64) {
         guarded.withLock { _ = $0.unremoved.remove(sequence) }
     }
 
@@ -63,30 +63,31 @@ extension Entries {
     func count() -> UInt64 { guarded.withLock { $0.nextNumber() } }
 
     /// Records that an operation is sent: a fetch in progress may return a base with it.
-    func noteSent(_ sequence: Int64) {
+    func recordSend(_ sequence: Int64) {
         guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.effects.note(sequence, number: number) { $0.sentAt = $0.sentAt ?? number }
+            guarded.effects.update(sequence, number: number) { $0.sentAt = $0.sentAt ?? number }
         }
     }
 
     /// Records that a sent operation did not reach the server: no base contains it.
-    func noteUnsent(_ sequence: Int64) {
+    func recordUnsent(_ sequence: Int64) {
         let (doubtful, patched, lists) = guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.effects.note(sequence, number: number, changesShown: true) { $0.sentAt = nil }
+            guarded.effects.update(sequence, number: number, changesShown: true) { $0.sentAt = nil }
             let queries = guarded.effects.queries(of: sequence)
-            func which(_ isMeant: (BaseNotes) -> Bool) -> [ErasedQuery] {
+            func which(_ isMeant: (BaseMetadata) -> Bool) -> [ErasedQuery] {
                 queries.filter { guarded.table[$0.key].map { isMeant($0.notes) } ?? false }
             }
             let lists = queries.compactMap { query in
                 guarded.effects.list(of: query.key)?.effect(of: sequence)?.list
             }
             return (
-                which { $0.doubts.operations.contains(sequence) }, which(\.isPatched), lists
+                which { $0.possiblyApplied.operations.contains(sequence) }, which(\.isPatched),
+                lists
             )
         }
-        for list in lists { list.dispel(sequence) }
+        for list in lists { list.clearPossiblyApplied(sequence) }
         for query in doubtful { show(query) }
         // The older part was kept because of this operation.
         for query in patched { invalidate(query) }
@@ -102,12 +103,12 @@ extension Entries {
     /// - Returns: The queries that it changes.
     func acknowledge(
         _ sequence: Int64,
-        _ conditions: [MutationRequest.Condition] = [],
+        _ conditions: [MutationContext.Condition] = [],
         answered: Set<QueryKey> = []
     ) -> [ErasedQuery] {
         let queries = guarded.withLock { guarded in
             let number = guarded.nextNumber()
-            guarded.effects.note(sequence, number: number) { effect in
+            guarded.effects.update(sequence, number: number) { effect in
                 effect.acknowledgedAt = number
                 effect.isReached = conditions.last { $0.query.key == effect.query.key }?.isReached
             }
@@ -128,14 +129,14 @@ extension Entries {
     ///
     /// The value stays stale, so that the next fetch replaces it. Nothing happens where the value
     /// itself shows whether it contains the operation.
-    func fold(_ sequence: Int64, into query: ErasedQuery) {
+    func mergeEffect(_ sequence: Int64, into query: ErasedQuery) {
         let effect = effects(on: query.key)?.effect(of: sequence)
         guard let effect, effect.acknowledgedAt != nil, effect.isReached == nil else { return }
-        if let list = effect.list { list.fold() } else { foldBase(of: effect) }
+        if let list = effect.list { list.merge() } else { mergeIntoBase(of: effect) }
     }
 
     /// Merges an effect into the cached base.
-    func foldBase(of effect: Effect) {
+    func mergeIntoBase(of effect: Effect) {
         let query = effect.query
         restore(query)
         transact(query, creating: true) { ground -> (Change?, list: EffectTable.List)? in
@@ -145,17 +146,17 @@ extension Entries {
             guard let value = ground.value else { return (nil, list) }
             var landing = FetchedBase(value.base)
             if let list = effect.list {
-                landing.base = list.folded(value.base, effect)
-            } else if !(value.notes?.doubts.contains(effect) ?? false) {
+                landing.base = list.merged(value.base, effect)
+            } else if !(value.notes?.possiblyApplied.contains(effect) ?? false) {
                 landing.base = effect.applied(to: value.base)
             }
             landing.settled = [effect.sequence]
             landing.remaining = list.effects.filter { $0.sequence != effect.sequence }
-            landing.notes = value.notes ?? BaseNotes()
+            landing.notes = value.notes ?? BaseMetadata()
             return (ground.taking(landing), list)
         } commit: { plan, entry, guarded in
             if let change = plan.0, let held = entry.state.held {
-                take(change, Arrival(of: query, at: held.asOf), entry, in: &guarded)
+                store(change, FetchTiming(of: query, at: held.asOf), entry, in: &guarded)
             } else {
                 drop([effect.sequence], from: entry, in: &guarded)
             }
@@ -183,10 +184,10 @@ extension Entries {
             }
             // The source may have rows although a refresh failed. The effect is merged into them,
             // at once or after the fetch in progress.
-            if !isKnown { list.fold() }
+            if !isKnown { list.merge() }
             return !isKnown
         }
-        return change(query, creating: true) { entry, guarded in
+        return apply(query, creating: true) { entry, guarded in
             guard entry.box == nil, evenInUse || !entry.state.isInUse else { return nil }
             drop([sequence], from: entry, in: &guarded)
             return .nothing
@@ -201,10 +202,10 @@ extension Entries {
         _ sequence: Int64,
         _ query: ErasedQuery,
         with box: ValueBox,
-        for user: Partition
+        for user: CacheScope
     ) -> Bool {
         restore(query)
-        let arrival = Arrival(of: query, at: clock.now())
+        let arrival = FetchTiming(of: query, at: clock.now())
         var isWhole = false
         let isTaken = transact(query, creating: true) { ground -> Change? in
             let sent = ground.list?.effect(of: sequence)?.sentAt
@@ -215,7 +216,7 @@ extension Entries {
                 by: sequence,
                 over: ground
             )
-            guard let landing, landing.notes.doubts.isEmpty else { return nil }
+            guard let landing, landing.notes.possiblyApplied.isEmpty else { return nil }
             isWhole = !landing.notes.isPatched
             return ground.taking(landing)
         } commit: { change, entry, guarded in
@@ -223,7 +224,7 @@ extension Entries {
             // A base that arrived since may be newer: a repeated request gets the first response
             // again.
             if let effect = guarded.effects.list(of: entry.key)?.effect(of: sequence),
-                entry.box != nil, entry.landedAt >= effect.sentAt ?? 0
+                entry.box != nil, entry.completedAt >= effect.sentAt ?? 0
             {
                 return nil
             }
@@ -234,7 +235,7 @@ extension Entries {
                 day: arrival.day(in: guarded.zone),
                 generation: guarded.marks.next()
             )
-            take(change, arrival, entry, in: &guarded)
+            store(change, arrival, entry, in: &guarded)
             return actions
         }
         return isTaken && isWhole
@@ -248,7 +249,7 @@ extension Entries {
         of query: ErasedQuery,
         askedAt number: UInt64,
         by own: Int64? = nil,
-        over ground: Ground
+        over ground: EntrySnapshot
     ) -> FetchedBase? {
         guard let list = ground.list else { return FetchedBase(box) }
         return FetchedBase(
@@ -256,7 +257,7 @@ extension Entries {
             askedAt: number,
             of: own,
             effects: list.effects,
-            held: ground.value.map { ($0.base, $0.notes ?? BaseNotes()) },
+            held: ground.value.map { ($0.base, $0.notes ?? BaseMetadata()) },
             decode: query.decode
         )
     }
@@ -267,7 +268,7 @@ extension Entries {
     /// Shows a key's base with the current effects.
     func show(_ query: ErasedQuery) {
         transact(query) { ground in
-            ground.value.map { ground.amended($0.base) }
+            ground.value.map { ground.replacingBase($0.base) }
         } commit: { change, entry, guarded in
             entry.show(change, number: guarded.nextNumber())
             return .nothing

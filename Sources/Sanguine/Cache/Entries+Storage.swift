@@ -4,7 +4,7 @@ import Synchronization
 
 extension Entries {
     /// The time at which a value arrived.
-    struct Arrival {
+    struct FetchTiming {
         let asOf: Timestamp
         private let departure: Timestamp
         private let goesByDays: Bool
@@ -29,7 +29,7 @@ extension Entries {
     func keep(
         _ change: Change,
         _ entry: Entry,
-        _ arrival: Arrival,
+        _ arrival: FetchTiming,
         in guarded: borrowing Guarded,
         size: (@Sendable () -> Int?)? = nil
     ) {
@@ -40,7 +40,7 @@ extension Entries {
         entry.measuredChanges = entry.changes
         if !entry.contained.isEmpty { entry.contained.formIntersection(guarded.unremoved) }
         let contained = entry.contained
-        entry.partition.writer.put(
+        entry.cacheScope.writer.put(
             EntryWriter.Draft(
                 key: entry.key,
                 policy: entry.policy,
@@ -55,7 +55,7 @@ extension Entries {
     }
 
     /// Records the sizes of values.
-    func note(_ measures: [EntryWriter.Measure]) {
+    func recordSizes(_ measures: [EntryWriter.Measure]) {
         guarded.withLock { guarded in
             for measure in measures {
                 // If the value has changed since, its old size is still the best estimate.
@@ -73,26 +73,26 @@ extension Entries {
     /// Reads the query's row, unless the entry was looked up already or has no row.
     func restore(_ query: ErasedQuery) {
         guard query.policy.tier == .onDisk else { return }
-        let (isNeeded, partition, invalidations) = guarded.withLock { guarded in
+        let (isNeeded, cacheScope, invalidations) = guarded.withLock { guarded in
             let entry = guarded.table[query.key]
             return (
                 entry?.isLookedUp != true && !guarded.isClosed,
-                entry?.partition ?? guarded.partition(query.policy.audience),
+                entry?.cacheScope ?? guarded.cacheScope(query.policy.audience),
                 guarded.marks.invalidations
             )
         }
         guard isNeeded else { return }
         guard !query.isSourced else { return sourceChanged(query) }
-        var row = partition.writer.entry(query.key, policy: query.policy)
+        var row = cacheScope.writer.entry(query.key, policy: query.policy)
         if let found = row, found.keptUntil <= clock.now() { row = nil }
         var box: ValueBox?
         if let row {
             box = try? query.decode(row.value)
             // The value's type has changed since: the row is useless.
-            if box == nil { partition.store.dropEntry(row) }
+            if box == nil { cacheScope.store.dropEntry(row) }
         }
         transact(query, creating: true) { ground -> Change?? in
-            guard ground.partition === partition else { return nil }
+            guard ground.cacheScope === cacheScope else { return nil }
             guard let row, let box else { return .some(nil) }
             var landing = FetchedBase(box)
             for effect in ground.effects {
@@ -129,14 +129,14 @@ extension Entries {
         restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }
 
-    /// Returns the value without effects, restored if necessary, and its partition.
-    func base<Value>(of query: ValueQuery<Value>) -> (value: Value, partition: Partition)? {
+    /// Returns the value without effects, restored if necessary, and its cache scope.
+    func base<Value>(of query: ValueQuery<Value>) -> (value: Value, cacheScope: CacheScope)? {
         let ground = restoredGround(of: query.erased)
-        return ground.value?.base.value(as: Value.self).map { ($0, ground.partition) }
+        return ground.value?.base.value(as: Value.self).map { ($0, ground.cacheScope) }
     }
 
     /// Returns the entry as it is, restored if necessary.
-    func restoredGround(of query: ErasedQuery) -> Ground {
+    func restoredGround(of query: ErasedQuery) -> EntrySnapshot {
         restore(query)
         return ground(of: query, judgedAt: clock.now())
     }
@@ -152,16 +152,17 @@ extension Entries {
     /// Shows the current value of an entry's source.
     func sourceChanged(_ query: ErasedQuery) {
         let source = guarded.withLock { guarded in
-            guarded.partition(query.policy.audience).sources[query.key]
+            guarded.cacheScope(query.policy.audience).sources[query.key]
         }
         guard let source else { return }
         show(source)
     }
 
     /// Applies changes that only depend on time to a source, before its value is read.
-    func comeDue(_ query: ErasedQuery) {
+    func applyDueChanges(_ query: ErasedQuery) {
         guard query.isSourced else { return }
-        guarded.withLock { $0.partition(query.policy.audience).sources[query.key] }?.comeDue()
+        guarded.withLock { $0.cacheScope(query.policy.audience).sources[query.key] }?
+            .applyDueChanges()
     }
 
     /// Shows the value of a source, and applies an event in the same step.
@@ -173,19 +174,19 @@ extension Entries {
         _ event: (Entry, inout Guarded) -> EntryState.Actions? = { _, _ in .nothing }
     ) {
         let query = source.query
-        let present = source.present()
+        let present = source.currentValue()
         transact(query, creating: present.box != nil, answer: answer()) { ground in
             present.box.map { box in
                 (box: box, looksSame: ground.value?.shown.looksSame(as: box) ?? false)
             } ?? (box: nil as ValueBox?, looksSame: true)
         } commit: { plan, entry, guarded in
-            guard entry.partition.sources[query.key] as AnyObject === source as AnyObject else {
+            guard entry.cacheScope.sources[query.key] as AnyObject === source as AnyObject else {
                 return nil
             }
             // The value has been outdated since an earlier process: the next reader gets a newer
             // one.
             let isOutdated = !entry.isLookedUp && present.isOutdated
-            if isOutdated { entry.state.note(generation: guarded.marks.invalidate()) }
+            if isOutdated { entry.state.markStale(generation: guarded.marks.invalidate()) }
             entry.isLookedUp = true
             if present.revision >= entry.sourceRevision, let box = plan.box {
                 entry.sourceRevision = present.revision
@@ -205,17 +206,17 @@ extension Entries {
         // In one step for rows and memory: between two, a fetch could write an old row as fresh.
         let (writer, mark) = guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
-            let writer = guarded.partition(query.policy.audience).writer
+            let writer = guarded.cacheScope(query.policy.audience).writer
             let isOnDisk = query.policy.tier == .onDisk && !query.isSourced
             let mark = isOnDisk ? writer.markStale(.key(query.key.text)) : nil
-            guarded.table[query.key]?.state.note(generation: guarded.marks.generation)
+            guarded.table[query.key]?.state.markStale(generation: guarded.marks.generation)
             return (writer, mark)
         }
         if let mark { writer.journal(mark) }
-        change(query) { entry, guarded in
+        apply(query) { entry, guarded in
             entry.state.invalidate(
                 generation: entry.state.generation,
-                nextFlight: guarded.nextNumber()
+                nextFetch: guarded.nextNumber()
             )
         }
         if writer.isBehind { writer.flush() }

@@ -8,7 +8,7 @@ import Synchronization
 /// its effects. The result is stored if neither has changed since; otherwise they run again.
 extension Entries {
     /// A snapshot of an entry and its effects.
-    struct Ground: Sendable {
+    struct EntrySnapshot: Sendable {
         /// The value, with versions that identify it.
         struct Value: Sendable {
             var shown: ValueBox
@@ -17,15 +17,15 @@ extension Entries {
             var version: UInt64
             var baseVersion: UInt64
             /// What is known about the base, besides its value; `nil` if there are no effects.
-            var notes: BaseNotes?
+            var notes: BaseMetadata?
 
             /// The value without effects.
             var base: ValueBox { bare ?? shown }
         }
 
-        var partition: Partition
-        /// Whether the query's values belong to that partition at that moment.
-        var isPresent = true
+        var cacheScope: CacheScope
+        /// Whether the query's values belong to that cache scope at that moment.
+        var isCurrent = true
         /// The value, or `nil` if there is none.
         var value: Value?
         /// The effects, or `nil` if there are none.
@@ -40,12 +40,12 @@ extension Entries {
         var effects: [Effect] { list?.effects ?? [] }
 
         /// Returns a change that replaces the base and keeps the effects.
-        func amended(_ base: ValueBox) -> Change {
+        func replacingBase(_ base: ValueBox) -> Change {
             guard let list else { return Change(base, over: self) }
             var landing = FetchedBase(base)
             landing.remaining = list.effects
             if let notes = value?.notes { landing.notes = notes }
-            let shown = list.applied(to: base, doubts: landing.notes.doubts)
+            let shown = list.applied(to: base, possiblyApplied: landing.notes.possiblyApplied)
             return Change(shown, of: landing, over: self)
         }
 
@@ -64,7 +64,7 @@ extension Entries {
         /// Whether the value looks the same as before, so that no observer need be notified.
         let looksSame: Bool
 
-        init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: Ground) {
+        init(_ shown: ValueBox, of landing: FetchedBase? = nil, over ground: EntrySnapshot) {
             self.shown = shown
             self.landing = landing
             looksSame = ground.value?.shown.looksSame(as: shown) ?? false
@@ -79,7 +79,7 @@ extension Entries {
     /// - Parameters:
     ///   - query: The query of the entry.
     ///   - creating: Whether to create a missing entry. Otherwise nothing happens without one.
-    ///   - answer: The waiters' answer, see ``change(_:creating:answer:_:)``.
+    ///   - answer: The waiters' answer, see ``apply(_:creating:answer:_:)``.
     ///   - now: The time for which freshness is judged. Default: it is not judged.
     ///   - prepare: Plans the change from a snapshot, under no lock; returns `nil` to do nothing.
     ///     It is called again if something has changed meanwhile.
@@ -91,32 +91,32 @@ extension Entries {
         creating: Bool = false,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
         judgedAt now: Timestamp? = nil,
-        prepare: (Ground) -> Plan?,
+        prepare: (EntrySnapshot) -> Plan?,
         commit: (Plan, Entry, inout Guarded) -> EntryState.Actions?
     ) -> Bool {
         while true {
             let ground = ground(of: query, judgedAt: now)
             guard let plan = prepare(ground) else { return false }
             var hasChanged = false
-            let isDone = change(query, creating: creating, answer: answer()) { entry, guarded in
+            let isDone = apply(query, creating: creating, answer: answer()) { entry, guarded in
                 guard entry.serves(query) else { return nil }
-                guard isPresent(ground, entry, in: guarded) else {
+                guard isCurrent(ground, entry, in: guarded) else {
                     hasChanged = true
                     return nil
                 }
                 return commit(plan, entry, &guarded)
             }
             guard !hasChanged else { continue }
-            if isDone, ground.partition.writer.isBehind { ground.partition.writer.flush() }
+            if isDone, ground.cacheScope.writer.isBehind { ground.cacheScope.writer.flush() }
             return isDone
         }
     }
 
     /// Returns a snapshot of the entry.
-    func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> Ground {
+    func ground(of query: ErasedQuery, judgedAt now: Timestamp? = nil) -> EntrySnapshot {
         guarded.withLock { guarded in
-            var ground = Ground(
-                partition: guarded.partition(query.policy.audience),
+            var ground = EntrySnapshot(
+                cacheScope: guarded.cacheScope(query.policy.audience),
                 list: guarded.effects.list(of: query.key)
             )
             guard let entry = guarded.table[query.key] else { return ground }
@@ -125,16 +125,16 @@ extension Entries {
                 return ground
             }
             Self.sync(entry, with: guarded.marks)
-            if entry.partition !== ground.partition {
-                ground.partition = entry.partition
-                ground.isPresent = false
+            if entry.cacheScope !== ground.cacheScope {
+                ground.cacheScope = entry.cacheScope
+                ground.isCurrent = false
             }
             ground.generation = entry.state.generation
             if let now {
                 ground.isFresh = entry.isFresh(query.policy, at: now, in: guarded.zone)
             }
             ground.value = entry.box.map { box in
-                Ground.Value(
+                EntrySnapshot.Value(
                     shown: box,
                     bare: entry.base,
                     version: entry.version,
@@ -147,12 +147,12 @@ extension Entries {
     }
 
     // Called under the lock.
-    private func isPresent(
-        _ ground: Ground,
+    private func isCurrent(
+        _ ground: EntrySnapshot,
         _ entry: Entry,
         in guarded: borrowing Guarded
     ) -> Bool {
-        guard entry.partition === ground.partition,
+        guard entry.cacheScope === ground.cacheScope,
             guarded.effects.list(of: entry.key)?.version == ground.list?.version,
             ground.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
@@ -172,19 +172,19 @@ extension Entries {
     ///   - size: The cost of the value, if that is known without encoding it.
     ///   - entry: The entry.
     ///   - guarded: The state that the lock guards.
-    func take(
+    func store(
         _ change: Change,
-        _ arrival: Arrival,
+        _ arrival: FetchTiming,
         size: (@Sendable () -> Int?)? = nil,
         _ entry: Entry,
         in guarded: inout Guarded
     ) {
         if let landing = change.landing { drop(landing.settled, from: entry, in: &guarded) }
         let number = guarded.nextNumber()
-        entry.landedAt = number
+        entry.completedAt = number
         entry.show(change, number: number)
         // After a restart it would be unknown what such a value may contain.
-        guard change.landing?.notes.doubts.isEmpty ?? true else { return }
+        guard change.landing?.notes.possiblyApplied.isEmpty ?? true else { return }
         keep(change, entry, arrival, in: guarded, size: size)
     }
 

@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. An entry of the current user's partition holds no other user's data.
+/// 1. An entry of the current user's cache scope holds no other user's data.
 /// 2. Values in memory cost at most `memoryBytes` after each event, except for entries in use and
 ///    values that are not measured yet.
 /// 3. Every waiter is answered once: by a completed or failed fetch, its own cancellation, a change
@@ -18,10 +18,10 @@ import Synchronization
 ///
 /// Mutable state: `guarded` and all entries in it, by its mutex. It is never held during an
 /// `await`, disk access or the app's code (fetching, decoding, comparing, resumed callers, notified
-/// observers). The locks of ``EntryWriter`` and ``Parts`` may be taken inside it, never the other
-/// way round.
+/// observers). The locks of ``EntryWriter`` and ``PartFetcher`` may be taken inside it, never the
+/// other way round.
 ///
-/// One table holds the device's partition and the current user's: they share the memory. When the
+/// One table holds the device's cache scope and the current user's: they share the memory. When the
 /// user changes, observers of the previous user's entries move to the next user's in the same step.
 ///
 /// A class with a mutex and not an actor, because `cached` must answer at once.
@@ -33,15 +33,15 @@ final class Entries: Sendable {
         var effects = EffectTable()
         /// The operations that were applied but are still in the outbox's file.
         var unremoved: Set<Int64> = []
-        var device: Partition
+        var device: CacheScope
         /// The current user's.
-        var user: Partition
+        var user: CacheScope
         /// The zone of the user's days.
         var zone: TimeZone
         var lastNumber: UInt64 = 0  // Of fetches, observers and versions alike.
         var deliveries = DeliveryQueue()
         /// Runs fetches.
-        var pilot: Pilot?
+        var runner: FetchRunner?
         var isClosed = false
 
         mutating func nextNumber() -> UInt64 {
@@ -51,15 +51,15 @@ final class Entries: Sendable {
 
         var writers: [EntryWriter] { [device.writer, user.writer] }
 
-        func partition(_ audience: Policy.Audience) -> Partition {
+        func cacheScope(_ audience: Policy.Audience) -> CacheScope {
             audience == .user ? user : device
         }
     }
 
     /// Runs a fetch to its end.
-    typealias Pilot =
+    typealias FetchRunner =
         @Sendable (
-            ErasedQuery, _ flight: UInt64, Partition, RequestPriority
+            ErasedQuery, _ fetchNumber: UInt64, CacheScope, RequestPriority
         ) async -> Void
 
     let guarded: Mutex<Guarded>
@@ -70,7 +70,7 @@ final class Entries: Sendable {
     let registry: QueryRegistry
 
     init(
-        device: Partition,
+        device: CacheScope,
         clock: any WallClock,
         zone: TimeZone,
         memoryBytes: Int,
@@ -82,30 +82,30 @@ final class Entries: Sendable {
         self.clock = clock
         self.metrics = metrics
         observation = ObservationHooks(polling: polling)
-        // Until there is a user, user data is kept in the device's partition.
+        // Until there is a user, user data is kept in the device's cache scope.
         let table = EntryTable(limit: memoryBytes)
         guarded = Mutex(Guarded(table: table, device: device, user: device, zone: zone))
         begin(device)
     }
 
     /// Sets the closure that runs fetches; called once, before the first.
-    func onStart(_ pilot: @escaping Pilot) { guarded.withLock { $0.pilot = pilot } }
+    func onStart(_ runner: @escaping FetchRunner) { guarded.withLock { $0.runner = runner } }
 
-    /// The current user's partition.
-    var user: Partition { guarded.withLock { $0.user } }
+    /// The current user's cache scope.
+    var user: CacheScope { guarded.withLock { $0.user } }
 
-    /// The partition of the data that outlives users.
-    var device: Partition { guarded.withLock { $0.device } }
+    /// The cache scope of the data that outlives users.
+    var device: CacheScope { guarded.withLock { $0.device } }
 
-    /// Returns the partition of the policy's values.
-    func partition(of policy: Policy) -> Partition {
-        guarded.withLock { $0.partition(policy.audience) }
+    /// Returns the cache scope of the policy's values.
+    func cacheScope(of policy: Policy) -> CacheScope {
+        guarded.withLock { $0.cacheScope(policy.audience) }
     }
 
-    /// Connects a partition to this cache, and removes its expired rows.
-    func begin(_ partition: Partition) {
-        partition.writer.onMeasured { [weak self] in self?.note($0) }
-        partition.writer.removeEntries(keptUntil: clock.now())
+    /// Connects a cache scope to this cache, and removes its expired rows.
+    func begin(_ cacheScope: CacheScope) {
+        cacheScope.writer.onMeasured { [weak self] in self?.recordSizes($0) }
+        cacheScope.writer.removeEntries(keptUntil: clock.now())
     }
 
     /// The zone of the user's days.
@@ -138,7 +138,7 @@ final class Entries: Sendable {
     ///   - event: Applies the event; returns `nil` if nothing has changed.
     /// - Returns: Whether something has changed.
     @discardableResult
-    func change(
+    func apply(
         _ query: ErasedQuery,
         creating: Bool = false,
         answer: @autoclosure () -> Entry.Answer = .failure(.cancelled),
@@ -154,7 +154,7 @@ final class Entries: Sendable {
             guarded.table.use(entry)
             let ending = perform(actions, on: entry, in: &guarded, answer: answer())
             let isNew = guarded.table.list(entry)
-            observation.note(entry, isNew: isNew, in: &guarded.deliveries)
+            observation.queueNotifications(entry, isNew: isNew, in: &guarded.deliveries)
             evict(from: &guarded)
             mustDeliver = !guarded.deliveries.isEmpty
             return ending
@@ -170,7 +170,7 @@ final class Entries: Sendable {
         guard entry.revision != marks.revision else { return }
         entry.revision = marks.revision
         let demand = marks.demand(key: entry.key.text, policy: entry.policy)
-        if demand > 0 { entry.state.note(generation: demand) }
+        if demand > 0 { entry.state.markStale(generation: demand) }
     }
 
     // Called under the lock; the result must be performed outside of it.
@@ -183,13 +183,13 @@ final class Entries: Sendable {
         if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
         var ending = Ending()
         if actions.cancel != nil {
-            ending.cancelled = entry.flight
-            entry.flight = nil
+            ending.cancelled = entry.fetchTask
+            entry.fetchTask = nil
         }
         if !actions.answer.isEmpty {
-            ending.answers = (entry.take(actions.answer), answer())
+            ending.answers = (entry.removeWaiters(actions.answer), answer())
         }
-        if let flight = actions.start { entry.launch(flight, by: guarded.pilot) }
+        if let fetchNumber = actions.start { entry.launch(fetchNumber, by: guarded.runner) }
         return ending
     }
 
@@ -211,7 +211,7 @@ final class Entries: Sendable {
         if let entry = guarded.table[query.key] { return entry }
         guard creating else { return nil }
         let entry = query.entry(
-            guarded.partition(query.policy.audience),
+            guarded.cacheScope(query.policy.audience),
             metrics: metrics.named(query.name)
         )
         guarded.table.add(entry)
@@ -225,7 +225,7 @@ final class Entries: Sendable {
         guard !evicted.isEmpty else { return }
         for key in evicted { guarded.effects.list(of: key)?.forgetShown() }
         guarded.deliveries.append { [metrics] in
-            metrics.note(.evicted(entries: evicted.count))
+            metrics.notifyObserver(.evicted(entries: evicted.count))
         }
     }
 
@@ -242,10 +242,10 @@ final class Entries: Sendable {
 
     /// Notifies observers of a change to a source's state other than the value, and then calls
     /// `rest`; without observers, at once.
-    func tellObservers(of key: QueryKey, then rest: @escaping Delivery) {
+    func notifyObservers(of key: QueryKey, then rest: @escaping Delivery) {
         let isObserved = guarded.withLock { guarded in
             guard let entry = guarded.table[key], entry.state.isObserved else { return false }
-            entry.changesBeside += 1
+            entry.sourceChanges += 1
             if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
             guarded.deliveries.append(rest)
             return true

@@ -10,12 +10,12 @@ class Entry: @unchecked Sendable {
     typealias Waiter = CheckedContinuation<Answer, Never>
 
     /// The entry at one moment.
-    struct Snapshot: Sendable {
+    struct VisibleState: Sendable {
         var box: ValueBox?
         var asOf: Timestamp?
         var isFetching = false
-        /// See ``EntryState/currentFlight``.
-        var currentFlight: UInt64?
+        /// See ``EntryState/currentFetch``.
+        var currentFetch: UInt64?
         var error: SanguineError?
 
         func state<Value>(of type: Value.Type) -> ValueSnapshot<Value> {
@@ -30,21 +30,21 @@ class Entry: @unchecked Sendable {
 
     // The state that observers were last notified of. Versions stand for values: comparing values
     // would run the app's code under the cache's lock.
-    private struct Told: Equatable {
+    private struct NotifiedState: Equatable {
         var version: UInt64
-        var changesBeside: UInt64
+        var sourceChanges: UInt64
         var asOf: Timestamp?
         var isFetching: Bool
         var error: SanguineError?
     }
 
     let key: QueryKey
-    /// The partition whose store holds the value, and whose requests fetch it.
-    var partition: Partition
+    /// The cache scope whose store holds the value, and whose requests fetch it.
+    var cacheScope: CacheScope
     var state = EntryState()
     /// The revision of the source's value that is shown, if the entry has a source.
     var sourceRevision: UInt64 = 0
-    var flight: Task<Void, Never>?
+    var fetchTask: Task<Void, Never>?
     /// The table's use count at the last use of this entry; the smallest is evicted first.
     var lastUse: UInt64 = 0
     /// The bytes that the entry takes of the memory limit.
@@ -56,20 +56,20 @@ class Entry: @unchecked Sendable {
     /// The value without the effects of operations, if there are any.
     var base: ValueBox?
     /// What is known about the base, besides its value, if there are effects.
-    var notes = BaseNotes()
+    var notes = BaseMetadata()
     /// The operations that the base contains and that may still be in the outbox's file.
     var contained: Set<Int64> = []
     /// Identifies the base, as ``version`` identifies the value; stays 0 without effects.
     var baseVersion: UInt64 = 0
     /// The cache's count when the last base arrived; 0 for a base from an earlier process.
-    var landedAt: UInt64 = 0
+    var completedAt: UInt64 = 0
     /// Identifies the value: no other value of the key ever has this number, even after an
     /// eviction.
     var version: UInt64 = 0
     /// The number of changes of the value since it was last forgotten.
     var changes: UInt64 = 0
     /// The number of changes to the source's state other than the value.
-    var changesBeside: UInt64 = 0
+    var sourceChanges: UInt64 = 0
     /// The number of changes when the value was last sent to be measured.
     var measuredChanges: UInt64 = 0
     /// The revision of the marks that the state reflects.
@@ -81,16 +81,16 @@ class Entry: @unchecked Sendable {
     /// Whether the table lists the entry as observed.
     var isListed = false
     /// The policy with which ``ObservationHooks`` reported the entry as observed.
-    var toldPolicy: Policy?
+    var reportedPolicy: Policy?
     /// How often the value really changes, if its policy is adaptive.
     var adaptive = AdaptiveState()
     /// The number of changes when the source's value was last checked.
     private var changesSeen: UInt64?
 
     /// The priority of the current fetch.
-    var flightPriority: RequestPriority?
+    var fetchPriority: RequestPriority?
     /// The highest priority it was raised to here: a lower one need not lock it.
-    private var flightWanted = FetchPriority.prefetch
+    private var raisedPriority = FetchPriority.prefetch
     /// The priority of the next fetch, if a caller has asked for one.
     var nextPriority: FetchPriority?
 
@@ -98,14 +98,14 @@ class Entry: @unchecked Sendable {
     let metrics: NamedMetrics
 
     private let type: ObjectIdentifier
-    private var told: Told?
+    private var notified: NotifiedState?
 
-    fileprivate init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
+    fileprivate init(_ query: ErasedQuery, _ cacheScope: CacheScope, metrics: NamedMetrics) {
         self.query = query
         self.metrics = metrics
         key = query.key
         type = query.type
-        self.partition = partition
+        self.cacheScope = cacheScope
         isLookedUp = query.policy.tier == .inMemory
     }
 
@@ -125,8 +125,8 @@ class Entry: @unchecked Sendable {
     }
 
     /// Records whether a fetch from the source changed the value, local effects included.
-    func look(at moment: Timestamp) {
-        adaptive.landed(changed: changesSeen != nil && changesSeen != changes, at: moment)
+    func recordCheck(at moment: Timestamp) {
+        adaptive.fetchCompleted(changed: changesSeen != nil && changesSeen != changes, at: moment)
         changesSeen = changes
     }
 
@@ -134,33 +134,33 @@ class Entry: @unchecked Sendable {
     ///
     /// - Returns: The priority of the current fetch, to be raised outside of the lock; `nil` if it
     ///   is high enough.
-    func want(_ priority: FetchPriority) -> RequestPriority? {
+    func recordPriority(_ priority: FetchPriority) -> RequestPriority? {
         guard state.isFetching else {
             nextPriority = priority
             return nil
         }
         nextPriority = max(nextPriority ?? priority, priority)
-        guard priority > flightWanted else { return nil }
-        flightWanted = priority
-        return flightPriority
+        guard priority > raisedPriority else { return nil }
+        raisedPriority = priority
+        return fetchPriority
     }
 
     /// Returns the priority of the fetch that starts now.
-    func takePriority() -> RequestPriority {
+    func consumePriority() -> RequestPriority {
         defer { nextPriority = nil }
         let wanted = nextPriority ?? policy.priority
-        flightWanted = state.isObserved ? max(wanted, policy.priority) : wanted
-        let priority = RequestPriority(flightWanted)
-        flightPriority = priority
+        raisedPriority = state.isObserved ? max(wanted, policy.priority) : wanted
+        let priority = RequestPriority(raisedPriority)
+        fetchPriority = priority
         return priority
     }
 
-    var snapshot: Snapshot {
-        Snapshot(
+    var snapshot: VisibleState {
+        VisibleState(
             box: box,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
-            currentFlight: state.currentFlight,
+            currentFetch: state.currentFetch,
             error: state.error
         )
     }
@@ -171,7 +171,7 @@ class Entry: @unchecked Sendable {
     /// change is computed from. A value that looks the same keeps the version, so that no observer
     /// is notified.
     func set(_ value: ValueBox, looksSame: Bool, version: UInt64) {
-        if looksSame, partition.fault == .keepsLookAlike { return }
+        if looksSame, cacheScope.fault == .keepsLookAlike { return }
         box = value
         guard !looksSame else { return }
         self.version = version
@@ -184,7 +184,7 @@ class Entry: @unchecked Sendable {
         if landing != nil || base != nil {
             baseVersion = number
             base = landing?.base
-            notes = landing?.notes ?? BaseNotes()
+            notes = landing?.notes ?? BaseMetadata()
         }
         set(change.shown, looksSame: change.looksSame, version: number)
     }
@@ -194,20 +194,20 @@ class Entry: @unchecked Sendable {
         guard let base else { return }
         baseVersion = number
         self.base = nil
-        notes = BaseNotes()
+        notes = BaseMetadata()
         set(base, looksSame: false, version: number)
     }
 
-    /// Clears the value and moves the entry to another user's partition.
-    func pass(to partition: Partition) {
-        self.partition = partition
+    /// Clears the value and moves the entry to another user's cache scope.
+    func move(to cacheScope: CacheScope) {
+        self.cacheScope = cacheScope
         isLookedUp = policy.tier == .inMemory
         sourceRevision = 0
         box = nil
         base = nil
-        notes = BaseNotes()
+        notes = BaseMetadata()
         contained = []
-        landedAt = 0
+        completedAt = 0
         changes = 0
         measuredChanges = 0
         (adaptive, changesSeen) = (AdaptiveState(), nil)
@@ -215,17 +215,17 @@ class Entry: @unchecked Sendable {
     }
 
     /// Starts the fetch with that number.
-    func launch(_ flight: UInt64, by pilot: Entries.Pilot?) {
-        let (query, partition) = (query, partition)
-        let priority = takePriority()
+    func launch(_ fetchNumber: UInt64, by runner: Entries.FetchRunner?) {
+        let (query, cacheScope) = (query, cacheScope)
+        let priority = consumePriority()
         // Detached: the fetch belongs to all its callers, so no caller's cancellation may end it.
-        self.flight = Task.detached(priority: Task.currentPriority) {
-            await pilot?(query, flight, partition, priority)
+        self.fetchTask = Task.detached(priority: Task.currentPriority) {
+            await runner?(query, fetchNumber, cacheScope, priority)
         }
     }
 
     /// Removes and returns waiters, which are answered outside of the lock.
-    func take(_ numbers: [UInt64]) -> [UInt64: Waiter] {
+    func removeWaiters(_ numbers: [UInt64]) -> [UInt64: Waiter] {
         guard numbers.count < waiters.count else {
             // Nearly always all of them: one assignment, however many there are.
             defer { waiters = [:] }
@@ -241,16 +241,16 @@ class Entry: @unchecked Sendable {
     /// Returns a notification of every observer, or `nil` if they know the current state.
     func publish() -> Delivery? {
         guard isObserved else { return nil }
-        let news = news
-        guard news != told else { return nil }
-        told = news
+        let news = stateToNotify
+        guard news != notified else { return nil }
+        notified = news
         return delivery(of: snapshot)
     }
 
-    private var news: Told {
-        Told(
+    private var stateToNotify: NotifiedState {
+        NotifiedState(
             version: version,
-            changesBeside: changesBeside,
+            sourceChanges: sourceChanges,
             asOf: state.held?.asOf,
             isFetching: state.isFetching,
             error: state.error
@@ -261,17 +261,17 @@ class Entry: @unchecked Sendable {
     ///
     /// The first one gets the current state when it is added.
     fileprivate var isObserved = false {
-        didSet { if isObserved, !oldValue { told = news } }
+        didSet { if isObserved, !oldValue { notified = stateToNotify } }
     }
 
     /// Returns a notification of every observer with that state.
-    fileprivate func delivery(of snapshot: Snapshot) -> Delivery { {} }
+    fileprivate func delivery(of snapshot: VisibleState) -> Delivery { {} }
 
     /// Removes an observer.
     func removeObserver(_ id: UInt64) {}
 
     /// Removes all observers; the result ends their streams, outside of the lock.
-    func takeObservers() -> Delivery { {} }
+    func removeObservers() -> Delivery { {} }
 }
 
 /// An entry whose observers are notified with values of their type.
@@ -282,15 +282,15 @@ final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked
 
     private var observers = Observers<ValueSnapshot<Value>>()
 
-    override init(_ query: ErasedQuery, _ partition: Partition, metrics: NamedMetrics) {
-        super.init(query, partition, metrics: metrics)
+    override init(_ query: ErasedQuery, _ cacheScope: CacheScope, metrics: NamedMetrics) {
+        super.init(query, cacheScope, metrics: metrics)
     }
 
     /// Adds an observer; returns its first notification.
     func add(_ observer: Observer, as id: UInt64) -> Delivery {
         observers.add(observer, as: id)
         isObserved = true
-        return { [snapshot] in observer.hear(snapshot.state(of: Value.self)) }
+        return { [snapshot] in observer.deliver(snapshot.state(of: Value.self)) }
     }
 
     override func removeObserver(_ id: UInt64) {
@@ -298,12 +298,12 @@ final class TypedEntry<Value: Codable & Sendable & Equatable>: Entry, @unchecked
         isObserved = !observers.isEmpty
     }
 
-    fileprivate override func delivery(of snapshot: Snapshot) -> Delivery {
-        { [crowd = observers.crowd()] in crowd.tell(snapshot.state(of: Value.self)) }
+    fileprivate override func delivery(of snapshot: VisibleState) -> Delivery {
+        { [crowd = observers.snapshot()] in crowd.notify(snapshot.state(of: Value.self)) }
     }
 
-    override func takeObservers() -> Delivery {
+    override func removeObservers() -> Delivery {
         isObserved = false
-        return observers.takeAll().finish
+        return observers.removeAll().finish
     }
 }

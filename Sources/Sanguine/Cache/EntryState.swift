@@ -58,7 +58,7 @@ struct EntryState: Sendable {
     /// The network axis.
     enum Network: Hashable, Sendable {
         case idle
-        case fetching(flight: UInt64, generation: UInt64)
+        case fetching(fetchNumber: UInt64, generation: UInt64)
     }
 
     private(set) var held: Held?
@@ -68,7 +68,7 @@ struct EntryState: Sendable {
     private(set) var generation: UInt64 = 0
     private var needs: [UInt64: UInt64] = [:]  // The generation that each waiter needs.
     private var observers: Set<UInt64> = []
-    private var lastFlight: UInt64 = 0
+    private var lastFetch: UInt64 = 0
 
     // MARK: - Questions
 
@@ -76,10 +76,10 @@ struct EntryState: Sendable {
 
     /// The current fetch; `nil` if another one follows it, because the entry was invalidated since
     /// it started and a caller or an observer needs a newer value.
-    var currentFlight: UInt64? {
-        guard case .fetching(let flight, let generation) = network else { return nil }
-        let landed = isOvertaken(flightOf: generation) ? held?.generation : generation
-        return isFollowed(flightOf: generation, leaving: landed) ? nil : flight
+    var currentFetch: UInt64? {
+        guard case .fetching(let fetchNumber, let generation) = network else { return nil }
+        let landed = isOvertaken(fetchOf: generation) ? held?.generation : generation
+        return isFollowed(fetchOf: generation, leaving: landed) ? nil : fetchNumber
     }
 
     /// Returns whether another fetch follows one that ends.
@@ -88,7 +88,7 @@ struct EntryState: Sendable {
     ///   - generation: The generation of the fetch that ends.
     ///   - held: The generation of the value held afterwards; `nil` if there is none.
     /// - Returns: Whether a caller or an observer needs a newer value.
-    private func isFollowed(flightOf generation: UInt64, leaving held: UInt64?) -> Bool {
+    private func isFollowed(fetchOf generation: UInt64, leaving held: UInt64?) -> Bool {
         guard generation < self.generation else { return false }
         return needs.values.contains { $0 > generation }
             || !observers.isEmpty && held.map { $0 < self.generation } ?? true
@@ -123,10 +123,10 @@ struct EntryState: Sendable {
     // MARK: - Readers
 
     /// Adds a caller that waits for an answer of the current generation.
-    mutating func join(waiter: UInt64, nextFlight: UInt64) -> Actions {
+    mutating func join(waiter: UInt64, nextFetch: UInt64) -> Actions {
         defer { checkInvariants() }
         needs[waiter] = generation
-        return Actions(start: startIfIdle(nextFlight))
+        return Actions(start: startIfIdle(nextFetch))
     }
 
     /// Removes a caller that gave up.
@@ -139,10 +139,10 @@ struct EntryState: Sendable {
     }
 
     /// Adds an observer, and starts a fetch if the value is stale.
-    mutating func observe(_ observer: UInt64, isFresh: Bool, nextFlight: UInt64) -> Actions {
+    mutating func observe(_ observer: UInt64, isFresh: Bool, nextFetch: UInt64) -> Actions {
         defer { checkInvariants() }
         observers.insert(observer)
-        return Actions(start: isFresh ? nil : startIfIdle(nextFlight))
+        return Actions(start: isFresh ? nil : startIfIdle(nextFetch))
     }
 
     /// Removes an observer; without observers and callers, the fetch is cancelled.
@@ -155,21 +155,21 @@ struct EntryState: Sendable {
     // MARK: - Data
 
     /// Marks the held value, and the fetch in progress, as stale.
-    mutating func invalidate(generation: UInt64, nextFlight: UInt64) -> Actions {
+    mutating func invalidate(generation: UInt64, nextFetch: UInt64) -> Actions {
         defer { checkInvariants() }
-        note(generation: generation)
-        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+        markStale(generation: generation)
+        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFetch))
     }
 
     /// Marks the entry as stale without fetching it.
-    mutating func note(generation: UInt64) {
+    mutating func markStale(generation: UInt64) {
         self.generation = max(self.generation, generation)
     }
 
     /// Fetches an observed entry again even if it is fresh.
-    mutating func refetch(nextFlight: UInt64) -> Actions {
+    mutating func refetch(nextFetch: UInt64) -> Actions {
         defer { checkInvariants() }
-        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFlight))
+        return Actions(start: observers.isEmpty ? nil : startIfIdle(nextFetch))
     }
 
     /// Restores a value of an earlier process from disk.
@@ -189,7 +189,7 @@ struct EntryState: Sendable {
         defer { checkInvariants() }
         guard held == nil else { return false }
         let own = self.generation
-        if let generation { note(generation: max(generation, 1)) }
+        if let generation { markStale(generation: max(generation, 1)) }
         held = Held(
             asOf: asOf,
             day: day,
@@ -208,7 +208,7 @@ struct EntryState: Sendable {
         generation: UInt64
     ) -> Actions {
         defer { checkInvariants() }
-        note(generation: generation)
+        markStale(generation: generation)
         held = Held(
             asOf: now,
             day: day,
@@ -226,11 +226,11 @@ struct EntryState: Sendable {
     /// follows.
     ///
     /// Returns `nil` if there is no value.
-    mutating func amend(generation: UInt64) -> Actions? {
+    mutating func changeInPlace(generation: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard var held else { return nil }
         let isCurrent = held.generation == self.generation
-        note(generation: generation)
+        markStale(generation: generation)
         if isCurrent { held.generation = self.generation }
         held.changedAt = self.generation
         self.held = held
@@ -257,23 +257,23 @@ struct EntryState: Sendable {
     ///
     /// An ambiguous value, which may or may not contain an operation in progress, is kept only if
     /// there is no other. Returns `nil` if the fetch is no longer the current one.
-    mutating func land(
-        _ flight: UInt64,
+    mutating func complete(
+        _ fetchNumber: UInt64,
         at now: Timestamp,
         day: LocalDay? = nil,
         isAmbiguous: Bool = false,
-        nextFlight: UInt64
+        nextFetch: UInt64
     ) -> Actions? {
         defer { checkInvariants() }
-        guard case .fetching(flight, let generation) = network else { return nil }
+        guard case .fetching(fetchNumber, let generation) = network else { return nil }
         error = nil
-        guard !isOvertaken(flightOf: generation), !isAmbiguous || held == nil else {
-            var actions = end(flightOf: generation, nextFlight: nextFlight)
+        guard !isOvertaken(fetchOf: generation), !isAmbiguous || held == nil else {
+            var actions = end(fetchOf: generation, nextFetch: nextFetch)
             actions.isOvertaken = true
             return actions
         }
         held = Held(asOf: now, day: day, generation: generation, isOfSession: true)
-        return end(flightOf: generation, nextFlight: nextFlight)
+        return end(fetchOf: generation, nextFetch: nextFetch)
     }
 
     /// Records that the fetch failed.
@@ -281,24 +281,24 @@ struct EntryState: Sendable {
     /// The current waiters get the error; later callers start a new fetch. Returns `nil` if the
     /// fetch is no longer the current one.
     mutating func fail(
-        _ flight: UInt64,
+        _ fetchNumber: UInt64,
         error: SanguineError,
-        nextFlight: UInt64
+        nextFetch: UInt64
     ) -> Actions? {
         defer { checkInvariants() }
-        guard case .fetching(flight, let generation) = network else { return nil }
-        guard !isOvertaken(flightOf: generation) else {
+        guard case .fetching(fetchNumber, let generation) = network else { return nil }
+        guard !isOvertaken(fetchOf: generation) else {
             // The waiters get the newer value instead of an error.
-            var actions = end(flightOf: generation, nextFlight: nextFlight)
+            var actions = end(fetchOf: generation, nextFetch: nextFetch)
             actions.isOvertaken = true
             return actions
         }
         // The user signed out, and observing does not sign in: this is not a failure.
         self.error = error == .userChanged ? nil : error
-        return end(flightOf: generation, nextFlight: nextFlight)
+        return end(fetchOf: generation, nextFetch: nextFetch)
     }
 
-    private func isOvertaken(flightOf generation: UInt64) -> Bool {
+    private func isOvertaken(fetchOf generation: UInt64) -> Bool {
         held.map { $0.changedAt > generation } ?? false
     }
 
@@ -306,15 +306,15 @@ struct EntryState: Sendable {
 
     /// Forgets all data and ends everything in progress, because the user has changed.
     ///
-    /// - Parameter nextFlight: The number of the fetch for the remaining observers; `nil` if no
+    /// - Parameter nextFetch: The number of the fetch for the remaining observers; `nil` if no
     ///   user is signed in, so that a screen that is about to close does not sign one in.
     /// - Returns: What to do now.
-    mutating func reset(nextFlight: UInt64?) -> Actions {
+    mutating func reset(nextFetch: UInt64?) -> Actions {
         defer { checkInvariants() }
         var actions = abandon()
         held = nil
         error = nil
-        if let nextFlight, !observers.isEmpty { actions.start = startIfIdle(nextFlight) }
+        if let nextFetch, !observers.isEmpty { actions.start = startIfIdle(nextFetch) }
         return actions
     }
 
@@ -327,15 +327,15 @@ struct EntryState: Sendable {
 
     private mutating func abandon() -> Actions {
         var actions = Actions(answer: Array(needs.keys))
-        if case .fetching(let flight, _) = network { actions.cancel = flight }
+        if case .fetching(let fetchNumber, _) = network { actions.cancel = fetchNumber }
         needs = [:]
         network = .idle
         return actions
     }
 
-    private mutating func end(flightOf generation: UInt64, nextFlight: UInt64) -> Actions {
+    private mutating func end(fetchOf generation: UInt64, nextFetch: UInt64) -> Actions {
         network = .idle
-        let isFollowed = isFollowed(flightOf: generation, leaving: held?.generation)
+        let isFollowed = isFollowed(fetchOf: generation, leaving: held?.generation)
         var actions = Actions()
         if generation == self.generation {
             // No waiter needs more than the current generation.
@@ -345,30 +345,30 @@ struct EntryState: Sendable {
             actions.answer = needs.filter { $0.value <= generation }.map(\.key)
             for waiter in actions.answer { needs[waiter] = nil }
         }
-        if isFollowed { actions.start = startIfIdle(nextFlight) }
+        if isFollowed { actions.start = startIfIdle(nextFetch) }
         return actions
     }
 
-    private mutating func startIfIdle(_ flight: UInt64) -> UInt64? {
+    private mutating func startIfIdle(_ fetchNumber: UInt64) -> UInt64? {
         guard network == .idle else { return nil }
-        assert(flight > lastFlight, "The number of a fetch must increase.")
-        lastFlight = flight
-        network = .fetching(flight: flight, generation: generation)
-        return flight
+        assert(fetchNumber > lastFetch, "The number of a fetch must increase.")
+        lastFetch = fetchNumber
+        network = .fetching(fetchNumber: fetchNumber, generation: generation)
+        return fetchNumber
     }
 
     private mutating func cancelIfUnwanted() -> UInt64? {
-        guard case .fetching(let flight, _) = network, needs.isEmpty, observers.isEmpty
+        guard case .fetching(let fetchNumber, _) = network, needs.isEmpty, observers.isEmpty
         else { return nil }
         network = .idle
-        return flight
+        return fetchNumber
     }
 
     private func checkInvariants() {
         assert(isFetching || needs.isEmpty, "A caller waits, but nothing is fetched.")
-        if case .fetching(let flight, let generation) = network {
+        if case .fetching(let fetchNumber, let generation) = network {
             assert(!needs.isEmpty || !observers.isEmpty, "A fetch has no caller or observer.")
-            assert(flight == lastFlight && generation <= self.generation)
+            assert(fetchNumber == lastFetch && generation <= self.generation)
         }
         assert(held.map { $0.generation <= generation } ?? true)
         // With thousands of waiters the check would cost more than the event.

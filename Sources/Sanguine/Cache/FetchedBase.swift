@@ -2,9 +2,9 @@ import Foundation
 import SanguineModel
 
 /// What is known about a base besides its value.
-struct BaseNotes: Sendable {
+struct BaseMetadata: Sendable {
     /// The operations that the base may contain: their effects are not applied to it.
-    var doubts = Doubts()
+    var possiblyApplied = PossiblyApplied()
     /// Whether a part of it is older than the rest.
     var isPatched = false
 }
@@ -19,7 +19,7 @@ struct BaseNotes: Sendable {
 ///    changes nothing the second time, because it sets a value or checks first, it is applied. If
 ///    it adds, the parts that it changes keep their earlier value, and everything else
 ///    comes from the response. Without an earlier value, the response is shown as it is and the
-///    effect is left out: see ``BaseNotes/doubts``.
+///    effect is left out: see ``BaseMetadata/possiblyApplied``.
 ///
 /// So an effect is never shown twice, a shown effect stays, and changes by others appear.
 ///
@@ -32,11 +32,14 @@ struct FetchedBase: Sendable {
     /// The effects that are still to be applied.
     var remaining: [Effect] = []
     /// What else is known about the base.
-    var notes = BaseNotes()
+    var notes = BaseMetadata()
 
     /// The value to show.
     var shown: ValueBox {
-        EffectTable.List(effects: remaining).applied(to: base, doubts: notes.doubts)
+        EffectTable.List(effects: remaining).applied(
+            to: base,
+            possiblyApplied: notes.possiblyApplied
+        )
     }
 
     /// Creates the base of a query without effects.
@@ -59,7 +62,7 @@ struct FetchedBase: Sendable {
         askedAt number: UInt64,
         of own: Int64? = nil,
         effects: [Effect],
-        held: (base: ValueBox, notes: BaseNotes)?,
+        held: (base: ValueBox, notes: BaseMetadata)?,
         decode: (Data) throws -> ValueBox
     ) {
         base = value
@@ -73,11 +76,11 @@ struct FetchedBase: Sendable {
         }
         settled = over.map(\.sequence)
         let adding = Self.adding(remaining, to: value)
-        let old = held?.notes.doubts ?? Doubts()
+        let old = held?.notes.possiblyApplied ?? PossiblyApplied()
         let known = held == nil ? [] : adding.filter { !old.contains($0) }
-        notes.doubts = Doubts(held == nil ? adding : adding.filter(old.contains))
+        notes.possiblyApplied = PossiblyApplied(held == nil ? adding : adding.filter(old.contains))
         guard !known.isEmpty, let held else { return }
-        let before = EffectTable.List(effects: over).applied(to: held.base, doubts: old)
+        let before = EffectTable.List(effects: over).applied(to: held.base, possiblyApplied: old)
         let after = EffectTable.List(effects: known).applied(to: before)
         guard let patched = Self.patch(value, before, after, decode) else { return nil }
         base = patched
@@ -168,7 +171,7 @@ struct FetchedBase: Sendable {
 extension Effect {
     /// Returns whether a value that was requested at that count of the cache contains it.
     fileprivate func isContained(in value: ValueBox, askedAt number: UInt64) -> Bool {
-        if let list { return acknowledgedAt != nil && list.isFolded(value, sequence) }
+        if let list { return acknowledgedAt != nil && list.isMerged(value, sequence) }
         if let isReached { return isReached(value) }
         return acknowledgedAt.map { $0 < number } ?? false
     }

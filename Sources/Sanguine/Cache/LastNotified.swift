@@ -9,7 +9,7 @@ final class LastNotified<Value: Equatable & Sendable>: Sendable {
     private let state = Mutex<Value?>(nil)
 
     /// Returns the value, or `nil` if it equals the last one; called by one thread at a time.
-    func take(_ value: Value) -> Value? {
+    func update(_ value: Value) -> Value? {
         // Compared outside of the lock: this runs the app's code.
         guard value != state.withLock({ $0 }) else { return nil }
         state.withLock { $0 = value }

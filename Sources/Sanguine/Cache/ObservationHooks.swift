@@ -35,18 +35,18 @@ final class ObservationHooks: Sendable {
     ///   - entry: The entry.
     ///   - isNew: Whether the first observer has come or the last one has gone.
     ///   - deliveries: The notifications for observers.
-    func note(_ entry: Entry, isNew: Bool, in deliveries: inout DeliveryQueue) {
+    func queueNotifications(_ entry: Entry, isNew: Bool, in deliveries: inout DeliveryQueue) {
         let isObserved = entry.state.isObserved
-        if isNew, isObserved, FeedCarrier.keys.contains(entry.key) {
+        if isNew, isObserved, FeedCacheUpdater.keys.contains(entry.key) {
             deliveries.append { [self] in hooks.withLock { $0.carried }?() }
         }
-        guard isObserved || entry.toldPolicy != nil else { return }
+        guard isObserved || entry.reportedPolicy != nil else { return }
         var policy = entry.policy
         policy.polling = policy.polling ?? polling[entry.key]
         let isFollowed = isObserved && (policy.polling != nil || policy.followsDays)
-        let (old, next) = (entry.toldPolicy, isFollowed ? policy : nil)
+        let (old, next) = (entry.reportedPolicy, isFollowed ? policy : nil)
         guard next?.polling != old?.polling || next?.followsDays != old?.followsDays else { return }
-        entry.toldPolicy = next
+        entry.reportedPolicy = next
         deliveries.append { [self, key = entry.key] in
             let hook = hooks.withLock { $0.followed }
             if let old { hook?(key, old, false) }

@@ -47,7 +47,7 @@ extension QueryCache {
             }
             let generation = guarded.marks.invalidate()
             for entry in guarded.table.all where isMeant(entry) {
-                entry.state.note(generation: generation)
+                entry.state.markStale(generation: generation)
             }
             return refetch(in: &guarded, generation: generation, where: isMeant)
         }
@@ -57,7 +57,7 @@ extension QueryCache {
     func refetch(_ key: QueryKey) {
         entries.changeSeveral { guarded in
             guard let entry = guarded.table[key] else { return [] }
-            let actions = entry.state.refetch(nextFlight: guarded.nextNumber())
+            let actions = entry.state.refetch(nextFetch: guarded.nextNumber())
             return [entries.perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))]
         }
     }
@@ -91,7 +91,7 @@ extension QueryCache {
             guard let entry = guarded.table[key], isMeant(entry) else { return nil }
             let actions = entry.state.invalidate(
                 generation: generation,
-                nextFlight: guarded.nextNumber()
+                nextFetch: guarded.nextNumber()
             )
             return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.cancelled))
         }

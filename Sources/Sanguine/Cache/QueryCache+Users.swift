@@ -4,22 +4,22 @@ import Synchronization
 // MARK: - Users
 
 extension QueryCache {
-    /// Replaces the current user's partition, and ends everything in progress for the previous
+    /// Replaces the current user's cache scope, and ends everything in progress for the previous
     /// user.
     ///
     /// When this returns, the previous user's data is no longer visible. Observers continue with
     /// the new user.
     ///
     /// - Parameters:
-    ///   - user: The new user's partition.
-    ///   - device: The new device partition; the data of the old one is no longer visible either.
-    ///     Default: the device partition stays.
+    ///   - user: The new user's cache scope.
+    ///   - device: The device's new cache scope; the data of the old one is no longer visible
+    ///     either. Default: the device's cache scope stays.
     /// - Returns: Work that the caller must do under no lock.
-    func change(to user: Partition, device: Partition? = nil) -> @Sendable () -> Void {
+    func switchUser(to user: CacheScope, device: CacheScope? = nil) -> @Sendable () -> Void {
         entries.begin(user)
         if let device { entries.begin(device) }
         // Part sources first: observed entries are fetched through them.
-        let parts = [lists, stretches].map { $0.change(to: user, device: device) }
+        let parts = [lists, ranges].map { $0.switchUser(to: user, device: device) }
         let endings = entries.guarded.withLock { guarded -> [Entries.Ending] in
             guard !guarded.isClosed else { return [] }
             let (former, formerDevice) = (guarded.user, guarded.device)
@@ -34,7 +34,7 @@ extension QueryCache {
             guarded.effects = EffectTable()
             guarded.unremoved = []
             return guarded.table.all.compactMap { entry in
-                if entry.partition === former { return wipe(entry, for: user, in: &guarded) }
+                if entry.cacheScope === former { return wipe(entry, for: user, in: &guarded) }
                 if let device { return wipe(entry, for: device, in: &guarded) }
                 guard entry.base != nil else { return nil }
                 entry.dropEffects(number: guarded.nextNumber())
@@ -58,13 +58,13 @@ extension QueryCache {
     // Called under the lock.
     private func wipe(
         _ entry: Entry,
-        for partition: Partition,
+        for cacheScope: CacheScope,
         in guarded: inout Entries.Guarded
     ) -> Entries.Ending {
-        let next = guarded.user.isSomebodys ? guarded.nextNumber() : nil
-        entry.pass(to: partition)
+        let next = guarded.user.hasUser ? guarded.nextNumber() : nil
+        entry.move(to: cacheScope)
         guarded.table.measure(entry, 0)
-        let actions = entry.state.reset(nextFlight: next)
+        let actions = entry.state.reset(nextFetch: next)
         return entries.perform(actions, on: entry, in: &guarded, answer: .failure(.userChanged))
     }
 
@@ -76,7 +76,7 @@ extension QueryCache {
         entries.changeSeveral { guarded in
             guarded.table.observed.compactMap { key in
                 guard let entry = guarded.table[key], entry.state.held == nil else { return nil }
-                let actions = entry.state.refetch(nextFlight: guarded.nextNumber())
+                let actions = entry.state.refetch(nextFetch: guarded.nextNumber())
                 return entries.perform(
                     actions,
                     on: entry,
@@ -90,13 +90,13 @@ extension QueryCache {
     /// Ends everything in progress and writes pending values.
     func close() {
         lists.close()
-        stretches.close()
+        ranges.close()
         let (endings, writers) = entries.guarded.withLock {
             guarded -> ([(Entries.Ending, Delivery)], [EntryWriter]) in
             guard !guarded.isClosed else { return ([], []) }
             guarded.isClosed = true
             let endings = guarded.table.all.map { entry in
-                let finish = entry.takeObservers()
+                let finish = entry.removeObservers()
                 let actions = entry.state.close()
                 let ending = entries.perform(
                     actions,

@@ -8,18 +8,18 @@ import Synchronization
 ///
 /// Invariant: there is one fetch per key at a time, in a task of its own.
 ///
-/// Mutable state: that of ``entries``, ``lists`` and ``stretches``, and a counter. Only the
+/// Mutable state: that of ``entries``, ``lists`` and ``ranges``, and a counter. Only the
 /// outermost methods are generic: see ``ErasedQuery``.
 final class QueryCache: Sendable {
     let entries: Entries
     /// The sources of lists, by key.
-    let lists = PartsTable(limit: PageLimits.listsKept)
+    let lists = PartedSources(limit: PageLimits.listsKept)
     /// The sources of values that are fetched by days or numbers, by key.
-    let stretches = PartsTable(limit: RangeLimits.keepers)
+    let ranges = PartedSources(limit: RangeLimits.keepers)
     private let lastWaiter = Atomic<UInt64>(0)
 
     init(
-        device: Partition,
+        device: CacheScope,
         clock: any WallClock,
         zone: TimeZone = .gmt,
         memoryBytes: Int,
@@ -36,7 +36,8 @@ final class QueryCache: Sendable {
             polling: polling,
             registry: registry
         )
-        entries.onStart { [weak self] in await self?.fly($0, flight: $1, $2, priority: $3) }
+        entries.onStart { [weak self] in await self?.runFetch($0, fetchNumber: $1, $2, priority: $3)
+        }
     }
 
     var clock: any WallClock { entries.clock }
@@ -49,7 +50,7 @@ final class QueryCache: Sendable {
     }
 
     private func cached(_ query: ErasedQuery) -> ValueBox? {
-        entries.comeDue(query)
+        entries.applyDueChanges(query)
         let box = entries.guarded.withLock { guarded -> ValueBox? in
             guard let entry = guarded.table[query.key], entry.serves(query),
                 let box = entry.box
@@ -74,12 +75,12 @@ final class QueryCache: Sendable {
         snapshot(of: query.erased).state(of: Value.self)
     }
 
-    func snapshot(of query: ErasedQuery) -> Entry.Snapshot {
-        entries.comeDue(query)
+    func snapshot(of query: ErasedQuery) -> Entry.VisibleState {
+        entries.applyDueChanges(query)
         entries.restore(query)
         return entries.guarded.withLock { guarded in
             guard let entry = guarded.table[query.key], entry.serves(query) else {
-                return Entry.Snapshot()
+                return Entry.VisibleState()
             }
             return entry.snapshot
         }
@@ -109,7 +110,7 @@ final class QueryCache: Sendable {
         priority: FetchPriority?
     ) async -> Entry.Answer {
         guard !Task.isCancelled else { return .failure(.cancelled) }
-        entries.comeDue(query)
+        entries.applyDueChanges(query)
         if !refreshing { entries.restore(query) }
         let waiter = lastWaiter.wrappingAdd(1, ordering: .relaxed).newValue
         let wanted = priority ?? query.policy.priority
@@ -153,14 +154,14 @@ final class QueryCache: Sendable {
         let number = entries.guarded.withLock { $0.nextNumber() }
         let now = clock.now()
         var raised: RequestPriority?
-        let isObserving = entries.change(query, creating: true) { entry, guarded in
+        let isObserving = entries.apply(query, creating: true) { entry, guarded in
             guard let entry = entry as? TypedEntry<Value> else { return nil }
             entry.query = query
-            raised = entry.want(query.policy.priority)
+            raised = entry.recordPriority(query.policy.priority)
             let actions = entry.state.observe(
                 number,
                 isFresh: entry.isFresh(query.policy, at: now, in: guarded.zone),
-                nextFlight: guarded.nextNumber()
+                nextFetch: guarded.nextNumber()
             )
             if let delivery = entry.publish() { guarded.deliveries.append(delivery) }
             guarded.deliveries.append(entry.add(observer, as: number))
@@ -171,7 +172,7 @@ final class QueryCache: Sendable {
     }
 
     func unobserve<Value>(_ query: ValueQuery<Value>, _ observer: UInt64) {
-        entries.change(query.erased) { entry, _ in
+        entries.apply(query.erased) { entry, _ in
             entry.removeObserver(observer)
             return entry.state.unobserve(observer)
         }
@@ -186,22 +187,22 @@ final class QueryCache: Sendable {
     /// - Parameters:
     ///   - value: The new value.
     ///   - query: The query of the value.
-    ///   - partition: The partition that the value belongs to. Default: the current one.
-    /// - Returns: Whether the value was stored: not if its partition is gone or the client is
+    ///   - cacheScope: The cache scope that the value belongs to. Default: the current one.
+    /// - Returns: Whether the value was stored: not if its cache scope is gone or the client is
     ///   closed.
     @discardableResult
     func set<Value>(
         _ value: Value,
         for query: ValueQuery<Value>,
-        in partition: Partition? = nil
+        in cacheScope: CacheScope? = nil
     ) -> Bool {
         let box = ValueBox.of(value)
-        var partition = partition
+        var cacheScope = cacheScope
         return set(query.erased) { ground in
             // The user at the first attempt: if they sign out meanwhile, the next user must not get
             // the value.
-            if partition == nil, ground.isPresent { partition = ground.partition }
-            return ground.partition === partition ? box : nil
+            if cacheScope == nil, ground.isCurrent { cacheScope = ground.cacheScope }
+            return ground.cacheScope === cacheScope ? box : nil
         }
     }
 
@@ -219,12 +220,12 @@ final class QueryCache: Sendable {
         _ query: ErasedQuery,
         isJudged: Bool = false,
         commit: () -> Void = {},
-        _ make: (Entries.Ground) -> ValueBox?
+        _ make: (Entries.EntrySnapshot) -> ValueBox?
     ) -> Bool {
-        let arrival = Entries.Arrival(of: query, at: clock.now())
+        let arrival = Entries.FetchTiming(of: query, at: clock.now())
         let judgedAt = isJudged ? arrival.asOf : nil
         return entries.transact(query, creating: true, judgedAt: judgedAt) { ground in
-            make(ground).map { ground.amended($0) }
+            make(ground).map { ground.replacingBase($0) }
         } commit: { change, entry, guarded in
             commit()
             let actions = entry.state.set(
@@ -233,7 +234,7 @@ final class QueryCache: Sendable {
                 generation: guarded.marks.next()
             )
             if entry.query !== query { entry.query = query }
-            entries.take(change, arrival, entry, in: &guarded)
+            entries.store(change, arrival, entry, in: &guarded)
             return actions
         }
     }
@@ -250,17 +251,17 @@ final class QueryCache: Sendable {
         let isTaken = entries.transact(query.erased) { ground -> Entries.Change? in
             guard var value = ground.value?.base.value(as: Value.self) else { return nil }
             body(&value)
-            let change = ground.amended(.of(value))
+            let change = ground.replacingBase(.of(value))
             shown = change.shown
             return change
         } commit: { change, entry, guarded in
             // An earlier fetch must not overwrite it.
             guard let held = entry.state.held,
-                let actions = entry.state.amend(generation: guarded.marks.next())
+                let actions = entry.state.changeInPlace(generation: guarded.marks.next())
             else { return nil }
-            entries.take(
+            entries.store(
                 change,
-                Entries.Arrival(of: entry.query, at: held.asOf),
+                Entries.FetchTiming(of: entry.query, at: held.asOf),
                 entry,
                 in: &guarded
             )
@@ -278,26 +279,26 @@ final class QueryCache: Sendable {
     ///   - query: The query of the value.
     ///   - size: Returns what the value costs, in bytes of its JSON. It measures a value that is
     ///     not stored, so that it need not be encoded.
-    ///   - make: Makes the longer value from the value without effects and its partition, under no
-    ///     lock; returns `nil` to do nothing.
+    ///   - make: Makes the longer value from the value without effects and its cache scope, under
+    ///     no lock; returns `nil` to do nothing.
     func extend<Value>(
         _ query: ValueQuery<Value>,
         size: @escaping @Sendable (Value) -> Int?,
-        _ make: (Value, Partition) -> Value?
+        _ make: (Value, CacheScope) -> Value?
     ) {
         entries.transact(query.erased) { ground -> (change: Entries.Change, value: Value)? in
             let base = ground.value?.base.value(as: Value.self)
-            guard let base, let value = make(base, ground.partition) else { return nil }
-            if ground.partition.fault == .storesUnnoted {
-                return (ground.amended(.of(value)), value)
+            guard let base, let value = make(base, ground.cacheScope) else { return nil }
+            if ground.cacheScope.fault == .storesUnnoted {
+                return (ground.replacingBase(.of(value)), value)
             }
             return entries.fetchedBase(.of(value), of: query.erased, askedAt: 0, over: ground)
                 .map { (ground.taking($0), value) }
         } commit: { plan, entry, guarded in
             guard let held = entry.state.held else { return nil }
             let (change, value) = plan
-            let arrival = Entries.Arrival(of: entry.query, at: held.asOf)
-            entries.take(change, arrival, size: { size(value) }, entry, in: &guarded)
+            let arrival = Entries.FetchTiming(of: entry.query, at: held.asOf)
+            entries.store(change, arrival, size: { size(value) }, entry, in: &guarded)
             return .nothing
         }
     }

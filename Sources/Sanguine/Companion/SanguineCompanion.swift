@@ -46,11 +46,11 @@ public final class SanguineCompanion: Sendable {
     /// The operation is on disk when this returns.
     ///
     /// - Throws: The errors of ``SanguineClient/perform(_:)-(RecordMutation)``.
-    public func perform(_ mutator: some RecordMutation) throws(SanguineError) {
+    public func perform(_ mutation: some RecordMutation) throws(SanguineError) {
         while true {
             let user = reader.user
             do throws(SanguineError) {
-                _ = try user.mutators.perform(mutator)
+                _ = try user.recordMutations.perform(mutation)
                 return
             } catch {
                 // The app has switched to another user meanwhile: the mutation is theirs.
@@ -87,7 +87,7 @@ public final class SanguineCompanion: Sendable {
 private struct CompanionUser: Sendable {
     let outbox: OutboxEngine
     let records: UserRecords
-    let mutators: MutatorDriver
+    let recordMutations: RecordMutationDriver
     let folder: URL
 
     func end(_ reason: SanguineError) {
@@ -100,31 +100,31 @@ private struct CompanionUser: Sendable {
 
 /// Reads the folder of the app's current user, and follows the app to the next user.
 ///
-/// Mutable state: `present`, by its mutex, held only while files are opened.
+/// Mutable state: `current`, by its mutex, held only while files are opened.
 private final class CompanionReader: Sendable {
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration
     private let folders: UserFolders
-    private let present: Mutex<CompanionUser?>
+    private let current: Mutex<CompanionUser?>
     private let isClosed = Mutex(false)
 
     init(_ configuration: SanguineClient.Configuration, _ folders: UserFolders) {
         self.configuration = configuration
         self.folders = folders
-        observers = RecordObservers(turn: MainTurn())
-        present = Mutex(nil)
+        observers = RecordObservers(mainActorBatch: MainActorBatch())
+        current = Mutex(nil)
         observers.observe { [weak self] in self?.user.records }
     }
 
     /// The app's current user.
     var user: CompanionUser {
         let isOver = isClosed.withLock { $0 }
-        let (user, former) = present.withLock { present -> (CompanionUser, CompanionUser?) in
+        let (user, former) = current.withLock { present -> (CompanionUser, CompanionUser?) in
             // Read under the lock, so that the last thread to read is the last to open.
-            let readable = try? folders.present()
+            let readable = try? folders.current()
             if let present, readable == nil { return (present, nil) }
             // Without a readable name there is nothing to read; the next call looks again.
-            let place = readable ?? UserFolders.Place(folders: folders, number: 0)
+            let place = readable ?? UserFolders.Folder(folders: folders, number: 0)
             if let present, isOver || present.folder.path == place.url.path {
                 return (present, nil)
             }
@@ -143,31 +143,31 @@ private final class CompanionReader: Sendable {
     func close() {
         isClosed.withLock { $0 = true }
         observers.close()
-        present.withLock { $0 }?.end(.closed)
+        current.withLock { $0 }?.end(.closed)
     }
 
-    private func make(_ place: UserFolders.Place) -> CompanionUser {
+    private func make(_ place: UserFolders.Folder) -> CompanionUser {
         let environment = OutboxEnvironment(
             configuration,
             folder: place.url,
             isCompanion: true,
-            news: OutboxNews()
+            notifier: OutboxNotifier()
         ) { [logger = configuration.logger] reason, _ in
             logger.error("The app's records cannot be read.", metadata: ["reason": "\(reason)"])
         }
         let outbox = OutboxEngine(environment, OutboxFile(place, isCompanion: true))
         let isMoved: @Sendable () -> Bool = { [weak self] in
-            guard let self, !folders.isPresent(place.url) else { return false }
+            guard let self, !folders.isCurrent(place.url) else { return false }
             _ = user
             return true
         }
         let records = UserRecords(outbox, observers: observers, isMoved: isMoved)
-        let mutators = MutatorDriver(records, nil)
-        outbox.drive([.mutator: mutators])
+        let recordMutations = RecordMutationDriver(records, nil)
+        outbox.drive([.record: recordMutations])
         return CompanionUser(
             outbox: outbox,
             records: records,
-            mutators: mutators,
+            recordMutations: recordMutations,
             folder: place.url
         )
     }

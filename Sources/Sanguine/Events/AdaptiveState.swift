@@ -44,7 +44,7 @@ struct AdaptiveState: Sendable, Hashable {
     /// - Parameters:
     ///   - changed: Whether the value differs from the one before.
     ///   - now: When the fetch completed.
-    mutating func landed(changed: Bool, at now: Timestamp) {
+    mutating func fetchCompleted(changed: Bool, at now: Timestamp) {
         defer { checkInvariants() }
         guard let last = lastLook, last <= now else {
             lastLook = now

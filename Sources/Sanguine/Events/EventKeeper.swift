@@ -100,7 +100,7 @@ final class EventKeeper: Sendable {
 
     /// Records an observed query that is polled or follows the user's days.
     func observed(_ key: QueryKey, polling: Duration?, followsDays: Bool) {
-        change { state, moment, random in
+        apply { state, moment, random in
             state.observed(
                 key,
                 polling: polling,
@@ -114,7 +114,7 @@ final class EventKeeper: Sendable {
 
     /// Records that a query is no longer observed.
     func unobserved(_ key: QueryKey, polling: Duration?, followsDays: Bool) {
-        change { state, _, _ in
+        apply { state, _, _ in
             state.unobserved(key, polling: polling, followsDays: followsDays)
             return .nothing
         }
@@ -123,11 +123,11 @@ final class EventKeeper: Sendable {
     /// Sets the zone of the user's days.
     func zoneIs(_ zone: TimeZone) {
         guarded.withLock { $0.zone = zone }
-        change { state, moment, random in state.woke(at: moment, using: &random) }
+        apply { state, moment, random in state.woke(at: moment, using: &random) }
     }
 
     private func lifecycleChanged() {
-        change { [lifecycle] state, moment, random in
+        apply { [lifecycle] state, moment, random in
             state.lifecycleIs(
                 foreground: lifecycle.isForeground.value,
                 at: moment,
@@ -137,7 +137,7 @@ final class EventKeeper: Sendable {
     }
 
     private func networkChanged() {
-        change { [connectivity] state, moment, random in
+        apply { [connectivity] state, moment, random in
             state.networkIs(online: connectivity.isOnline.value, at: moment, using: &random)
         }
     }
@@ -146,13 +146,13 @@ final class EventKeeper: Sendable {
         guarded.withLock { guarded in
             if guarded.timer?.number == timer { guarded.timer = nil }
         }
-        change { state, moment, random in state.woke(at: moment, using: &random) }
+        apply { state, moment, random in state.woke(at: moment, using: &random) }
     }
 
     // MARK: - Machinery
 
     /// Records an event and performs its actions; nothing changes in any other way.
-    private func change(
+    private func apply(
         _ event: (inout EventState, EventState.Moment, inout RandomSource) -> EventState.Actions
     ) {
         // The app's own clocks are read outside of the lock.

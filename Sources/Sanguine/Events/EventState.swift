@@ -120,7 +120,7 @@ struct EventState: Sendable {
         using random: inout some RandomNumberGenerator
     ) -> Actions {
         defer { checkInvariants() }
-        guard foreground != isForeground else { return look(at: moment, using: &random) }
+        guard foreground != isForeground else { return dueActions(at: moment, using: &random) }
         isForeground = foreground
         guard foreground else {
             wentAway = moment
@@ -132,7 +132,7 @@ struct EventState: Sendable {
             if away >= foregroundAfter { events = .foreground }
         }
         wentAway = nil
-        return look(at: moment, and: events, using: &random)
+        return dueActions(at: moment, and: events, using: &random)
     }
 
     /// Records whether there is a network.
@@ -146,7 +146,7 @@ struct EventState: Sendable {
             isOnline = online
             networkDue = online ? max(moment.uptime, earliestNetwork ?? moment.uptime) : nil
         }
-        return look(at: moment, using: &random)
+        return dueActions(at: moment, using: &random)
     }
 
     /// Records that time has passed, or that the clock or the zone was set.
@@ -155,7 +155,7 @@ struct EventState: Sendable {
         using random: inout some RandomNumberGenerator
     ) -> Actions {
         defer { checkInvariants() }
-        return look(at: moment, using: &random)
+        return dueActions(at: moment, using: &random)
     }
 
     /// Returns the time until the next event that is due by itself.
@@ -179,7 +179,7 @@ struct EventState: Sendable {
     private var earliestNetwork: Duration? { lastNetwork.map { $0 + EventLimits.networkPause } }
 
     /// Returns what is due now.
-    private mutating func look(
+    private mutating func dueActions(
         at moment: Moment,
         and events: RefetchEvents = [],
         using random: inout some RandomNumberGenerator
@@ -204,7 +204,7 @@ struct EventState: Sendable {
             actions.events.insert(.networkBack)
             missed = []
         }
-        actions.polls = polls.takeDue(at: moment.uptime, using: &random)
+        actions.polls = polls.popDue(at: moment.uptime, using: &random)
         return actions
     }
 

@@ -86,7 +86,7 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Returns the due keys, the longest overdue first, and schedules their next turns.
-    mutating func takeDue(
+    mutating func popDue(
         at now: Duration,
         using random: inout some RandomNumberGenerator
     ) -> [Key] {

@@ -6,7 +6,7 @@ extension SanguineClient {
     ///
     /// The zone that ``setTimeZone(_:)`` last set for this user, in this process or an earlier one;
     /// otherwise the configuration's, which is the device's when the client is created.
-    public var timeZone: String { users.present.zone.current.identifier }
+    public var timeZone: String { users.current.zone.current.identifier }
 
     /// Sets the time zone of the user's days, and keeps it until they sign out.
     ///
@@ -20,13 +20,13 @@ extension SanguineClient {
     ///   name; ``SanguineError/userChanged`` if the user has changed meanwhile. Nothing changes
     ///   then.
     public func setTimeZone(_ name: String) throws(SanguineError) {
-        let user = users.present
+        let user = users.current
         try user.zone.set(name)
         // If two threads set a zone at once, neither leaves an old one.
         var zone: TimeZone
         repeat {
-            zone = users.present.zone.current
-            device.setZone(zone)
-        } while zone != users.present.zone.current
+            zone = users.current.zone.current
+            services.setZone(zone)
+        } while zone != users.current.zone.current
     }
 }

@@ -24,12 +24,12 @@ public final class Signal<Value: Sendable & Equatable>: Sendable {
 
     /// Changes the value, and calls the followers unless it equals the last one.
     public func set(_ value: Value) {
-        let followers = state.withLock { state -> Observers<Void>.Crowd? in
+        let followers = state.withLock { state -> Observers<Void>.Snapshot? in
             guard state.value != value else { return nil }
             state.value = value
-            return state.followers.crowd()
+            return state.followers.snapshot()
         }
-        followers?.tell(())
+        followers?.notify(())
     }
 
     /// Calls the follower after each change, until the result is released.

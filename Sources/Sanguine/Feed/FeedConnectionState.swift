@@ -35,7 +35,7 @@ struct FeedConnectionState: Sendable {
         /// The server cannot continue from the position.
         case reset
         /// It was not made: the first pull, which sets the start, has not ended.
-        case noPlace
+        case noPosition
     }
 
     private enum Phase: Hashable {
@@ -51,7 +51,7 @@ struct FeedConnectionState: Sendable {
     private var isClosed = false
     private var isLive = false
     /// Whether the current wait ends as soon as a pull has set the start.
-    private var awaitsPlace = false
+    private var awaitsPosition = false
     private var failures = 0
     /// Whether a long connection stayed silent, and no bytes have arrived on one since.
     private var wasSilent = false
@@ -105,7 +105,7 @@ struct FeedConnectionState: Sendable {
         checked { state in
             guard state.phase == .connecting(number) else { return [] }
             state.phase = .live(number, since: now, wasHeard: false)
-            return state.wasSilent ? [] : state.told(live: true)
+            return state.wasSilent ? [] : state.notified(live: true)
         }
     }
 
@@ -117,20 +117,20 @@ struct FeedConnectionState: Sendable {
             guard case .live(number, let since, _) = state.phase else { return [] }
             state.phase = .live(number, since: since, wasHeard: true)
             state.wasSilent = false
-            return state.told(live: true)
+            return state.notified(live: true)
         }
     }
 
     /// Records that a pull has ended, and that there is a position to start from.
-    mutating func placed() -> [Action] {
+    mutating func pullEnded() -> [Action] {
         checked { state in
-            guard state.awaitsPlace, case .waiting = state.phase else { return [] }
+            guard state.awaitsPosition, case .waiting = state.phase else { return [] }
             return state.update()
         }
     }
 
     /// Records the delay that the server has named for the next connection.
-    mutating func told(_ number: UInt64, retry: Duration) {
+    mutating func setRetryDelay(_ number: UInt64, retry: Duration) {
         guard case .live(number, _, _) = phase else { return }
         self.retry = min(retry, FeedLimits.longestRetry)
     }
@@ -152,7 +152,7 @@ struct FeedConnectionState: Sendable {
         default: return []
         }
         if hasLasted { failures = 0 }
-        if ending != .noPlace, !hasLasted || ending != .ended { failures += 1 }
+        if ending != .noPosition, !hasLasted || ending != .ended { failures += 1 }
         var least = min(retry * (1 << min(max(0, failures - 1), 16)), FeedLimits.longestRetry)
         if case .failed(let named?) = ending { least = max(least, named) }
         if ending == .unavailable {
@@ -165,12 +165,12 @@ struct FeedConnectionState: Sendable {
             state.phase = .waiting(state.lastNumber)
             var actions: [Action] = [.wait(state.lastNumber, delay)]
             if state.failures >= FeedLimits.failuresBeforePolling {
-                actions += state.told(live: false)
+                actions += state.notified(live: false)
             }
             // The pull that a first connection waits for is in progress; it may have failed since.
-            let isStuck = ending == .noPlace && state.awaitsPlace
+            let isStuck = ending == .noPosition && state.awaitsPosition
             if ending == .reset || isStuck { actions.append(.pull) }
-            state.awaitsPlace = ending == .noPlace
+            state.awaitsPosition = ending == .noPosition
             return actions
         }
     }
@@ -210,7 +210,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    private mutating func told(live: Bool) -> [Action] {
+    private mutating func notified(live: Bool) -> [Action] {
         guard isLive != live else { return [] }
         isLive = live
         return [.setLive(live)]
@@ -231,7 +231,7 @@ extension FeedConnectionState: CustomDebugStringConvertible {
             case .down: isClosed ? "closed" : "not connected"
             case .connecting: "connecting"
             case .live(_, _, let wasHeard): wasHeard ? "connected" : "connected, nothing heard yet"
-            case .waiting: awaitsPlace ? "waiting for a pull" : "waiting to connect again"
+            case .waiting: awaitsPosition ? "waiting for a pull" : "waiting to connect again"
             }
         var parts = [connection]
         if failures > 0 { parts.append(failures.counted("failure") + " in a row") }

@@ -215,7 +215,7 @@ final class FeedRestore: Sendable {
     private func abandon() throws(SanguineError) {
         _ = try records.writing { [outbox = records.outbox] file in
             // A held batch could otherwise become the base later, but its space is deleted now.
-            _ = outbox.change { $0.state.dropStaged() }
+            _ = outbox.update { $0.state.dropStaged() }
             try file.abandonRestore()
         }
         set(progress: 1)  // The next pull may need no restore.

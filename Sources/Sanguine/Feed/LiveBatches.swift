@@ -37,7 +37,7 @@ struct LiveBatches {
     }
 
     /// Adds a change; returns the batch that is now complete, if any.
-    mutating func take(_ event: LiveChange) throws(Overrun) -> SyncState.FeedBatch? {
+    mutating func add(_ event: LiveChange) throws(Overrun) -> SyncState.FeedBatch? {
         let change = event.change
         // One commit may change the balance and a quota under one number. A change with the number
         // of the last batch forms its own batch, which ends where it begins.

@@ -21,7 +21,7 @@ final class LiveFeed: Sendable {
         /// Returns where to begin; `nil` while the feed is still to be pulled.
         ///
         /// ``LiveFeed/pulled()`` is called after the pull.
-        var place: @Sendable () -> FeedMark?
+        var position: @Sendable () -> FeedMark?
         /// Receives whole operations.
         var receive: @Sendable (SyncState.FeedBatch) -> Void
         /// Pulls the feed.
@@ -46,8 +46,8 @@ final class LiveFeed: Sendable {
         var followings: [ObservationToken] = []
         /// Actions that the handlers have not received yet, and whether a thread is delivering
         /// them.
-        var untold: [FeedConnectionState.Action] = []
-        var isTelling = false
+        var undelivered: [FeedConnectionState.Action] = []
+        var isDelivering = false
     }
 
     private let guarded: Mutex<Guarded>
@@ -75,15 +75,15 @@ final class LiveFeed: Sendable {
         let (lifecycle, connectivity) = (environment.lifecycle, environment.connectivity)
         let followings = [
             lifecycle.isForeground.follow { [weak self] in
-                self?.change { $0.setForeground(lifecycle.isForeground.value) }
+                self?.apply { $0.setForeground(lifecycle.isForeground.value) }
             },
             connectivity.isOnline.follow { [weak self] in
-                self?.change { $0.setOnline(connectivity.isOnline.value) }
+                self?.apply { $0.setOnline(connectivity.isOnline.value) }
             },
         ]
         guarded.withLock { $0.followings = followings }
         // Changes between the creation and now.
-        change { state in
+        apply { state in
             state.setForeground(lifecycle.isForeground.value)
                 + state.setOnline(connectivity.isOnline.value) + state.start()
         }
@@ -91,12 +91,12 @@ final class LiveFeed: Sendable {
 
     /// Connects now if a connection has waited for a pull to end.
     func pulled() {
-        if handlers.place() != nil { change { $0.placed() } }
+        if handlers.position() != nil { apply { $0.pullEnded() } }
     }
 
     /// Ends the connection, after which nothing is delivered.
     func close() {
-        change { $0.close() }
+        apply { $0.close() }
         let followings = guarded.withLock { guarded in
             defer { guarded.followings = [] }
             return guarded.followings
@@ -109,19 +109,19 @@ final class LiveFeed: Sendable {
 
     // MARK: - Changes
 
-    private func change(_ body: (inout FeedConnectionState) -> [FeedConnectionState.Action]) {
-        change { state, _ in body(&state) }
+    private func apply(_ body: (inout FeedConnectionState) -> [FeedConnectionState.Action]) {
+        apply { state, _ in body(&state) }
     }
 
-    private func change(
+    private func apply(
         _ body: (inout FeedConnectionState, inout RandomSource) -> [FeedConnectionState.Action]
     ) {
         let mustTell = guarded.withLock { guarded in
             for action in body(&guarded.state, &guarded.random) { perform(action, &guarded) }
-            defer { guarded.isTelling = guarded.isTelling || !guarded.untold.isEmpty }
-            return !guarded.isTelling && !guarded.untold.isEmpty
+            defer { guarded.isDelivering = guarded.isDelivering || !guarded.undelivered.isEmpty }
+            return !guarded.isDelivering && !guarded.undelivered.isEmpty
         }
-        if mustTell { tell() }
+        if mustTell { notifyHandlers() }
     }
 
     private func perform(_ action: FeedConnectionState.Action, _ guarded: inout Guarded) {
@@ -137,12 +137,12 @@ final class LiveFeed: Sendable {
         case .cancel(let number):
             guarded.tasks.removeValue(forKey: number)?.cancel()
             guarded.watchdog?.cancel()
-        case .setLive, .pull: guarded.untold.append(action)
+        case .setLive, .pull: guarded.undelivered.append(action)
         }
     }
 
     /// Calls the handlers in order; a thread that comes meanwhile leaves its actions to this one.
-    private func tell() {
+    private func notifyHandlers() {
         while let action = nextToTell() {
             switch action {
             case .setLive(let isLive): handlers.setLive(isLive)
@@ -154,8 +154,8 @@ final class LiveFeed: Sendable {
 
     private func nextToTell() -> FeedConnectionState.Action? {
         guarded.withLock { guarded in
-            guarded.isTelling = !guarded.untold.isEmpty
-            return guarded.untold.isEmpty ? nil : guarded.untold.removeFirst()
+            guarded.isDelivering = !guarded.undelivered.isEmpty
+            return guarded.undelivered.isEmpty ? nil : guarded.undelivered.removeFirst()
         }
     }
 
@@ -163,7 +163,7 @@ final class LiveFeed: Sendable {
 
     private func woke(_ number: UInt64) {
         guarded.withLock { $0.tasks[number] = nil }
-        change { $0.waited(number) }
+        apply { $0.waited(number) }
     }
 
     /// Closes the connection if nothing arrives for too long.
@@ -188,7 +188,7 @@ final class LiveFeed: Sendable {
             guarded.watchdog?.cancel()
         }
         let now = uptime()
-        change { state, random in state.ended(number, ending, at: now, using: &random) }
+        apply { state, random in state.ended(number, ending, at: now, using: &random) }
     }
 
     // MARK: - Connecting
@@ -198,7 +198,7 @@ final class LiveFeed: Sendable {
             let ending = try await follow(number)
             ended(number, ending)
             // The pull may have ended before the wait for it began.
-            if ending == .noPlace { pulled() }
+            if ending == .noPosition { pulled() }
         } catch {
             ended(number, FeedConnectionState.Ending(error))
         }
@@ -207,7 +207,7 @@ final class LiveFeed: Sendable {
     private func follow(
         _ number: UInt64
     ) async throws(SanguineError) -> FeedConnectionState.Ending {
-        guard let place = handlers.place() else { return .noPlace }
+        guard let place = handlers.position() else { return .noPosition }
         let request = try TransportRequest(
             base: call.server,
             path: "/v1/live",
@@ -217,22 +217,22 @@ final class LiveFeed: Sendable {
         let stream = try await call.stream(request)
         defer { stream.cancel() }
         let now = uptime()
-        change { $0.opened(number, at: now) }
+        apply { $0.opened(number, at: now) }
         var parser = EventStreamParser(limit: FeedLimits.eventBytes)
         var batches = LiveBatches(after: place)
         while let bytes = try await next(of: stream) {
             heard(number)
-            change { $0.heard(number) }
+            apply { $0.heard(number) }
             // After a sign-out no further data may be delivered.
             try call.authorizer.check()
             var outputs: [EventStreamParser.Output] = []
             do {
-                try parser.take(bytes) { outputs.append($0) }
+                try parser.parse(bytes) { outputs.append($0) }
             } catch {
                 return .reset
             }
             for output in outputs {
-                guard try take(output, number, &batches) else { return .reset }
+                guard try process(output, number, &batches) else { return .reset }
             }
         }
         return .ended
@@ -249,7 +249,7 @@ final class LiveFeed: Sendable {
     }
 
     /// Processes one output; returns whether the feed can continue from it.
-    private func take(
+    private func process(
         _ output: EventStreamParser.Output,
         _ number: UInt64,
         _ batches: inout LiveBatches
@@ -260,15 +260,15 @@ final class LiveFeed: Sendable {
             guard batches.isContinued(at: id) else { return false }
             let change = try WireCoding.decodeRecords(LiveChange.self, from: data)
             do {
-                batch = try batches.take(change)
+                batch = try batches.add(change)
             } catch {
                 return false
             }
         case .event("reset", _, _): return false
-        case .place(let id):
+        case .resumeID(let id):
             guard batches.isContinued(at: id) else { return false }
             batch = FeedMark(id).flatMap { batches.reached($0.number) }
-        case .retry(let time): guarded.withLock { $0.state.told(number, retry: time) }
+        case .retry(let time): guarded.withLock { $0.state.setRetryDelay(number, retry: time) }
         case .event, .comment: break
         }
         if let batch { handlers.receive(batch) }

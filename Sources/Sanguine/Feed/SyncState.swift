@@ -165,21 +165,21 @@ package struct SyncState {
     /// - Parameters:
     ///   - operation: What the operation does.
     ///   - item: Its progress.
-    ///   - rehearsal: The result of running it now, if that is known.
+    ///   - dryRunResult: The result of running it now, if that is known.
     ///   - base: The base.
     /// - Returns: What to do now.
     /// - Throws: The error of reading the base.
     package mutating func add(
         _ operation: Replay.Operation,
         as item: OutboxState.Item,
-        rehearsed rehearsal: Replay.Rehearsal? = nil,
+        dryRun dryRunResult: Replay.DryRun? = nil,
         over base: some RecordSource
     ) throws -> Actions {
         var actions = Actions()
         var item = item
         if case .acknowledged = item.phase, !outbox.isOfBase(item) {
             // One of the histories is lost: the server states whether the operation was applied.
-            (item.phase, item.mayBeDone, item.epoch) = (.queued, true, nil)
+            (item.phase, item.outcomeUnknown, item.epoch) = (.queued, true, nil)
         }
         if case .acknowledged(let head) = item.phase, head <= position {
             // The process ended after the base had it and before the outbox knew.
@@ -188,8 +188,8 @@ package struct SyncState {
         }
         if !item.isRefused {
             actions.changed =
-                if let rehearsal {
-                    try replay.add(rehearsal, at: item.sequence, over: base)
+                if let dryRunResult {
+                    try replay.add(dryRunResult, at: item.sequence, over: base)
                 } else {
                     try replay.add(operation, over: base)
                 }
@@ -212,13 +212,13 @@ package struct SyncState {
     }
 
     /// Records the answer to a push.
-    package mutating func landed(
-        _ flight: UInt64,
+    package mutating func pushCompleted(
+        _ sendNumber: UInt64,
         _ answer: PushAnswer,
         epoch: Epoch? = nil,
         over base: some RecordSource
     ) -> Actions {
-        took(note: outbox.land(flight, answer.results, epoch: epoch), over: base)
+        took(note: outbox.complete(sendNumber, answer.results, epoch: epoch), over: base)
     }
 
     // MARK: - Feed
@@ -259,7 +259,7 @@ package struct SyncState {
             return actions
         }
         hold(batch)
-        actions.adopt = takeHeld()
+        actions.adopt = popHeld()
         actions.missing = actions.adopt == nil ? missing : .nothing
         return actions
     }
@@ -321,7 +321,7 @@ package struct SyncState {
             if case .refused(let sequence, _) = step { sequence } else { nil }
         }
         if !refused.isEmpty { settle(refused, over: base, &actions) }
-        actions.adopt = takeHeld()
+        actions.adopt = popHeld()
         if held == nil, actions.adopt == nil, isComplete {
             // An operation that changed nothing is done at a number that the base has already
             // reached.
@@ -387,7 +387,7 @@ package struct SyncState {
         if all.changes.count > heldLimit, outbox.wantedHead == nil { held = nil }
     }
 
-    private mutating func takeHeld() -> FeedBatch? {
+    private mutating func popHeld() -> FeedBatch? {
         guard let batch = held, isKnown(batch),
             batch.isComplete || outbox.wantedHead == nil || batch.changes.count > heldLimit
         else { return nil }
@@ -397,7 +397,7 @@ package struct SyncState {
 }
 
 extension SyncState: CustomDebugStringConvertible {
-    /// One line for reports: the base's position and epoch, how far it is behind, and what it lacks.
+    /// One line for reports: the base's position and epoch, its distance, and what it lacks.
     package var debugDescription: String {
         var parts = ["at \(position)"]
         parts.append(outbox.epoch.map { "epoch \($0.text.prefix(8))" } ?? "no epoch")

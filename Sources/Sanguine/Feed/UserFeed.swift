@@ -222,7 +222,7 @@ final class UserFeed: Sendable {
         requests.call.authorizer.allowSignIn()
         activate()
         do throws(SanguineError) {
-            try await records.outbox.sendAll(.mutator)
+            try await records.outbox.sendAll(.record)
         } catch {
             // The server answers: its changes arrive even if it refuses the operation.
             if case .problem = error { try await pulled() }
@@ -368,7 +368,7 @@ final class UserFeed: Sendable {
     /// The changes of a push come through the live feed, so that the client need not read its own
     /// writes back. They are pulled if they do not arrive within ``RecordLimits/echoWait``, or if
     /// there is no live feed.
-    func see(to missing: SyncState.Missing) {
+    func respond(to missing: SyncState.Missing) {
         switch missing {
         case .nothing: break
         case .echo: if !waitForEcho() { pull() }
@@ -441,10 +441,10 @@ final class UserFeed: Sendable {
                 random: environment.random
             ),
             handlers: LiveFeed.Handlers(
-                place: { [weak self] in self?.livePlace },
+                position: { [weak self] in self?.livePlace },
                 receive: { [weak self] batch in
                     guard let self else { return }
-                    see(to: records.receive(batch))
+                    respond(to: records.receive(batch))
                 },
                 pull: { [weak self] in _ = self?.pull() },
                 setLive: { [weak self] in self?.setLive($0) }

@@ -59,33 +59,33 @@ public final class AnswerModel<Output: Codable & Sendable> {
     /// Resolved when the properties show the end.
     @ObservationIgnored private let shown = OneShot<FunctionResult<Output>>()
 
-    init(_ stream: FunctionStream<Output>, _ turn: MainTurn) {
+    init(_ stream: FunctionStream<Output>, _ mainActorBatch: MainActorBatch) {
         self.stream = stream
         key = stream.key
-        let owner = turn.newOwner()
+        let owner = mainActorBatch.newOwner()
         let known = Guardian(Known())
         reading = Task.detached { [weak self, shown] in
             let tell = { @Sendable [weak self] in
-                turn.schedule({ self?.show(known.value) }, for: owner)
+                mainActorBatch.schedule({ self?.show(known.value) }, for: owner)
             }
             let call = stream.stream
             do throws(SanguineError) {
                 while let part = try await call.part() {
-                    known.change { $0.text += part }
+                    known.update { $0.text += part }
                     tell()
                 }
                 let result = try WireCoding.decode(
                     FunctionResult<Output>.self,
                     from: try await call.body()
                 )
-                known.change { $0.end = .success(result) }
+                known.update { $0.end = .success(result) }
             } catch {
-                known.change { $0.end = .failure(error) }
+                known.update { $0.end = .failure(error) }
             }
             tell()
             // Read means shown: if the model is released earlier, the call stays open.
             _ = try? await shown.value()
-            if !Task.isCancelled { await call.given(as: Output.self) }
+            if !Task.isCancelled { await call.resultRead(as: Output.self) }
         }
     }
 
@@ -104,10 +104,10 @@ public final class AnswerModel<Output: Codable & Sendable> {
     public func finished() async throws(SanguineError) -> FunctionResult<Output> {
         do throws(SanguineError) {
             let result = try await shown.value()
-            await stream.stream.given(as: Output.self)
+            await stream.stream.resultRead(as: Output.self)
             return result
         } catch {
-            if error != .cancelled { await stream.stream.given(as: Output.self) }
+            if error != .cancelled { await stream.stream.resultRead(as: Output.self) }
             throw error
         }
     }
@@ -137,7 +137,7 @@ private final class Guardian<Value: Sendable>: Sendable {
 
     var value: Value { guarded.withLock { $0 } }
 
-    func change(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
+    func update(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
 }
 
 extension SanguineClient {
@@ -149,7 +149,7 @@ extension SanguineClient {
     public func answer<Call: FunctionCall>(
         to call: Call
     ) throws(SanguineError) -> AnswerModel<Call.Output> {
-        AnswerModel(try stream(call), device.turn)
+        AnswerModel(try stream(call), services.mainActorBatch)
     }
 
     /// Returns the answer of an earlier call as an observable object for a view; see
@@ -161,6 +161,6 @@ extension SanguineClient {
         to call: Call.Type,
         key: String
     ) throws(SanguineError) -> AnswerModel<Call.Output> {
-        AnswerModel(try stream(of: call, key: key), device.turn)
+        AnswerModel(try stream(of: call, key: key), services.mainActorBatch)
     }
 }

@@ -14,8 +14,8 @@ struct CallCharge: Decodable {
     ///
     /// - Parameter tokensInstead: The cost of the call in tokens if its quota is used up.
     /// - Returns: The charge, and the balance after it.
-    func answer(tokensInstead: Int64?) -> CallAnswer {
-        CallAnswer(
+    func answer(tokensInstead: Int64?) -> CallCost {
+        CallCost(
             charged: charged,
             available: tokensRemaining,
             held: held,
@@ -27,23 +27,23 @@ struct CallCharge: Decodable {
 }
 
 /// Records the `Sanguine-Head` of answers, including refusals, and passes everything on.
-final class HeadNotingTransport: HTTPTransport {
+final class HeadRecordingTransport: HTTPTransport {
     /// A number, and its epoch.
-    typealias Noted = (head: Int64?, epoch: Epoch?)
+    typealias Head = (head: Int64?, epoch: Epoch?)
 
     private let transport: any HTTPTransport
     // The only mutable state, guarded by the mutex.
-    private let noted = Mutex<Noted>((nil, nil))
+    private let recorded = Mutex<Head>((nil, nil))
 
     init(_ transport: any HTTPTransport) { self.transport = transport }
 
     /// The number and epoch of the last answer, if it had them.
-    var last: Noted { noted.withLock { $0 } }
+    var last: Head { recorded.withLock { $0 } }
 
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse {
         let response = try await transport.send(request)
         let head = response.header("sanguine-head").flatMap { Int64($0) }
-        noted.withLock { $0 = (head, response.epoch) }
+        recorded.withLock { $0 = (head, response.epoch) }
         return response
     }
 }

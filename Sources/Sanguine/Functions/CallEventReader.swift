@@ -51,23 +51,23 @@ struct CallEventReader: Sendable {
     /// Receives bytes of the connection.
     ///
     /// - Returns: Whether they contained new events, and not only a sign of life.
-    mutating func take(_ bytes: Data) throws(Broken) -> Bool {
+    mutating func receive(_ bytes: Data) throws(Broken) -> Bool {
         var outputs: [EventStreamParser.Output] = []
         do throws(EventStreamParser.TooLong) {
-            try parser.take(bytes) { outputs.append($0) }
+            try parser.parse(bytes) { outputs.append($0) }
         } catch {
             throw Broken(reason: "an event is too long")
         }
         var hasNews = false
         for output in outputs where end == nil {
             guard case .event(let type, let data, let id) = output else { continue }
-            hasNews = try take(type, data, id) || hasNews
+            hasNews = try process(type, data, id) || hasNews
         }
         return hasNews
     }
 
     /// Receives an answer in one piece: it is one part, if its output is a string.
-    mutating func takeWhole(_ body: Data) {
+    mutating func receiveWhole(_ body: Data) {
         let whole = try? WireCoding.decode(Whole.self, from: body)
         if last == nil, let text = whole?.output.string {
             parts.append(text)
@@ -76,7 +76,7 @@ struct CallEventReader: Sendable {
         end = .result(body)
     }
 
-    private mutating func take(
+    private mutating func process(
         _ type: String,
         _ data: Data,
         _ id: String

@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 
 /// The data that all requests of a call share.
-struct CallSending: Sendable {
+struct CallRequest: Sendable {
     let key: String
     let function: String
     /// The request body; `nil` for a call that is only looked up.
@@ -15,7 +15,7 @@ struct CallSending: Sendable {
 
 /// The failure of a call's requests.
 struct CallFailure: Error {
-    let verdict: CallAttempts.Verdict
+    let verdict: CallRetryState.Verdict
     let error: SanguineError
     var head: Int64?
     var epoch: Epoch?
@@ -35,7 +35,7 @@ struct CallFailure: Error {
     }
 }
 
-/// Sends calls: ``CallAttempts`` decides what a failure means, this type sends and waits.
+/// Sends calls: ``CallRetryState`` decides what a failure means, this type sends and waits.
 struct CallSender: Sendable {
     let call: ServerCall
     let configuration: SanguineClient.Configuration
@@ -48,13 +48,13 @@ struct CallSender: Sendable {
     ///   - take: Processes the answer.
     /// - Returns: The answer, or the failure.
     func round(
-        _ sending: CallSending,
-        _ attempts: inout CallAttempts,
+        _ sending: CallRequest,
+        _ attempts: inout CallRetryState,
         _ take: (TransportResponse) throws(SanguineError) -> Void
     ) async -> Result<Data, CallFailure> {
         while true {
-            let head = HeadNotingTransport(call.exchange.transport)
-            var verdict: CallAttempts.Verdict
+            let head = HeadRecordingTransport(call.exchange.transport)
+            var verdict: CallRetryState.Verdict
             let failure: SanguineError
             var random = configuration.random
             do throws(SanguineError) {
@@ -103,8 +103,8 @@ struct CallSender: Sendable {
     }
 
     private func send(
-        _ sending: CallSending,
-        through transport: HeadNotingTransport
+        _ sending: CallRequest,
+        through transport: HeadRecordingTransport
     ) async throws(SanguineError) -> TransportResponse {
         let noting = ServerCall(
             server: call.server,
@@ -116,7 +116,7 @@ struct CallSender: Sendable {
 
     /// Returns the request of a call, the same each time.
     func request(
-        _ sending: CallSending,
+        _ sending: CallRequest,
         headers: [String: String] = [:]
     ) throws(SanguineError) -> TransportRequest {
         guard let body = sending.body else {

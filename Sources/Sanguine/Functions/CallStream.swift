@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// Nothing is read ahead: bytes are taken from the connection when a part is requested and none is
 /// left. After a broken connection, a new one with the same key continues after the last part; the
-/// call itself goes on meanwhile. ``CallEventReader`` assembles the parts, ``CallAttempts``
+/// call itself goes on meanwhile. ``CallEventReader`` assembles the parts, ``CallRetryState``
 /// decides.
 ///
 /// Invariants:
@@ -14,7 +14,7 @@ import Synchronization
 /// 1. At most one connection, and one reading task.
 /// 2. The balance receives the call's end once from here, or the fact that it has no reader any
 ///    more.
-/// 3. The call is open until ``given(as:)`` records that the app has read its end.
+/// 3. The call is open until ``resultRead(as:)`` records that the app has read its end.
 ///
 /// Mutable state: `guarded`, by its mutex, held during no call.
 final class CallStream: Sendable {
@@ -23,7 +23,7 @@ final class CallStream: Sendable {
         /// The server.
         case server
         /// A call that this process sends in one piece.
-        case flight(CallFlight)
+        case inProgress(CallInProgress)
     }
 
     fileprivate enum Connection: Sendable {
@@ -33,7 +33,7 @@ final class CallStream: Sendable {
 
     private struct Guarded {
         var reader = CallEventReader()
-        var attempts: CallAttempts
+        var attempts: CallRetryState
         var connection: Connection?
         /// The first connection, made before the first read.
         var opening: OneShot<Connection>?
@@ -46,26 +46,26 @@ final class CallStream: Sendable {
         var countsOnReader: Bool { outcome == nil && !isDetached && !isOpening }
     }
 
-    let sending: CallSending
+    let sending: CallRequest
     let caller: FunctionCaller
     private let source: Source
     private let guarded: Mutex<Guarded>
 
     var key: String { sending.key }
 
-    init(_ sending: CallSending, _ source: Source, _ caller: FunctionCaller) {
+    init(_ sending: CallRequest, _ source: Source, _ caller: FunctionCaller) {
         self.sending = sending
         self.source = source
         self.caller = caller
         // A call that is only looked up has been sent.
-        let attempts = CallAttempts(mayHaveHappened: sending.body == nil)
+        let attempts = CallRetryState(mayHaveHappened: sending.body == nil)
         guarded = Mutex(Guarded(attempts: attempts))
     }
 
     deinit {
         switch source {
         case .server: if guarded.withLock({ $0.countsOnReader }) { detach() }
-        case .flight(let flight): caller.left(flight)
+        case .inProgress(let callInProgress): caller.left(callInProgress)
         }
     }
 
@@ -97,7 +97,7 @@ final class CallStream: Sendable {
         }
     }
 
-    /// Returns the next part; `nil` at the end, which counts as read, see ``given(as:)``.
+    /// Returns the next part; `nil` at the end, which counts as read, see ``resultRead(as:)``.
     ///
     /// - Throws: See ``part()``.
     func next<Output: Codable & Sendable>(
@@ -105,10 +105,10 @@ final class CallStream: Sendable {
     ) async throws(SanguineError) -> String? {
         do throws(SanguineError) {
             let part = try await part()
-            if part == nil { await given(as: output) }
+            if part == nil { await resultRead(as: output) }
             return part
         } catch {
-            await given(as: output)
+            await resultRead(as: output)
             throw error
         }
     }
@@ -117,14 +117,14 @@ final class CallStream: Sendable {
     ///
     /// An output that cannot be decoded leaves the call open: another version of the app may be
     /// able to read it.
-    func given<Output: Codable & Sendable>(as output: Output.Type) async {
+    func resultRead<Output: Codable & Sendable>(as output: Output.Type) async {
         guard let outcome = guarded.withLock({ $0.outcome }) else { return }
         if case .success(let body) = outcome,
             (try? WireCoding.decode(FunctionResult<Output>.self, from: body)) == nil
         {
             return
         }
-        await caller.given(key)
+        await caller.resultRead(key)
     }
 
     /// Returns the next part; `nil` at the end, which does not count as read yet.
@@ -173,7 +173,7 @@ final class CallStream: Sendable {
         case .whole(let body, let epoch):
             if case .server = source { try caller.settle(whole: body, epoch, sending) }
             guarded.withLock { guarded in
-                guarded.reader.takeWhole(body)
+                guarded.reader.receiveWhole(body)
                 guarded.outcome = .success(body)
             }
             arrived(.success(body))
@@ -183,16 +183,16 @@ final class CallStream: Sendable {
             }
             // After a sign-out no part of the answer may be shown.
             try caller.call.authorizer.check()
-            try take(bytes, stream.response.epoch)
+            try receive(bytes, stream.response.epoch)
         }
     }
 
-    private func take(_ bytes: Data, _ epoch: Epoch?) throws(SanguineError) {
+    private func receive(_ bytes: Data, _ epoch: Epoch?) throws(SanguineError) {
         let end: CallEventReader.End?
         do throws(CallEventReader.Broken) {
             end = try guarded.withLock { guarded throws(CallEventReader.Broken) in
-                if try guarded.reader.take(bytes) {
-                    guarded.attempts = CallAttempts(mayHaveHappened: true)
+                if try guarded.reader.receive(bytes) {
+                    guarded.attempts = CallRetryState(mayHaveHappened: true)
                 }
                 return guarded.reader.end
             }
@@ -210,8 +210,8 @@ final class CallStream: Sendable {
     }
 
     private func connection() async throws(SanguineError) -> Connection {
-        if case .flight(let flight) = source {
-            return .whole(try await flight.outcome.value(), nil)
+        if case .inProgress(let callInProgress) = source {
+            return .whole(try await callInProgress.outcome.value(), nil)
         }
         let (connection, opening, last) = guarded.withLock {
             ($0.connection, $0.opening, $0.reader.last)
@@ -238,7 +238,7 @@ final class CallStream: Sendable {
     }
 
     private static func connect(
-        _ sending: CallSending,
+        _ sending: CallRequest,
         _ caller: FunctionCaller,
         after index: Int64?
     ) async throws(SanguineError) -> Connection {
@@ -290,8 +290,8 @@ final class CallStream: Sendable {
     /// Waits until another attempt makes sense, or ends the stream.
     private func failed(_ error: SanguineError) async throws(SanguineError) {
         var random = caller.configuration.random
-        if case .flight(let flight) = source {
-            if error == .cancelled { caller.left(flight) } else { finish(error) }
+        if case .inProgress(let callInProgress) = source {
+            if error == .cancelled { caller.left(callInProgress) } else { finish(error) }
             throw error
         }
         if Task.isCancelled || error == .cancelled {

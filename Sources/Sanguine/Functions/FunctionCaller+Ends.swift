@@ -17,7 +17,7 @@ extension FunctionCaller {
     func settle(
         _ body: Data,
         _ epoch: Epoch?,
-        _ sending: CallSending
+        _ sending: CallRequest
     ) throws(SanguineError) {
         try settle(try WireCoding.decode(CallCharge.self, from: body), epoch, sending)
     }
@@ -26,7 +26,7 @@ extension FunctionCaller {
     func settle(
         whole body: Data,
         _ epoch: Epoch?,
-        _ sending: CallSending
+        _ sending: CallRequest
     ) throws(SanguineError) {
         do throws(SanguineError) {
             try settle(body, epoch, sending)
@@ -42,7 +42,7 @@ extension FunctionCaller {
     private func settle(
         _ charge: CallCharge,
         _ epoch: Epoch?,
-        _ sending: CallSending
+        _ sending: CallRequest
     ) throws(SanguineError) {
         let now = configuration.clock.now()
         balance.ended { state in
@@ -59,9 +59,9 @@ extension FunctionCaller {
     }
 
     /// Records how the requests of a call have failed; returns the error for the app.
-    func ended(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
+    func ended(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
         guard sending.body != nil else { return lost(sending, failure) }
-        let error = failure.told
+        let error = failure.errorForApp
         balance.ended { state in
             switch failure.verdict {
             case .refused: state.refused(sending.key)
@@ -82,8 +82,8 @@ extension FunctionCaller {
     /// Records that a look-up did not find the call, or found that it failed.
     ///
     /// This does not show what became of the call's own request.
-    private func lost(_ sending: CallSending, _ failure: CallFailure) -> SanguineError {
-        let error = failure.told
+    private func lost(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
+        let error = failure.errorForApp
         let problem = error.asProblem
         balance.ended { state in
             switch (failure.verdict, problem?.code) {
@@ -99,18 +99,18 @@ extension FunctionCaller {
     }
 
     /// Records that a call without a reader could not be begun, or broke off.
-    func failedUnread(_ sending: CallSending, _ error: SanguineError) {
-        var (attempts, random) = (CallAttempts(), configuration.random)
+    func failedUnread(_ sending: CallRequest, _ error: SanguineError) {
+        var (attempts, random) = (CallRetryState(), configuration.random)
         let verdict = attempts.failed(error, using: &random)
         if case .again = verdict { return detached(sending) }
         _ = ended(sending, CallFailure(verdict: verdict, error: error))
     }
 
     /// Records that a call's answer has no reader any more; the balance asks for its outcome.
-    func detached(_ sending: CallSending) { balance.ended { $0.gaveUp(sending.key) } }
+    func detached(_ sending: CallRequest) { balance.ended { $0.gaveUp(sending.key) } }
 
     /// Records that the app has read the end of the call.
-    func given(_ key: String) async { await balance.given(key) }
+    func resultRead(_ key: String) async { await balance.resultRead(key) }
 }
 
 extension CallFailure {
@@ -118,7 +118,7 @@ extension CallFailure {
     ///
     /// A call that has ended for good counts as refused, even if another call might succeed: its
     /// key returns the same answer again.
-    var told: SanguineError {
+    var errorForApp: SanguineError {
         switch (verdict, error) {
         case (.released, .problem(let problem)), (.charged, .problem(let problem)):
             .problem(problem.ofEndedCall)

@@ -5,15 +5,15 @@ import Synchronization
 
 /// Makes metered calls: shows the hold, stores it, sends the call and follows it to its end.
 ///
-/// A call runs in a task of its own, see ``CallFlight``. A cancelled caller stops waiting, but the
-/// call continues, because the server charges for it all the same. The request of a call that may
-/// wait for a network is stored with its hold, and is sent until it is answered, by this process or
-/// a later one.
+/// A call runs in a task of its own, see ``CallInProgress``. A cancelled caller stops waiting, but
+/// the call continues, because the server charges for it all the same. The request of a call that
+/// may wait for a network is stored with its hold, and is sent until it is answered, by this
+/// process or a later one.
 ///
 /// Mutable state: `guarded`, by its mutex, held during no call.
 final class FunctionCaller: Sendable {
     private struct Guarded {
-        var flights: [String: CallFlight] = [:]
+        var callsInProgress: [String: CallInProgress] = [:]
         /// The streams whose first request is in progress.
         var openings: [String: OneShot<Void>] = [:]
         var ending: SanguineError?
@@ -70,7 +70,7 @@ final class FunctionCaller: Sendable {
                 }
                 continue
             }
-            let sending = CallSending(
+            let sending = CallRequest(
                 key: open.key,
                 function: open.function,
                 body: body,
@@ -78,26 +78,28 @@ final class FunctionCaller: Sendable {
             )
             allowSignIn()
             let hasBeenSent = open.state != .waiting
-            let flight = enter(sending, isWanted: false, mayHaveHappened: hasBeenSent)
-            launch(flight, sending, mayHaveHappened: hasBeenSent)
+            let callInProgress = enter(sending, isWanted: false, mayHaveHappened: hasBeenSent)
+            launch(callInProgress, sending, mayHaveHappened: hasBeenSent)
         }
     }
 
     /// Ends the waiting of queued calls; they are sent when their user returns.
     func end(_ reason: SanguineError) {
-        let (flights, following) = guarded.withLock { guarded in
+        let (callsInProgress, following) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
             defer { guarded.following = nil }
-            return (Array(guarded.flights.values), guarded.following)
+            return (Array(guarded.callsInProgress.values), guarded.following)
         }
-        for flight in flights { flight.rest.withLock { $0 }?.resolve(.failure(reason)) }
+        for callInProgress in callsInProgress {
+            callInProgress.wakeSignal.withLock { $0 }?.resolve(.failure(reason))
+        }
         withExtendedLifetime(following) {}  // Released here, under no lock.
     }
 
     /// Whether a call without a waiting caller is being sent.
     var isSending: Bool {
-        guarded.withLock { $0.flights.values }.contains { flight in
-            !flight.isAwaited && flight.rest.withLock { $0 } == nil
+        guarded.withLock { $0.callsInProgress.values }.contains { callInProgress in
+            !callInProgress.isAwaited && callInProgress.wakeSignal.withLock { $0 } == nil
         }
     }
 
@@ -111,13 +113,13 @@ final class FunctionCaller: Sendable {
     /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
     func begin<Call: FunctionCall>(
         _ function: Call
-    ) throws(SanguineError) -> BegunCall<Call.Output> {
+    ) throws(SanguineError) -> StartedCall<Call.Output> {
         let isOffline = try isOffline(Call.self)
         var sending = try sending(function)
         sending.isQueued = Call.whenOffline == .queue
-        return BegunCall(
+        return StartedCall(
             key: sending.key,
-            flight: try begin(sending, Self.terms(Call.self), isWaiting: isOffline),
+            callInProgress: try begin(sending, Self.terms(Call.self), isWaiting: isOffline),
             caller: self
         )
     }
@@ -130,8 +132,8 @@ final class FunctionCaller: Sendable {
         var sending = try sending(function)
         if isOffline {
             sending.isQueued = true
-            let flight = try begin(sending, Self.terms(Call.self), isWaiting: true)
-            return CallStream(sending, .flight(flight), self)
+            let callInProgress = try begin(sending, Self.terms(Call.self), isWaiting: true)
+            return CallStream(sending, .inProgress(callInProgress), self)
         }
         // Before the call is listed, so that a key from the list finds it.
         opens(sending.key)
@@ -147,26 +149,26 @@ final class FunctionCaller: Sendable {
     }
 
     private func begin(
-        _ sending: CallSending,
+        _ sending: CallRequest,
         _ terms: SpendingState.Terms,
         isWaiting: Bool
-    ) throws(SanguineError) -> CallFlight {
+    ) throws(SanguineError) -> CallInProgress {
         // Before the call is listed, so that a key from the list finds it running.
-        let flight = enter(sending, isWanted: true, mayHaveHappened: false)
+        let callInProgress = enter(sending, isWanted: true, mayHaveHappened: false)
         do throws(SanguineError) {
             try began(sending, terms, isWaiting: isWaiting)
             if isWaiting { try store(sending) }
         } catch {
-            leave(flight, sending.key)
-            flight.outcome.resolve(.failure(error))
+            leave(callInProgress, sending.key)
+            callInProgress.outcome.resolve(.failure(error))
             throw error
         }
-        launch(flight, sending, mayHaveHappened: false)
-        return flight
+        launch(callInProgress, sending, mayHaveHappened: false)
+        return callInProgress
     }
 
     /// Stores a call that waits for a network, with its request.
-    private func store(_ sending: CallSending) throws(SanguineError) {
+    private func store(_ sending: CallRequest) throws(SanguineError) {
         do throws(StoreError) {
             try balance.write()
         } catch {
@@ -179,7 +181,7 @@ final class FunctionCaller: Sendable {
     }
 
     private func began(
-        _ sending: CallSending,
+        _ sending: CallRequest,
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) {
@@ -208,10 +210,10 @@ final class FunctionCaller: Sendable {
         return true
     }
 
-    private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallSending
+    private func sending<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> CallRequest
     {
         var random = configuration.random
-        return CallSending(
+        return CallRequest(
             key: Identifier(at: configuration.clock.now(), using: &random).description,
             function: Call.name,
             body: try Self.body(function),
@@ -257,23 +259,23 @@ final class FunctionCaller: Sendable {
     /// Returns the running call of a key, or looks it up on the server if this process has none.
     ///
     /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
-    func find(_ key: String) throws(SanguineError) -> CallFlight {
+    func find(_ key: String) throws(SanguineError) -> CallInProgress {
         // In one step, and before the call's state is checked: if the call ends in between, `fresh`
         // gets the outcome.
-        let fresh = CallFlight(isWanted: true, mayHaveBeenSent: true)
-        let flight = guarded.withLock { guarded in
-            let flight = guarded.flights[key] ?? fresh
-            guarded.flights[key] = flight
-            return flight
+        let fresh = CallInProgress(isWanted: true, mayHaveBeenSent: true)
+        let callInProgress = guarded.withLock { guarded in
+            let callInProgress = guarded.callsInProgress[key] ?? fresh
+            guarded.callsInProgress[key] = callInProgress
+            return callInProgress
         }
-        flight.isWanted.withLock { $0 = true }
-        guard flight === fresh else { return flight }
-        let sending: CallSending
+        callInProgress.isWanted.withLock { $0 = true }
+        guard callInProgress === fresh else { return callInProgress }
+        let sending: CallRequest
         do throws(SanguineError) {
             sending = try finding(key)
         } catch {
-            leave(flight, key)
-            flight.outcome.resolve(.failure(error))
+            leave(callInProgress, key)
+            callInProgress.outcome.resolve(.failure(error))
             throw error
         }
         // Read as a stream: the server reports the end by itself, without polling.
@@ -285,38 +287,41 @@ final class FunctionCaller: Sendable {
             } catch {
                 outcome = .failure(error)
             }
-            flight.outcome.resolve(outcome)
-            leave(flight, key)
+            callInProgress.outcome.resolve(outcome)
+            leave(callInProgress, key)
         }
-        return flight
+        return callInProgress
     }
 
-    private func leave(_ flight: CallFlight, _ key: String) {
+    private func leave(_ callInProgress: CallInProgress, _ key: String) {
         guarded.withLock { guarded in
-            if guarded.flights[key] === flight { guarded.flights[key] = nil }
+            if guarded.callsInProgress[key] === callInProgress {
+                guarded.callsInProgress[key] = nil
+            }
         }
     }
 
     /// Passes the answer from a stream of this process to callers that wait for it by key.
     func arrived(_ key: String, _ outcome: Result<Data, SanguineError>) {
-        guarded.withLock { $0.flights[key] }?.outcome.resolve(outcome)
+        guarded.withLock { $0.callsInProgress[key] }?.outcome.resolve(outcome)
     }
 
     /// Returns the answer of an earlier call, read while it is generated.
     func reopen(_ key: String) throws(SanguineError) -> CallStream {
-        let flight = join(key)
+        let callInProgress = join(key)
         let sending =
-            flight == nil ? try finding(key) : CallSending(key: key, function: "", body: nil)
-        return CallStream(sending, flight.map { .flight($0) } ?? .server, self)
+            callInProgress == nil
+            ? try finding(key) : CallRequest(key: key, function: "", body: nil)
+        return CallStream(sending, callInProgress.map { .inProgress($0) } ?? .server, self)
     }
 
-    private func join(_ key: String) -> CallFlight? {
-        let flight = guarded.withLock { $0.flights[key] }
-        flight?.isWanted.withLock { $0 = true }
-        return flight
+    private func join(_ key: String) -> CallInProgress? {
+        let callInProgress = guarded.withLock { $0.callsInProgress[key] }
+        callInProgress?.isWanted.withLock { $0 = true }
+        return callInProgress
     }
 
-    private func finding(_ key: String) throws(SanguineError) -> CallSending {
+    private func finding(_ key: String) throws(SanguineError) -> CallRequest {
         if let refusal = configuration.refusal { throw refusal }
         guard call.server != nil else { throw .notConfigured("'server'") }
         allowSignIn()
@@ -325,12 +330,12 @@ final class FunctionCaller: Sendable {
             balance.ended { $0.forget(key) }
             throw .problem(problem.ofEndedCall)
         }
-        return CallSending(key: key, function: open?.function ?? "", body: nil)
+        return CallRequest(key: key, function: open?.function ?? "", body: nil)
     }
 
     /// Records that a caller no longer waits for a running call.
-    func left(_ flight: CallFlight) {
-        if flight.outcome.waiting == 0 { flight.isWanted.withLock { $0 = false } }
+    func left(_ callInProgress: CallInProgress) {
+        if callInProgress.outcome.waiting == 0 { callInProgress.isWanted.withLock { $0 = false } }
     }
 
     // MARK: - Cancelling
@@ -339,11 +344,11 @@ final class FunctionCaller: Sendable {
     ///
     /// - Returns: The charge.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {
-        if guarded.withLock({ $0.flights[key] })?.withdraw() == true { return 0 }
+        if guarded.withLock({ $0.callsInProgress[key] })?.withdraw() == true { return 0 }
         allowSignIn()
         await isOpened(key)
         let ending = try await sender.repeatedly { () async throws(SanguineError) in
-            try await call.call("DELETE", CallSender.path(key), as: CallEnding.self)
+            try await call.call("DELETE", CallSender.path(key), as: CallCancellation.self)
         }
         let now = configuration.clock.now()
         balance.ended { $0.cancelled(key, ending.value, epoch: ending.epoch, at: now) }
@@ -354,45 +359,53 @@ final class FunctionCaller: Sendable {
 
     /// Registers a running call under its key.
     private func enter(
-        _ sending: CallSending,
+        _ sending: CallRequest,
         isWanted: Bool,
         mayHaveHappened: Bool
-    ) -> CallFlight {
+    ) -> CallInProgress {
         let mayHaveBeenSent = !sending.isQueued || mayHaveHappened
-        let flight = CallFlight(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
-        guarded.withLock { $0.flights[sending.key] = flight }
-        return flight
+        let callInProgress = CallInProgress(isWanted: isWanted, mayHaveBeenSent: mayHaveBeenSent)
+        guarded.withLock { $0.callsInProgress[sending.key] = callInProgress }
+        return callInProgress
     }
 
-    private func launch(_ flight: CallFlight, _ sending: CallSending, mayHaveHappened: Bool) {
+    private func launch(
+        _ callInProgress: CallInProgress,
+        _ sending: CallRequest,
+        mayHaveHappened: Bool
+    ) {
         Task {
-            await fly(flight, sending, CallAttempts(mayHaveHappened: mayHaveHappened))
+            await runCall(callInProgress, sending, CallRetryState(mayHaveHappened: mayHaveHappened))
         }
     }
 
-    private func fly(_ flight: CallFlight, _ sending: CallSending, _ first: CallAttempts) async {
+    private func runCall(
+        _ callInProgress: CallInProgress,
+        _ sending: CallRequest,
+        _ first: CallRetryState
+    ) async {
         // Stored before it is sent: from here on a crash does not lose the hold. If the disk fails,
         // a queued call is treated like any other.
         balance.persist()
-        let outcome = await outcome(of: sending, first, flight)
+        let outcome = await outcome(of: sending, first, callInProgress)
         let isOver = guarded.withLock { $0.ending != nil }
         if sending.isQueued, !isOver { balance.ended { $0.leavesQueue(sending.key) } }
         // In this order: once the call is no longer registered, the balance has its outcome.
-        flight.outcome.resolve(outcome)
-        leave(flight, sending.key)
+        callInProgress.outcome.resolve(outcome)
+        leave(callInProgress, sending.key)
     }
 
     private func outcome(
-        of sending: CallSending,
-        _ first: CallAttempts,
-        _ flight: CallFlight
+        of sending: CallRequest,
+        _ first: CallRetryState,
+        _ callInProgress: CallInProgress
     ) async -> Result<Data, SanguineError> {
         var attempts = first
         var failures = 0
         while true {
             if sending.isQueued {
                 do throws(SanguineError) {
-                    try await awaitNetwork(flight, afterFailures: failures)
+                    try await awaitNetwork(callInProgress, afterFailures: failures)
                 } catch {
                     return .failure(withdrawn(sending, error))
                 }
@@ -403,7 +416,7 @@ final class FunctionCaller: Sendable {
             case .failure(let end):
                 if sending.isQueued, end.isPassing {
                     failures += 1
-                    attempts = CallAttempts(mayHaveHappened: attempts.mayHaveHappened)
+                    attempts = CallRetryState(mayHaveHappened: attempts.mayHaveHappened)
                     continue
                 }
                 return .failure(ended(sending, end))
@@ -412,8 +425,8 @@ final class FunctionCaller: Sendable {
     }
 
     private func send(
-        _ sending: CallSending,
-        _ attempts: inout CallAttempts
+        _ sending: CallRequest,
+        _ attempts: inout CallRetryState
     ) async -> Result<Data, CallFailure> {
         await sender.round(sending, &attempts) { response throws(SanguineError) in
             try settle(whole: response.body, response.epoch, sending)
@@ -425,26 +438,26 @@ final class FunctionCaller: Sendable {
 
 extension FunctionCaller {
     private func networkChanged() {
-        let flights = guarded.withLock { Array($0.flights.values) }
-        for flight in flights { flight.wake() }
+        let callsInProgress = guarded.withLock { Array($0.callsInProgress.values) }
+        for callInProgress in callsInProgress { callInProgress.wake() }
     }
 
     /// Waits for a network and, after a failure, for the backoff.
     ///
     /// - Throws: Why the call must not wait any longer.
     private func awaitNetwork(
-        _ flight: CallFlight,
+        _ callInProgress: CallInProgress,
         afterFailures failures: Int
     ) async throws(SanguineError) {
         var mustRest = failures > 0
         while true {
             let rest = OneShot<Void>()
-            flight.rest.withLock { $0 = rest }
-            defer { flight.rest.withLock { $0 = nil } }
+            callInProgress.wakeSignal.withLock { $0 = rest }
+            defer { callInProgress.wakeSignal.withLock { $0 = nil } }
             if let ending = guarded.withLock({ $0.ending }) { throw ending }
             // Checked after `rest` is set: any later change ends it.
             let isOnline = configuration.connectivity.isOnline.value
-            guard mustRest || !isOnline, !flight.isWithdrawn else { break }
+            guard mustRest || !isOnline, !callInProgress.isWithdrawn else { break }
             var random = configuration.random
             let pause = BalanceLimits.queue.backoff(afterFailures: failures, using: &random)
             let timer = Task { [delay = configuration.delay] in
@@ -456,13 +469,13 @@ extension FunctionCaller {
             // The backoff has ended, or the network has changed.
             mustRest = false
         }
-        guard flight.sends() else {
+        guard callInProgress.sends() else {
             throw .problem(Problem(.callCancelled, "This was not sent. Call again with a new key."))
         }
     }
 
     /// Records that this process will not send a call that waited for a network.
-    private func withdrawn(_ sending: CallSending, _ reason: SanguineError) -> SanguineError {
+    private func withdrawn(_ sending: CallRequest, _ reason: SanguineError) -> SanguineError {
         if case .problem = reason {
             balance.ended { state in
                 state.refused(sending.key)

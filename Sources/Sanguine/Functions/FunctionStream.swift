@@ -45,10 +45,10 @@ public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Se
         get async throws(SanguineError) {
             do throws(SanguineError) {
                 let body = try await stream.body()
-                await stream.given(as: Output.self)
+                await stream.resultRead(as: Output.self)
                 return try WireCoding.decode(FunctionResult<Output>.self, from: body)
             } catch {
-                await stream.given(as: Output.self)
+                await stream.resultRead(as: Output.self)
                 throw error
             }
         }

@@ -40,7 +40,7 @@ extension SanguineClient {
     public nonisolated(nonsending) func result<Call: FunctionCall>(
         of call: Call
     ) async throws(SanguineError) -> FunctionResult<Call.Output> {
-        try await users.present.functions.begin(call).value()
+        try await users.current.functions.begin(call).value()
     }
 
     /// Calls a metered function whose answer is read while it is generated.
@@ -58,7 +58,7 @@ extension SanguineClient {
     public func stream<Call: FunctionCall>(
         _ call: Call
     ) throws(SanguineError) -> FunctionStream<Call.Output> {
-        FunctionStream(try users.present.functions.open(call))
+        FunctionStream(try users.current.functions.open(call))
     }
 
     /// Asks for the price of a call, without making it.
@@ -70,7 +70,7 @@ extension SanguineClient {
         _ call: Call
     ) async throws(SanguineError) -> Quote {
         if let refusal = configuration.refusal { throw refusal }
-        let functions = users.present.functions
+        let functions = users.current.functions
         functions.allowSignIn()
         return try await functions.call.call(
             "POST",
@@ -119,9 +119,10 @@ extension SanguineClient {
         of call: Call.Type,
         key: String
     ) async throws(SanguineError) -> FunctionResult<Call.Output> {
-        let functions = users.present.functions
-        let flight = try functions.find(key)
-        return try await BegunCall(key: key, flight: flight, caller: functions).value()
+        let functions = users.current.functions
+        let callInProgress = try functions.find(key)
+        return try await StartedCall(key: key, callInProgress: callInProgress, caller: functions)
+            .value()
     }
 
     /// Returns the answer of an earlier call by its key, from its first part on; see
@@ -132,7 +133,7 @@ extension SanguineClient {
         of call: Call.Type,
         key: String
     ) throws(SanguineError) -> FunctionStream<Call.Output> {
-        FunctionStream(try users.present.functions.reopen(key))
+        FunctionStream(try users.current.functions.reopen(key))
     }
 
     /// Ends a call by its key, and charges for the parts that were generated; see
@@ -147,6 +148,6 @@ extension SanguineClient {
     public nonisolated(nonsending) func cancelCall(
         key: String
     ) async throws(SanguineError) -> Int64 {
-        try await users.present.functions.cancel(key)
+        try await users.current.functions.cancel(key)
     }
 }

@@ -29,7 +29,7 @@ extension SanguineClient {
         if case .parts = file.content {
             throw .invalidDeclaration("Upload bytes or a file, not a form.")
         }
-        return try await users.present.functions.upload(
+        return try await users.current.functions.upload(
             file,
             UploadReport(tell: progress ?? { _ in })
         )
@@ -61,7 +61,7 @@ extension SanguineClient {
         progress: (@Sendable (UploadProgress) -> Void)? = nil
     ) async throws(SanguineError) -> BlobFacts {
         if let refusal = configuration.refusal { throw refusal }
-        let functions = users.present.functions
+        let functions = users.current.functions
         functions.allowSignIn()
         let list = try await functions.call.call(
             "GET",

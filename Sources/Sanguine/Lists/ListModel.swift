@@ -52,7 +52,7 @@ where Item.ID: Sendable {
     }
 
     @ObservationIgnored private var source: ListSource<Item>
-    @ObservationIgnored private let turn: MainTurn
+    @ObservationIgnored private let mainActorBatch: MainActorBatch
     @ObservationIgnored private let owner: UInt64
     /// The followed id, if the list depends on one that may be temporary.
     @ObservationIgnored private var id: FollowedID<ListSource<Item>>?
@@ -67,19 +67,19 @@ where Item.ID: Sendable {
     @ObservationIgnored private var following: ObservationToken?
     @ObservationIgnored private var prefetching: Task<Void, Never>?
 
-    init(_ source: ListSource<Item>, on device: Device) {
+    init(_ source: ListSource<Item>, on services: ClientServices) {
         self.source = source
-        models = device.models
-        turn = device.turn
-        owner = turn.newOwner()
+        models = services.models
+        mainActorBatch = services.mainActorBatch
+        owner = mainActorBatch.newOwner()
         follow()
         applyNewest()
     }
 
     private func follow() {
         let observer = ListSource<Item>.Observer(
-            tell: { [weak self, turn, owner] _ in
-                turn.schedule({ self?.applyNewest() }, for: owner)
+            tell: { [weak self, mainActorBatch, owner] _ in
+                mainActorBatch.schedule({ self?.applyNewest() }, for: owner)
             },
             finish: {}
         )
@@ -95,7 +95,7 @@ where Item.ID: Sendable {
 
     deinit {
         prefetching?.cancel()
-        turn.keep(following)
+        mainActorBatch.keep(following)
     }
 
     /// Loads the page after the last row and returns when the load has ended.
@@ -164,7 +164,7 @@ where Item.ID: Sendable {
             models?.add(self, as: source.entry.key)
             follow()
         }
-        let (state, rows, span) = source.look(since: span)
+        let (state, rows, span) = source.changes(since: span)
         if isOfFormerID, state.phase == .loading || state.phase == .empty { return }
         isOfFormerID = false
         let before = shown

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The source of a list's entry: the visible rows and the loads in progress.
 ///
-/// ``ListState`` decides, ``Parts`` acts. In the cache, the list is one entry, whose fetch
+/// ``ListState`` decides, ``PartFetcher`` acts. In the cache, the list is one entry, whose fetch
 /// refreshes the list. So the cache handles freshness, invalidation, observers, effects, polling,
 /// the disk and users. Further pages are added to that entry.
 ///
@@ -14,7 +14,7 @@ import Synchronization
 /// Mutable state: `declaration`, by its mutex, which is held over no other call.
 final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     typealias State = ListState<Item>
-    typealias Look = (state: ListSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
+    typealias Observed = (state: ListSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)
     typealias Observer = TypedEntry<PageList<Item>>.Observer
 
     /// The declaration of the list, and its entry in the cache.
@@ -24,16 +24,16 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     }
 
     let queries: QueryCache
-    private let parts: Parts<State>
+    private let parts: PartFetcher<State>
     private let declaration: Mutex<Declaration>
     private var entries: Entries { queries.entries }
 
     init(_ pages: ListQuery<Item>, in queries: QueryCache) {
         self.queries = queries
-        parts = Parts(State(pageSize: pages.size), of: pages.key, pages.policy, in: queries)
+        parts = PartFetcher(State(pageSize: pages.size), of: pages.key, pages.policy, in: queries)
         let entry = Self.entry(of: pages, queries)
         declaration = Mutex(Declaration(pages: pages, entry: entry))
-        parts.onStart { [weak self] in await self?.fly($0, $1, $2) }
+        parts.onStart { [weak self] in await self?.runRequest($0, $1, $2) }
     }
 
     deinit { save(onlyIfWorthwhile: false) }
@@ -45,7 +45,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     var entry: ValueQuery<PageList<Item>> { declaration.withLock { $0.entry } }
 
     /// Replaces the declaration; later fetches use it.
-    func take(_ pages: ListQuery<Item>) {
+    func replaceDeclaration(_ pages: ListQuery<Item>) {
         let next = Declaration(pages: pages, entry: Self.entry(of: pages, queries))
         declaration.withLock { $0 = next }
     }
@@ -63,9 +63,9 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             base: pages.base,
             comesInParts: true
         ) { [weak queries] request in
-            request.flight.settle()
+            request.fetchContext.settle()
             guard let queries else { throw SanguineError.closed }
-            return try await queries.source(of: pages).refreshed(for: request.flight)
+            return try await queries.source(of: pages).refreshed(for: request.fetchContext)
         }
     }
 
@@ -73,15 +73,15 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     /// Restores the list from the cache's entry, if it is not loaded.
     func restore() {
-        guard !parts.look({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
+        guard !parts.withState({ $0.isLoaded }), let (list, owner) = entries.base(of: entry) else {
             return
         }
-        parts.play(for: owner) { $0.restore(list) ? State.Actions(hasNewBase: true) : nil }
+        parts.apply(for: owner) { $0.restore(list) ? State.Actions(hasNewBase: true) : nil }
     }
 
     /// Returns the state of the list at once.
     func snapshot() -> ListSnapshot<Item> {
-        let (state, rows, _) = look(since: nil)
+        let (state, rows, _) = changes(since: nil)
         var snapshot = state
         rows.apply(to: &snapshot.items)
         return snapshot
@@ -89,12 +89,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     /// Returns the state without the rows, the change of the rows since a span, and their current
     /// span.
-    func look(since span: PageSpan?) -> Look {
+    func changes(since span: PageSpan?) -> Observed {
         restore()
         let status = queries.snapshot(of: entry.erased)
         // Read before the rows: an effect ends when it is merged into them.
         let effects = entries.effects(on: entry.key)
-        let (look, list) = parts.look { state in
+        let (look, list) = parts.withState { state in
             let look = (Self.snapshot(of: state, status), state.change(since: span), state.span)
             return (look, state.list)
         }
@@ -105,7 +105,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
     private static func snapshot(
         of state: State,
-        _ status: Entry.Snapshot
+        _ status: Entry.VisibleState
     ) -> ListSnapshot<Item> {
         var snapshot = ListSnapshot<Item>()
         snapshot.hasMore = state.hasMore
@@ -114,7 +114,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         snapshot.error = status.error ?? state.headError
         snapshot.nextError = state.tailError
         // The rows of a refresh are available before the entry's fetch has ended.
-        let isAnswered = status.currentFlight.map(state.hasAnswered) ?? false
+        let isAnswered = status.currentFetch.map(state.hasAnswered) ?? false
         let isRefreshing = state.isLoading(.refresh) || status.isFetching && !isAnswered
         let isLoadingMore = state.isLoading(.next) || state.isLoading(.previous)
         snapshot.phase =
@@ -145,7 +145,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         return stream
     }
 
-    /// Notifies an observer at once and at each change of the result of ``look(since:)``.
+    /// Notifies an observer at once and at each change of the result of ``changes(since:)``.
     ///
     /// - Parameters:
     ///   - observer: The observer.
@@ -161,12 +161,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     }
 
     /// The number of waiting callers.
-    var waiterCount: Int { parts.look { $0.waiterCount } }
+    var waiterCount: Int { parts.withState { $0.waiterCount } }
 
     /// The load at the list's head that failed last and should be retried.
     var failedHeadLoad: ListLoad {
         let hasFailedToRefresh = queries.snapshot(of: entry).error != nil
-        return hasFailedToRefresh ? .refresh : parts.look { $0.failedHeadLoad } ?? .refresh
+        return hasFailedToRefresh ? .refresh : parts.withState { $0.failedHeadLoad } ?? .refresh
     }
 
     // MARK: - Loading
@@ -174,7 +174,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// Loads the next or the previous page; without a list, its first page.
     func load(_ load: ListLoad, priority: FetchPriority) async throws(SanguineError) {
         restore()
-        guard parts.look({ $0.isLoaded }) else {
+        guard parts.withState({ $0.isLoaded }) else {
             _ = try await queries.value(of: entry, priority: priority)
             return
         }
@@ -190,10 +190,10 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         priority: FetchPriority? = nil
     ) async throws(SanguineError) {
         let entry = entry.erased
-        let answered = parts.look { $0.answeredFetch }
-        let isEnding = queries.snapshot(of: entry).currentFlight.map { $0 <= answered } ?? false
+        let answered = parts.withState { $0.answeredFetch }
+        let isEnding = queries.snapshot(of: entry).currentFetch.map { $0 <= answered } ?? false
         var answer = await queries.answer(to: entry, refreshing: true, priority: priority)
-        if isEnding, parts.look({ $0.answeredFetch }) == answered {
+        if isEnding, parts.withState({ $0.answeredFetch }) == answered {
             answer = await queries.answer(to: entry, refreshing: true, priority: priority)
         }
         _ = try answer.get()
@@ -204,17 +204,17 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// The cache calls this to fetch its entry.
     ///
     /// Raising the priority of the fetch raises that of the refresh.
-    func refreshed(for flight: RequestFlight) async throws(SanguineError) -> PageList<Item> {
-        let priority = flight.priority
+    func refreshed(for fetchContext: FetchContext) async throws(SanguineError) -> PageList<Item> {
+        let priority = fetchContext.priority
         let observer = priority.observe { [weak self] wanted in
-            self?.parts.play { $0.raise(.refresh, to: wanted) }
+            self?.parts.apply { $0.raise(.refresh, to: wanted) }
         }
         defer { priority.forget(observer) }
-        try await wait(for: .refresh, priority: priority, fetch: flight.number)
-        return parts.look { state in
+        try await wait(for: .refresh, priority: priority, fetch: fetchContext.number)
+        return parts.withState { state in
             guard state.hasPrevious else { return state.list }
             var list = state.beginning
-            (list.folded, list.doubts) = (state.list.folded, state.list.doubts)
+            (list.folded, list.possiblyApplied) = (state.list.folded, state.list.possiblyApplied)
             list.overtaking = state.list.overtaking
             list.revision = state.list.revision
             return list
@@ -237,12 +237,12 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     ///
     /// - Returns: Whether the next page should be loaded ahead.
     func show(_ id: Item.ID) -> Bool {
-        parts.play { $0.show(id) }
-        return parts.look { $0.isNearEnd(id) && $0.tailError == nil && !$0.isLoading(.next) }
+        parts.apply { $0.show(id) }
+        return parts.withState { $0.isNearEnd(id) && $0.tailError == nil && !$0.isLoading(.next) }
     }
 
     /// Sets the first row that the reader sees.
-    func setAnchor(_ id: Item.ID?) { parts.look { $0.setAnchor(id) } }
+    func setAnchor(_ id: Item.ID?) { parts.withState { $0.setAnchor(id) } }
 
     /// Stores the rows that were loaded since the last save in the cache.
     ///
@@ -257,8 +257,8 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
         } _: { [parts] saved, owner in
             let held = saved.rows.count
             let step = onlyIfWorthwhile ? max(pages.size, isOnDisk ? held / 4 : held) : .min
-            guard parts.partition === owner else { return nil }
-            return parts.look { state in
+            guard parts.cacheScope === owner else { return nil }
+            return parts.withState { state in
                 let list = state.list
                 // An older list never replaces a newer one.
                 guard state.isLoaded, !state.hasPrevious, list.revision > saved.revision,
@@ -274,19 +274,19 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// Changes the rows in place; they keep their age.
     ///
     /// - Parameters:
-    ///   - partition: The partition of the rows; nothing is changed if another user is current.
+    ///   - cacheScope: The cache scope of the rows; nothing is changed if another user is current.
     ///     Default: any.
     ///   - body: App code that changes the rows, without the effects of operations.
     /// - Returns: The visible rows; `nil` if the list is not loaded.
-    func update(for partition: Partition? = nil, _ body: (inout [Item]) -> Void) -> [Item]? {
+    func update(for cacheScope: CacheScope? = nil, _ body: (inout [Item]) -> Void) -> [Item]? {
         restore()
-        let isDone = parts.transact(for: partition) { state -> PageList<Item>? in
+        let isDone = parts.transact(for: cacheScope) { state -> PageList<Item>? in
             guard state.isLoaded else { return nil }
             var rows = state.list.rows
             body(&rows)
             return state.list.arranged(rows)
         } event: { state, list in
-            let actions = state.change(list)
+            let actions = state.apply(list)
             return Self.numbered(&state, actions)
         }
         guard isDone else { return nil }
@@ -299,7 +299,7 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     /// - Returns: Whether the page was stored.
     func set(_ page: ListPage<Item>) -> Bool {
         let now = queries.clock.now()
-        let isTaken = parts.play { state in
+        let isTaken = parts.apply { state in
             var list = PageList<Item>(round: state.list.round + 1)
             list.runs = [PageRun(start: nil, count: 0, round: list.round)]
             list = list.arranged(page.items)
@@ -308,14 +308,14 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
             return Self.numbered(&state, actions)
         }
         guard isTaken else { return false }
-        let (list, owner) = (parts.look { $0.list }, parts.partition)
+        let (list, owner) = (parts.withState { $0.list }, parts.cacheScope)
         return queries.set(list, for: entry, in: owner)
     }
 
     // MARK: - Start and end
 
-    func change(to user: Partition, device: Partition?) -> Delivery {
-        parts.change(to: user, device: device)
+    func switchUser(to user: CacheScope, device: CacheScope?) -> Delivery {
+        parts.switchUser(to: user, device: device)
     }
 
     var isUnderWay: Bool { parts.isUnderWay }
@@ -330,10 +330,10 @@ final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
 
 extension ListSource {
     /// Sends a request and handles its result.
-    private func fly(
+    private func runRequest(
         _ request: ListRequest,
         _ priority: RequestPriority,
-        _ partition: Partition
+        _ cacheScope: CacheScope
     ) async {
         let pages = pages
         let page = PageRequest(cursor: request.cursor, limit: request.limit)
@@ -343,37 +343,40 @@ extension ListSource {
             base: pages.base
         )
         let moment = entries.count()
-        if partition.fault != .foldsTooEarly {
-            parts.look { $0.sent(request.number, at: moment) }
+        if cacheScope.fault != .foldsTooEarly {
+            parts.withState { $0.sent(request.number, at: moment) }
         }
-        let result = await partition.attempts.fetch(plan, priority: priority) {
+        let result = await cacheScope.attempts.fetch(plan, priority: priority) {
             try await pages.fetch($0, page)
         }
         switch result {
         case .success(let page):
             let now = queries.clock.now()
-            parts.look { $0.arrived(request.number, at: now) }
-            fold()
-            land(request, page, partition)
+            parts.withState { $0.arrived(request.number, at: now) }
+            mergeEffects()
+            complete(request, page, cacheScope)
         case .failure(let error):
             let isExpired = request.cursor != nil && pages.isExpired(error, answering: page)
-            parts.play(for: partition) { state in
+            parts.apply(for: cacheScope) { state in
                 let actions = state.fail(request.number, error, isCursorExpired: isExpired)
                 return Self.numbered(&state, actions)
             }
         }
-        fold()
+        mergeEffects()
         if request.load == .review { save(onlyIfWorthwhile: false) }
     }
 
     /// Stores a page, adjusted for the effects on its rows.
-    private func land(_ request: ListRequest, _ page: ListPage<Item>, _ partition: Partition) {
-        parts.transact(for: partition) { state in
+    private func complete(_ request: ListRequest, _ page: ListPage<Item>, _ cacheScope: CacheScope)
+    {
+        parts.transact(for: cacheScope) { state in
             let effects = entries.effects(on: entry.key)?.effects ?? []
-            return PageLanding(page, over: state.list, effects: effects)
+            return PageMerge(page, over: state.list, effects: effects)
         } event: { state, landing in
-            let actions = state.land(request.number, landing.page)
-            if actions != nil { state.note(landing.doubts, in: page.items) }
+            let actions = state.complete(request.number, landing.page)
+            if actions != nil {
+                state.recordPossiblyApplied(landing.possiblyApplied, in: page.items)
+            }
             return Self.numbered(&state, actions)
         }
     }
@@ -382,7 +385,7 @@ extension ListSource {
     ///
     /// Operations that were done after a request in progress was sent are left out: its page may
     /// not contain their changes and would overwrite them.
-    func fold() {
+    func mergeEffects() {
         var done: [Effect] = []
         let isDone = parts.transact { state -> PageList<Item>? in
             let effects = entries.effects(on: entry.key)?.effects ?? []
@@ -391,25 +394,25 @@ extension ListSource {
             guard !done.isEmpty else { return nil }
             let new = done.filter { !state.list.folded.contains($0.sequence) }
             var folded = ValueBox.of(state.list)
-            for effect in new { folded = effect.list?.folded(folded, effect) ?? folded }
+            for effect in new { folded = effect.list?.merged(folded, effect) ?? folded }
             guard var folded = folded.value(as: PageList<Item>.self) else { return nil }
             // An operation without an effect need not be remembered.
             if !new.isEmpty { folded.forget(allBut: effects.map(\.sequence)) }
             return folded
         } event: { state, list in
             guard state.isLoaded, list.folded != state.list.folded else { return State.Actions() }
-            let actions = state.amend(list)
+            let actions = state.replaceRows(list)
             return Self.numbered(&state, actions)
         }
         guard isDone else { return }
-        for effect in done { entries.foldBase(of: effect) }
+        for effect in done { entries.mergeIntoBase(of: effect) }
         save(onlyIfWorthwhile: false)
     }
 
     /// Records that an operation has not reached the backend: no row contains it, here or on disk.
-    func dispel(_ sequence: Int64) {
-        let isChanged = parts.play { state in
-            let actions = state.dispel(sequence)
+    func clearPossiblyApplied(_ sequence: Int64) {
+        let isChanged = parts.apply { state in
+            let actions = state.clearPossiblyApplied(sequence)
             return Self.numbered(&state, actions)
         }
         if isChanged { save(onlyIfWorthwhile: false) }

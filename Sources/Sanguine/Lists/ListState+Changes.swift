@@ -5,15 +5,15 @@ extension ListState {
     ///
     /// Loads in progress start over, up to `PageLimits.restarts` times: a constant stream of
     /// changes must not prevent a refresh from completing.
-    mutating func change(_ list: PageList<Item>) -> Actions {
-        var actions = amend(list)
+    mutating func apply(_ list: PageList<Item>) -> Actions {
+        var actions = replaceRows(list)
         restart(&actions)
         return actions
     }
 
     /// Stores a list from the app as if it had been loaded at that time.
     mutating func set(_ list: PageList<Item>, at now: Timestamp) -> Actions {
-        var actions = amend(list)
+        var actions = replaceRows(list)
         beginning = PageList()
         dropped = []
         isLoaded = true

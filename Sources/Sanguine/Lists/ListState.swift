@@ -6,7 +6,7 @@ import SanguineModel
 ///
 /// Loads run in two independent directions: at the *head*, the list is refreshed, a page is
 /// reviewed, or the previous page is loaded; at the *tail*, the next page is loaded. Each method
-/// records one event and returns the actions for ``Parts``. No I/O, no clock.
+/// records one event and returns the actions for ``PartFetcher``. No I/O, no clock.
 ///
 /// **Refreshing** requests only the first page. If it connects with the held rows, see
 /// ``PageAlignment``, it replaces those that it covers, and the others stay behind it. Otherwise
@@ -36,8 +36,8 @@ import SanguineModel
 /// 3. No id occurs twice; runs are not empty, and their counts sum to the number of rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
 /// 5. Request numbers rise; only a request in progress can complete.
-struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
-    typealias Actions = PartsActions<ListRequest>
+struct ListState<Item: PageItem>: PartFetchState where Item.ID: Sendable {
+    typealias Actions = PartFetchActions<ListRequest>
 
     /// A dropped page before the first held one.
     struct Dropped: Sendable {
@@ -74,8 +74,8 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     var tailError: SanguineError?
     /// The first row that the reader sees, if the app has set it.
     private(set) var anchor: Item.ID?
-    var head: ListFlight<Item>?
-    var tail: ListFlight<Item>?
+    var head: ListFetch<Item>?
+    var tail: ListFetch<Item>?
     var ids: Set<Item.ID> = []
     private var checkedSpan: PageSpan?
     /// The row that was shown last.
@@ -167,12 +167,12 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         guard let load else { return actions }
         waiters[load]?[waiter] = nil
         actions.answer = [(waiter, .cancelled)]
-        if let flight = head, flight.load != .review, !isWanted(flight.load) {
-            actions.cancel.append(flight.number)
+        if let fetch = head, fetch.load != .review, !isWanted(fetch.load) {
+            actions.cancel.append(fetch.number)
             head = nil
         }
-        if let flight = tail, !isWanted(.next) {
-            actions.cancel.append(flight.number)
+        if let fetch = tail, !isWanted(.next) {
+            actions.cancel.append(fetch.number)
             tail = nil
             hasRecovered = false
         }
@@ -209,7 +209,7 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     }
 
     /// Replaces the rows of the same pages after operations have changed, inserted or removed some.
-    mutating func amend(_ list: PageList<Item>) -> Actions {
+    mutating func replaceRows(_ list: PageList<Item>) -> Actions {
         defer { checkInvariants() }
         replaceList(by: list)
         return Actions(hasNewBase: true)
@@ -218,22 +218,27 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
     /// Records the operations that fetched rows may contain.
     ///
     /// - Parameters:
-    ///   - doubts: The operations, by row; `nil` if there are no more effects.
+    ///   - possiblyApplied: The operations, by row; `nil` if there are no more effects.
     ///   - rows: The rows.
-    mutating func note(_ doubts: [Item.ID: Doubts]?, in rows: [Item]) {
-        guard let doubts else { return list.doubts = [:] }
-        for row in rows { list.doubts[row.id] = doubts[row.id] }
+    mutating func recordPossiblyApplied(
+        _ possiblyApplied: [Item.ID: PossiblyApplied]?,
+        in rows: [Item]
+    ) {
+        guard let possiblyApplied else { return list.possiblyApplied = [:] }
+        for row in rows { list.possiblyApplied[row.id] = possiblyApplied[row.id] }
     }
 
     /// Records that an operation has not reached the backend, so that no row contains it.
     ///
     /// - Returns: The actions to perform, or `nil` if it is certain for all rows already.
-    mutating func dispel(_ operation: Int64) -> Actions? {
-        let rows = list.doubts.filter { $0.value.operations.contains(operation) }.map(\.key)
+    mutating func clearPossiblyApplied(_ operation: Int64) -> Actions? {
+        let rows = list.possiblyApplied.filter { $0.value.operations.contains(operation) }.map(
+            \.key
+        )
         guard !rows.isEmpty else { return nil }
         for row in rows {
-            list.doubts[row]?.remove(operation)
-            if list.doubts[row]?.isEmpty == true { list.doubts[row] = nil }
+            list.possiblyApplied[row]?.remove(operation)
+            if list.possiblyApplied[row]?.isEmpty == true { list.possiblyApplied[row] = nil }
         }
         return Actions(hasNewBase: true)
     }
@@ -301,13 +306,13 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         to priority: FetchPriority,
         _ actions: inout Actions
     ) {
-        if let flight = head, flight.load == load, flight.priority < priority {
+        if let fetch = head, fetch.load == load, fetch.priority < priority {
             head?.priority = priority
-            actions.raise.append((flight.number, priority))
+            actions.raise.append((fetch.number, priority))
         }
-        if let flight = tail, flight.load == load, flight.priority < priority {
+        if let fetch = tail, fetch.load == load, fetch.priority < priority {
             tail?.priority = priority
-            actions.raise.append((flight.number, priority))
+            actions.raise.append((fetch.number, priority))
         }
     }
 
@@ -349,18 +354,18 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         if !hasPrevious, head?.load != .previous { answer(.previous, error: nil, in: &actions) }
         let wanted = [ListLoad.refresh, .previous].first { isWanted($0) }
         if let wanted {
-            if let flight = head, flight.load == .review {
-                actions.cancel.append(flight.number)
+            if let fetch = head, fetch.load == .review {
+                actions.cancel.append(fetch.number)
                 head = nil
             }
-            if head == nil { head = fly(wanted, from: start(of: wanted), &actions) }
+            if head == nil { head = startFetch(wanted, from: start(of: wanted), &actions) }
         }
         if tail == nil, isWanted(.next), let next = list.next {
-            tail = fly(.next, from: next, &actions)
+            tail = startFetch(.next, from: next, &actions)
         }
         if head == nil, reviewsLeft > 0, let page = pageToReview() {
             reviewsLeft -= 1
-            head = fly(.review, from: page.start, limit: page.count, &actions)
+            head = startFetch(.review, from: page.start, limit: page.count, &actions)
             head?.anchor = shown
         }
     }
@@ -369,13 +374,13 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         load == .previous ? dropped.last?.start : nil
     }
 
-    private mutating func fly(
+    private mutating func startFetch(
         _ load: ListLoad,
         from start: String?,
         limit: Int = 0,
         _ actions: inout Actions
-    ) -> ListFlight<Item> {
-        let flight = ListFlight<Item>(
+    ) -> ListFetch<Item> {
+        let fetch = ListFetch<Item>(
             number: nextNumber(),
             load: load,
             priority: priority(of: load),
@@ -385,14 +390,14 @@ struct ListState<Item: PageItem>: PartsState where Item.ID: Sendable {
         )
         actions.start.append(
             ListRequest(
-                number: flight.number,
+                number: fetch.number,
                 load: load,
                 cursor: start,
                 limit: min(max(pageSize, limit), PageLimits.largestSize),
-                priority: flight.priority
+                priority: fetch.priority
             )
         )
-        return flight
+        return fetch
     }
 
     /// Returns the page of the row that was shown last, if it was loaded before the last refresh.

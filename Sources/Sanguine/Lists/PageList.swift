@@ -40,7 +40,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     /// The operations whose effects are merged into the rows; see ``ListEffect``.
     var folded: Set<Int64> = []
     /// The operations that a row may contain; their effects are not applied to it.
-    var doubts: [Item.ID: Doubts] = [:]
+    var possiblyApplied: [Item.ID: PossiblyApplied] = [:]
     /// The rows inserted by applied operations while earlier ones wait, with their operations.
     ///
     /// The row of an earlier operation is inserted as if it had come first, so that the visible
@@ -116,7 +116,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
     ///   - sequence: The operation.
     ///   - changed: The rows with the effect. A new row belongs to the page of the row before it.
     /// - Returns: The list.
-    func folding(_ sequence: Int64, rows changed: [Item]) -> Self {
+    func merging(_ sequence: Int64, rows changed: [Item]) -> Self {
         var list = arranged(changed)
         list.folded.insert(sequence)
         let own = Set(rows.lazy.map(\.id))
@@ -240,7 +240,7 @@ extension PageList: Codable {
         round = try container.decode(UInt64.self, forKey: .round)
         let doubted = try container.decodeIfPresent([Doubted].self, forKey: .doubted) ?? []
         for doubted in doubted where rows.indices.contains(doubted.row) {
-            doubts[rows[doubted.row].id] = Doubts(doubted.operations)
+            possiblyApplied[rows[doubted.row].id] = PossiblyApplied(doubted.operations)
         }
     }
 
@@ -251,9 +251,9 @@ extension PageList: Codable {
         try container.encodeIfPresent(next, forKey: .next)
         if appended > 0 { try container.encode(appended, forKey: .appended) }
         try container.encode(round, forKey: .round)
-        guard !doubts.isEmpty else { return }
+        guard !possiblyApplied.isEmpty else { return }
         let doubted = rows.indices.compactMap { row in
-            doubts[rows[row].id].map { Doubted(row: row, operations: $0.operations) }
+            possiblyApplied[rows[row].id].map { Doubted(row: row, operations: $0.operations) }
         }
         try container.encode(doubted, forKey: .doubted)
     }

@@ -4,7 +4,7 @@ extension SanguineClient {
     /// All views of the list share it.
     @MainActor
     public func model<Item>(_ list: ListQuery<Item>) -> ListModel<Item> {
-        device.models.model(list.key) { ListModel(source(of: list), on: device) }
+        services.models.model(list.key) { ListModel(source(of: list), on: services) }
     }
 
     /// Returns the cached rows of a list, with their age and the state of its loads, at once.
@@ -24,7 +24,7 @@ extension SanguineClient {
         // The snapshot is taken when the consumer asks, so that it is always the newest.
         return AsyncStream {
             for await _ in signals {
-                if let snapshot = notified.take(source.snapshot()) { return snapshot }
+                if let snapshot = notified.update(source.snapshot()) { return snapshot }
             }
             return nil
         }
@@ -138,7 +138,7 @@ extension SanguineClient {
 
     private func source<Item>(of list: ListQuery<Item>) -> ListSource<Item> {
         let source = queries.source(of: list)
-        source.take(list)
+        source.replaceDeclaration(list)
         return source
     }
 }

@@ -70,7 +70,7 @@ public final class ClientMetrics: Sendable {
     /// Notifies the observer of an event that is not counted here.
     ///
     /// May be called under any lock.
-    func note(_ event: @autoclosure () -> ClientEvent) { relay.post(event()) }
+    func notifyObserver(_ event: @autoclosure () -> ClientEvent) { relay.post(event()) }
 
     private func named(_ name: String, in table: inout [String: NamedMetrics]) -> NamedMetrics {
         var name = name

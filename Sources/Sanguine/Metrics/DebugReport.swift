@@ -15,7 +15,7 @@ struct DebugReport {
         now = client.configuration.clock.now()
         report = ReportText(at: now)
         report.section("Sanguine \(SanguineClient.version), \(now)")
-        let user = client.users.present
+        let user = client.users.current
         addClient(user)
         addNetwork()
         addRequests()
@@ -24,7 +24,7 @@ struct DebugReport {
         report.section("feed")
         report.add(user.feed.survey)
         addBalance(user.balance)
-        addStorage(user.place)
+        addStorage(user.folder)
         addMetrics()
     }
 
@@ -68,7 +68,7 @@ struct DebugReport {
 
     private mutating func addRequests() {
         report.section("requests")
-        let loads = client.device.partition.attempts.backend.queue.loads
+        let loads = client.services.cacheScope.attempts.backend.queue.loads
         if loads.isEmpty { report.add("none in the queue") }
         report.add(
             loads.map { load in
@@ -130,7 +130,7 @@ struct DebugReport {
 
     private mutating func addBalance(_ keeper: BalanceKeeper) {
         report.section("balance")
-        let source = keeper.present()
+        let source = keeper.currentValue()
         guard let balance = source.box?.value(as: Balance.self) else {
             return report.add("unknown")
         }
@@ -141,7 +141,7 @@ struct DebugReport {
         report.add("calls not in it: \(keeper.pendingCalls.count), unread: \(keeper.calls.count)")
     }
 
-    private mutating func addStorage(_ place: UserFolders.Place?) {
+    private mutating func addStorage(_ place: UserFolders.Folder?) {
         let state = client.storeReport
         report.section("storage")
         report.add("place: \(state.place)")

@@ -15,7 +15,7 @@ final class NamedMetrics: Sendable {
     private let hits = Atomic<Int>(0)
     private let staleHits = Atomic<Int>(0)
     private let misses = Atomic<Int>(0)
-    private let flights = Atomic<Int>(0)
+    private let fetches = Atomic<Int>(0)
     private let retries = Atomic<Int>(0)
     private let failures = Atomic<Int>(0)
     private let cancellations = Atomic<Int>(0)
@@ -47,15 +47,15 @@ final class NamedMetrics: Sendable {
     // MARK: - Fetches
 
     /// Counts a fetch that begins.
-    func flightBegan() -> FlightTicket {
-        flights.wrappingAdd(1, ordering: .relaxed)
+    func fetchBegan() -> FetchTicket {
+        fetches.wrappingAdd(1, ordering: .relaxed)
         inFlight.wrappingAdd(1, ordering: .relaxed)
         relay.post(.flightBegan(name: name))
-        return FlightTicket(began: watch.elapsed)
+        return FetchTicket(began: watch.elapsed)
     }
 
     /// Counts a failed attempt that is followed by another one.
-    func flightRetried(afterAttempt attempt: Int, failedWith error: SanguineError) {
+    func fetchRetried(afterAttempt attempt: Int, failedWith error: SanguineError) {
         retries.wrappingAdd(1, ordering: .relaxed)
         relay.post(.flightRetried(name: name, attempt: attempt, code: error.metricsCode))
     }
@@ -63,7 +63,7 @@ final class NamedMetrics: Sendable {
     /// Counts the end of a fetch and its number of attempts.
     ///
     /// Must be called once for each ticket, without a lock.
-    func flightEnded(_ ticket: FlightTicket, outcome: FlightOutcome, attempts: Int = 1) {
+    func fetchEnded(_ ticket: FetchTicket, outcome: FetchOutcome, attempts: Int = 1) {
         let duration = watch.elapsed - ticket.began
         inFlight.wrappingSubtract(1, ordering: .relaxed)
         count(outcome)
@@ -77,14 +77,14 @@ final class NamedMetrics: Sendable {
     // MARK: - Operations of the app
 
     /// Counts an operation that begins.
-    func operationBegan() -> FlightTicket {
-        flights.wrappingAdd(1, ordering: .relaxed)
+    func operationBegan() -> FetchTicket {
+        fetches.wrappingAdd(1, ordering: .relaxed)
         inFlight.wrappingAdd(1, ordering: .relaxed)
-        return FlightTicket(began: watch.elapsed)
+        return FetchTicket(began: watch.elapsed)
     }
 
     /// Counts the end of an operation.
-    func operationEnded(_ ticket: FlightTicket, hasFailed: Bool) {
+    func operationEnded(_ ticket: FetchTicket, hasFailed: Bool) {
         let duration = watch.elapsed - ticket.began
         inFlight.wrappingSubtract(1, ordering: .relaxed)
         if hasFailed { failures.wrappingAdd(1, ordering: .relaxed) }
@@ -102,7 +102,7 @@ final class NamedMetrics: Sendable {
             hits: hits.load(ordering: .relaxed),
             staleHits: staleHits.load(ordering: .relaxed),
             misses: misses.load(ordering: .relaxed),
-            flights: flights.load(ordering: .relaxed),
+            flights: fetches.load(ordering: .relaxed),
             inFlight: inFlight.load(ordering: .relaxed),
             retries: retries.load(ordering: .relaxed),
             failures: failures.load(ordering: .relaxed),
@@ -117,7 +117,7 @@ final class NamedMetrics: Sendable {
         hits.store(0, ordering: .relaxed)
         staleHits.store(0, ordering: .relaxed)
         misses.store(0, ordering: .relaxed)
-        flights.store(0, ordering: .relaxed)
+        fetches.store(0, ordering: .relaxed)
         retries.store(0, ordering: .relaxed)
         failures.store(0, ordering: .relaxed)
         cancellations.store(0, ordering: .relaxed)
@@ -127,9 +127,9 @@ final class NamedMetrics: Sendable {
     /// The size of the durations in bytes.
     var footprint: Int { durations.withLock { $0.footprint } }
 
-    private func count(_ outcome: FlightOutcome) {
+    private func count(_ outcome: FetchOutcome) {
         switch outcome {
-        case .landed: break
+        case .completed: break
         case .failed: failures.wrappingAdd(1, ordering: .relaxed)
         case .cancelled: cancellations.wrappingAdd(1, ordering: .relaxed)
         }
@@ -146,20 +146,20 @@ final class NamedMetrics: Sendable {
 }
 
 /// The start of a fetch, which is passed back at its end.
-struct FlightTicket: Sendable {
+struct FetchTicket: Sendable {
     fileprivate let began: Duration
 }
 
 /// The outcome of a fetch.
-enum FlightOutcome: Hashable, Sendable {
-    case landed
+enum FetchOutcome: Hashable, Sendable {
+    case completed
     case failed(SanguineError)
     /// The last caller was cancelled.
     case cancelled
 
     init<Value>(_ result: Result<Value, SanguineError>) {
         switch result {
-        case .success: self = .landed
+        case .success: self = .completed
         case .failure(.cancelled): self = .cancelled
         case .failure(let error): self = .failed(error)
         }
@@ -167,7 +167,7 @@ enum FlightOutcome: Hashable, Sendable {
 
     fileprivate var code: String {
         switch self {
-        case .landed: "ok"
+        case .completed: "ok"
         case .failed(let error): error.metricsCode
         case .cancelled: "cancelled"
         }

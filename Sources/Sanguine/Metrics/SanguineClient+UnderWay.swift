@@ -6,9 +6,9 @@ extension SanguineClient {
     /// Tests use this to wait for its end. Work that waits for a clock is not included, nor are a
     /// live connection and calls that a caller awaits.
     package var underWay: [String] {
-        let (entries, user) = (queries.entries, users.present)
+        let (entries, user) = (queries.entries, users.current)
         var work = entries.fetching.map { "a fetch of \($0.text)" }
-        let lists = queries.lists.isUnderWay || queries.stretches.isUnderWay
+        let lists = queries.lists.isUnderWay || queries.ranges.isUnderWay
         let parts: [(Bool, String)] = [
             (lists, "a part of a list or range"),
             (user.outbox.isSending, "operations"),

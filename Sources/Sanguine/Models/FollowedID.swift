@@ -33,7 +33,7 @@ extension SanguineClient {
     /// ```
     ///
     /// When the backend assigns a real id for a temporary one, see
-    /// ``MutationRequest/replaceID(_:by:)``, the model switches to the query of the real id. Until
+    /// ``MutationContext/replaceID(_:by:)``, the model switches to the query of the real id. Until
     /// that query has a value, the former value stays.
     ///
     /// - Parameters:
@@ -72,6 +72,6 @@ extension SanguineClient {
     }
 
     private var replaced: (String) -> String? {
-        { [weak users] id in users?.present.mutations.realID(of: id) }
+        { [weak users] id in users?.current.mutations.realID(of: id) }
     }
 }

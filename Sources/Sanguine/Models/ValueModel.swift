@@ -48,7 +48,7 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
     @ObservationIgnored private let queries: QueryCache
     /// Weak, because the table retains its models.
     @ObservationIgnored private weak var models: ModelTable?
-    @ObservationIgnored private let turn: MainTurn
+    @ObservationIgnored private let mainActorBatch: MainActorBatch
     @ObservationIgnored private let owner: UInt64
     @ObservationIgnored private var query: ValueQuery<Value>
     @ObservationIgnored private var following: ObservationToken?
@@ -57,20 +57,20 @@ public final class ValueModel<Value: Codable & Sendable & Equatable> {
     /// Whether the value is still that of the former id.
     @ObservationIgnored private var isOfFormerID = false
 
-    init(_ query: ValueQuery<Value>, on device: Device) {
-        (queries, models) = (device.queries, device.models)
+    init(_ query: ValueQuery<Value>, on services: ClientServices) {
+        (queries, models) = (services.queries, services.models)
         self.query = query
-        turn = device.turn
-        owner = turn.newOwner()
+        mainActorBatch = services.mainActorBatch
+        owner = mainActorBatch.newOwner()
         follow()
         apply(queries.snapshot(of: query))
     }
 
-    deinit { turn.keep(following) }
+    deinit { mainActorBatch.keep(following) }
 
     private func follow() {
-        following = queries.follow(query) { [weak self, turn, owner] _ in
-            turn.schedule({ self?.applyNewest() }, for: owner)
+        following = queries.follow(query) { [weak self, mainActorBatch, owner] _ in
+            mainActorBatch.schedule({ self?.applyNewest() }, for: owner)
         }
     }
 

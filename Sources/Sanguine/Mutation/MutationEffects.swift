@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// The changes that a ``RequestMutation`` makes to visible values.
+/// The changes that a ``RemoteMutation`` makes to visible values.
 ///
 /// A value that is not cached is changed when it arrives.
 public struct MutationEffects: Sendable {
@@ -39,7 +39,7 @@ public struct MutationEffects: Sendable {
     ) {
         updateList(pages) { list, effect in
             for place in list.rows.indices {
-                if list.doubts[list.rows[place].id]?.contains(effect) == true { continue }
+                if list.possiblyApplied[list.rows[place].id]?.contains(effect) == true { continue }
                 body(&list.rows[place])
             }
         }
@@ -133,7 +133,7 @@ public struct MutationEffects: Sendable {
     @available(
         *,
         unavailable,
-        message: "Change records by a RecordMutation. A RequestMutation changes queries and lists."
+        message: "Change records by a RecordMutation. A RemoteMutation changes queries and lists."
     )
     public mutating func update<Value>(
         _ query: RecordQuery<Value>,
@@ -161,17 +161,19 @@ public struct MutationEffects: Sendable {
             return .of(list)
         }
         lists[query.key] = ListEffect(
-            isFolded: { box, sequence in
+            isMerged: { box, sequence in
                 box.value(as: PageList<Item>.self)?.folded.contains(sequence) ?? false
             },
-            folded: { box, effect in
+            merged: { box, effect in
                 guard let list = box.value(as: PageList<Item>.self),
                     let changed = effect.applied(to: box).value(as: PageList<Item>.self)
                 else { return box }
-                return .of(list.folding(effect.sequence, rows: changed.rows))
+                return .of(list.merging(effect.sequence, rows: changed.rows))
             },
-            fold: { [weak cache] in cache?.source(of: pages).fold() },
-            dispel: { [weak cache] in cache?.source(of: pages).dispel($0) }
+            merge: { [weak cache] in cache?.source(of: pages).mergeEffects() },
+            clearPossiblyApplied: { [weak cache] in
+                cache?.source(of: pages).clearPossiblyApplied($0)
+            }
         )
     }
 

@@ -44,7 +44,7 @@ final class MutationSettling: Sendable {
     func refetchAll() {
         let sequences = outbox.read { contents in
             contents.state.outbox.items.values.compactMap { item -> Int64? in
-                guard item.kind == .mutation, case .acknowledged = item.phase else { return nil }
+                guard item.kind == .remote, case .acknowledged = item.phase else { return nil }
                 return item.sequence
             }
         }
@@ -94,7 +94,7 @@ final class MutationSettling: Sendable {
             _ = await queries.answer(to: query, refreshing: true, priority: nil)
             guard !Task.isCancelled else { return }
             // Even if the fetch failed or returned one page of many, the remaining rows are known.
-            entries.fold(sequence, into: query)
+            entries.mergeEffect(sequence, into: query)
         }
         if !settled(sequence) { refetchLater(sequence) }
     }
@@ -118,9 +118,9 @@ final class MutationSettling: Sendable {
     @discardableResult
     func settled(_ sequence: Int64) -> Bool {
         guard entries.effectQueries(of: sequence).isEmpty else { return false }
-        let steps = outbox.change { $0.state.outbox.settle([sequence]) } ?? []
+        let steps = outbox.update { $0.state.outbox.settle([sequence]) } ?? []
         guard !steps.isEmpty else { return true }
-        outbox.tell(steps)
+        outbox.deliverOutcomes(steps)
         guarded.withLock { $0.tries[sequence] = nil }
         outbox.changed()
         // Removed from disk only after the values that contain it are stored.
@@ -130,11 +130,11 @@ final class MutationSettling: Sendable {
 
     private func remove(_ sequence: Int64, _ steps: [OutboxState.Step]) {
         do {
-            guard try outbox.change({ _ in try outbox.file.write(steps) }) != nil else { return }
+            guard try outbox.update({ _ in try outbox.file.write(steps) }) != nil else { return }
         } catch {
             return outbox.report(error)
         }
-        entries.noteRemoved(sequence)
-        outbox.file.tidyUpIfLong()
+        entries.recordRemoval(sequence)
+        outbox.file.checkpointLogIfLong()
     }
 }

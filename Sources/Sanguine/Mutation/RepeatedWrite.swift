@@ -17,7 +17,7 @@ extension Problem {
     ///
     /// - Parameter method: The HTTP method of the write.
     /// - Returns: Whether the write was applied.
-    func saysDone(_ method: String) -> Bool {
+    func showsApplied(_ method: String) -> Bool {
         guard let known, known.errorClass == nil, known.response != nil, !known.isForeign
         else { return false }
         switch method.uppercased() {

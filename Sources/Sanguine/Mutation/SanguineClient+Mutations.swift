@@ -16,7 +16,7 @@ extension SanguineClient {
     ///   ``RecordLimits/operations``, `store` if the disk failed, `invalidDeclaration` if the type
     ///   is not registered, see ``Configuration/register(_:)-(Registrable....)``.
     @discardableResult
-    public func perform(_ mutation: some RequestMutation) throws(SanguineError) -> Receipt {
+    public func perform(_ mutation: some RemoteMutation) throws(SanguineError) -> Receipt {
         try users.perform { user throws(SanguineError) in try user.mutations.perform(mutation) }
     }
 }

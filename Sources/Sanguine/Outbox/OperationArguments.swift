@@ -17,7 +17,7 @@ extension OutboxFile.Row {
         do {
             data = try JSONEncoder().encode(operation)
             // The Sanguine server refuses longer names; another backend has its own limits.
-            if kind == .mutator { try JSONValue(written: Array(data)).check() }
+            if kind == .record { try JSONValue(written: Array(data)).check() }
         } catch {
             throw .problem(.unencodable(kind, error))
         }
@@ -44,7 +44,7 @@ extension Problem {
         .notFound,
         "The outbox has no such operation to retry or discard. It may have settled."
     )
-    static let mayBeDone = Problem(
+    static let outcomeUnknown = Problem(
         .operationInProgress,
         "Wait for the operation's outcome: it was sent and may have been applied."
     )

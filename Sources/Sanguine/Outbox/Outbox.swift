@@ -81,7 +81,7 @@ public struct Outbox: Sendable {
         /// The reason for the refusal.
         public let problem: Problem
         /// Whether the backend responded with success to one of the operation's requests before the
-        /// operation was refused: its ``RequestMutation/send(_:)`` threw after that.
+        /// operation was refused: its ``RemoteMutation/send(_:)`` threw after that.
         ///
         /// ``Outbox/retry(_:)`` then keeps the id, so that the backend applies nothing twice.
         public let isPartlyDone: Bool
@@ -127,13 +127,13 @@ public struct Outbox: Sendable {
         }
     }
 
-    let users: Users
+    let users: UserSwitcher
 
     /// The current user's engine.
     ///
     /// An access counts as a use of the user's records.
-    private var present: OutboxEngine {
-        let user = users.present
+    private var current: OutboxEngine {
+        let user = users.current
         user.records.use()
         return user.outbox
     }
@@ -141,18 +141,18 @@ public struct Outbox: Sendable {
     /// The operations of the current user that are not settled, in the order in which they were
     /// created.
     ///
-    /// These are operations on records and on any backend; see ``RequestMutation``. An operation
+    /// These are operations on records and on any backend; see ``RemoteMutation``. An operation
     /// that the backend has applied counts as ``Phase/acknowledged`` until its changes have
     /// arrived. So `pending.count` equals `summary.unsent + summary.settling`; use
     /// ``Summary/unsent`` for the operations that still have to be sent or answered. Operations in
     /// ``refused`` and those of other users, see ``ofOthers``, are not included.
-    public var pending: [Operation] { present.pending() }
+    public var pending: [Operation] { current.pending() }
 
     /// The tray: refused operations, until they are retried or discarded.
-    public var refused: [Refused] { present.tray() }
+    public var refused: [Refused] { current.tray() }
 
     /// The numbers of operations, by state.
-    public var summary: Summary { present.summary() }
+    public var summary: Summary { current.summary() }
 
     /// The operations and their numbers at one moment.
     struct Listing: Equatable {
@@ -162,7 +162,7 @@ public struct Outbox: Sendable {
     }
 
     /// The operations and their numbers at one moment.
-    var listing: Listing { present.listing() }
+    var listing: Listing { current.listing() }
 
     /// The number of operations of other users that are stored on this device until those users
     /// return.
@@ -198,7 +198,7 @@ public struct Outbox: Sendable {
     ///
     /// A slow consumer gets only the newest numbers. The sequence ends when the client is closed.
     public var updates: AsyncStream<Summary> {
-        let news = users.device.outboxNews.stream()
+        let news = users.services.outboxNotifier.stream()
         let last = LastSummary()
         // The numbers are read when the consumer asks, so that they are always the newest.
         return AsyncStream { [self] in
@@ -216,7 +216,7 @@ public struct Outbox: Sendable {
     /// ``SanguineClient/Configuration/refresh``.
     ///
     /// With a Sanguine server, the session resumes sending.
-    public func resume() { users.present.outbox.resume() }
+    public func resume() { users.current.outbox.resume() }
 
     /// Enqueues a refused operation again, under a new id and behind all others.
     ///
@@ -225,7 +225,7 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `not_found` if the tray has no such operation.
     @discardableResult
     public func retry(_ id: Identifier) throws(SanguineError) -> Receipt {
-        try present.retry(id)
+        try current.retry(id)
     }
 
     /// Withdraws an operation that has certainly not reached the backend, for example to undo it.
@@ -238,7 +238,7 @@ public struct Outbox: Sendable {
     ///   is no longer in ``pending``.
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func withdraw(_ id: Identifier) throws(SanguineError) -> Bool {
-        try present.withdraw(id)
+        try current.withdraw(id)
     }
 
     /// Removes an operation that was refused or never sent.
@@ -248,7 +248,7 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `operation_in_progress` if it was sent and may have been
     ///   applied, `not_found` if there is no such operation.
     public func discard(_ id: Identifier) throws(SanguineError) {
-        try present.discard(id)
+        try current.discard(id)
     }
 }
 

@@ -43,20 +43,20 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// Sends operations and records their outcomes.
     ///
     /// - Throws: ``SanguineError`` if no outcome is known.
-    func send(_ departure: OutboxDeparture) async throws(SanguineError)
+    func send(_ departure: OutboxSend) async throws(SanguineError)
 
     /// Returns what the error of a send means for its operations.
-    func verdict(on error: SanguineError, of departure: OutboxDeparture) -> OutboxVerdict
+    func verdict(on error: SanguineError, of departure: OutboxSend) -> OutboxVerdict
 
     /// Settles operations that the backend has refused for good.
-    func refused(_ departure: OutboxDeparture, _ problem: Problem)
+    func refused(_ departure: OutboxSend, _ problem: Problem)
 
     /// Records that operations were not sent after all: values that were read meanwhile do not
     /// contain them.
     func notSent(_ sequences: [Int64])
 
     /// Called when the app returns to the foreground or the network returns.
-    func isBack()
+    func becameActive()
 }
 
 /// A closure that shows or hides an operation; called without a lock.
@@ -78,8 +78,8 @@ struct OutboxContents {
 }
 
 /// Operations that are being sent.
-struct OutboxDeparture: Sendable {
-    let flight: OutboxState.Flight
+struct OutboxSend: Sendable {
+    let send: OutboxState.Send
     /// The steps that must be durable before the operations are sent.
     let steps: [OutboxState.Step]
     var rows: [OutboxFile.Row]

@@ -16,14 +16,14 @@ extension OutboxEngine {
     /// - Parameters:
     ///   - row: The operation; its sequence number is assigned here.
     ///   - superseding: The decoded operation, if it may supersede others. Default: `nil`.
-    ///   - rehearse: Throws, under the lock, if the operation cannot be applied; otherwise returns
+    ///   - dryRun: Throws, under the lock, if the operation cannot be applied; otherwise returns
     ///     how to add it.
     /// - Returns: A receipt for the operation's outcome.
     /// - Throws: ``SanguineError``; no operation is added then.
     func perform(
         _ row: OutboxFile.Row,
         _ superseding: (any Superseding)? = nil,
-        _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
+        _ dryRun: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> Receipt {
         try open(row.kind)
         // Taken before the outbox's lock: waiting for it under that lock would block readers.
@@ -34,12 +34,12 @@ extension OutboxEngine {
             guarded throws(SanguineError) -> (Shown, [Shot]) in
             if let ending = guarded.ending { throw ending }
             if let needless = needless(for: superseding, row, guarded) {
-                return try supersede(needless, by: row, shot, &guarded, rehearse)
+                return try supersede(needless, by: row, shot, &guarded, dryRun)
             }
             guard !guarded.contents.state.outbox.isFull else {
                 throw .outboxFull(limit: RecordLimits.operations)
             }
-            let take = try rehearse(guarded.contents)
+            let take = try dryRun(guarded.contents)
             var row = row
             row.sequence = try store { try file.insert(row, at: row.id.moment) }
             guarded.receipts[row.sequence] = shot
@@ -70,7 +70,7 @@ extension OutboxEngine {
                 lane: old.lane,
                 name: old.name,
                 arguments: old.arguments,
-                mayBeDone: problem.isPartlyDone
+                outcomeUnknown: problem.isPartlyDone
             )
             row.sequence = try store {
                 try file.replace([old.sequence], by: row, at: row.id.moment)
@@ -88,7 +88,7 @@ extension OutboxEngine {
     func discard(_ id: Identifier) throws(SanguineError) {
         _ = try takeOut(id) { item throws(SanguineError) in
             guard let item else { throw .problem(.notInTray) }
-            guard item.isRefused || item.isUnsent else { throw .problem(.mayBeDone) }
+            guard item.isRefused || item.isUnsent else { throw .problem(.outcomeUnknown) }
             return true
         }
     }
@@ -134,7 +134,7 @@ extension OutboxEngine {
     // MARK: - Superseded operations
 
     /// Queued operations that a new one supersedes.
-    private struct Needless {
+    private struct SupersededOperations {
         var sequences: [Int64] = []
         /// Whether the new operation only undoes the last of them and is not needed either.
         var isUndone = false
@@ -144,11 +144,11 @@ extension OutboxEngine {
         for superseding: (any Superseding)?,
         _ row: OutboxFile.Row,
         _ guarded: borrowing Guarded
-    ) -> Needless? {
+    ) -> SupersededOperations? {
         // The app may already be sending an operation that its companion has added.
         guard let superseding, !environment.isCompanion, let driver = guarded.drivers[row.kind]
         else { return nil }
-        var needless = Needless()
+        var needless = SupersededOperations()
         for sequence in guarded.contents.state.outbox.unsent(row.kind, in: row.lane) {
             guard let earlier = guarded.contents.rows[sequence],
                 let operation = driver.operation(of: earlier),
@@ -164,15 +164,15 @@ extension OutboxEngine {
     /// Removes superseded operations and adds the new one, unless it is not needed either, in one
     /// transaction on disk and one visible step.
     private func supersede(
-        _ needless: Needless,
+        _ needless: SupersededOperations,
         by row: OutboxFile.Row,
         _ shot: Shot,
         _ guarded: inout Guarded,
-        _ rehearse: (borrowing OutboxContents) throws(SanguineError) -> Admit
+        _ dryRun: (borrowing OutboxContents) throws(SanguineError) -> Admit
     ) throws(SanguineError) -> (Shown, [Shot]) {
         guard let driver = guarded.drivers[row.kind] else { return ({}, []) }
         // The operation is refused as it would be if no other were queued.
-        _ = try rehearse(guarded.contents)
+        _ = try dryRun(guarded.contents)
         // Works on a copy until the change is on disk: if that fails or the operation is refused,
         // nothing has changed.
         var contents = guarded.contents
@@ -182,7 +182,7 @@ extension OutboxEngine {
             guarded.contents = contents
             return (hide, guarded.forget(needless.sequences) + [shot])
         }
-        let take = try rehearse(contents)
+        let take = try dryRun(contents)
         var row = row
         row.sequence = try store {
             try file.replace(needless.sequences, by: row, at: row.id.moment)
@@ -207,13 +207,13 @@ extension OutboxEngine {
         shown()
         changed()
         environment.durableWrites?()
-        kick()
+        sendQueued()
     }
 
     private func store<Value>(_ body: () throws -> Value) throws(SanguineError) -> Value {
         do {
             return try body()
-        } catch is OutboxFile.IsNotPresent {
+        } catch is OutboxFile.UserChanged {
             throw .userChanged
         } catch {
             throw .store(.writeFailed("the outbox: \(error)"))
@@ -280,7 +280,7 @@ extension OutboxEngine.Guarded {
                 phase: phase,
                 conflict: contents.state.replay.refusal(of: item.sequence),
                 lastFailure: phase == .acknowledged ? nil : failures[item.sequence],
-                progress: item.isOnItsWay ? uploads[item.sequence] : nil
+                progress: item.isBeingSent ? uploads[item.sequence] : nil
             )
         }
     }
@@ -315,7 +315,7 @@ extension OutboxEngine.Guarded {
 extension Outbox.Phase {
     fileprivate init?(_ item: OutboxState.Item) {
         switch item.phase {
-        case .queued: self = item.mayBeDone ? .sending : .queued
+        case .queued: self = item.outcomeUnknown ? .sending : .queued
         case .sending: self = .sending
         case .acknowledged: self = .acknowledged
         case .refused: return nil

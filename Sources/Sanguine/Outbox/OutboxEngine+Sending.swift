@@ -14,22 +14,22 @@ extension OutboxEngine {
     /// Sends queued operations.
     ///
     /// A lane waits only for its own send.
-    func kick() {
+    func sendQueued() {
         let (shown, hasDeparted) = guarded.withLock { guarded -> ([Shown], Bool) in
             guard guarded.ending == nil else { return ([], false) }
             let kinds = guarded.sendable
             guard !kinds.isEmpty else { return ([], false) }
             // Reads the disk only for kinds that can be sent; when another kind can be sent again,
             // this runs again.
-            let shown = kinds.contains(.mutator) ? notice(&guarded) : []
+            let shown = kinds.contains(.record) ? notice(&guarded) : []
             var hasDeparted = false
-            while let (flight, steps) = guarded.contents.state.outbox.takeOff(of: kinds) {
+            while let (send, steps) = guarded.contents.state.outbox.startSend(of: kinds) {
                 hasDeparted = true
-                let rows = flight.sequences.compactMap { guarded.contents.rows[$0] }
-                let departure = OutboxDeparture(flight: flight, steps: steps, rows: rows)
-                guarded.flights[flight.number] = Flying(
-                    kind: flight.kind,
-                    task: Task { [weak self] in await self?.fly(departure) }
+                let rows = send.sequences.compactMap { guarded.contents.rows[$0] }
+                let departure = OutboxSend(send: send, steps: steps, rows: rows)
+                guarded.sends[send.number] = RunningSend(
+                    kind: send.kind,
+                    task: Task { [weak self] in await self?.runSend(departure) }
                 )
             }
             return (shown, hasDeparted)
@@ -39,7 +39,7 @@ extension OutboxEngine {
     }
 
     /// Whether any operation is being sent.
-    var isSending: Bool { guarded.withLock { !$0.flights.isEmpty } }
+    var isSending: Bool { guarded.withLock { !$0.sends.isEmpty } }
 
     /// Ends the waits of all retries, because a send may succeed now.
     func wake() {
@@ -48,15 +48,15 @@ extension OutboxEngine {
             for waking in guarded.waking.values { waking.task.cancel() }
             guarded.waking = [:]
         }
-        kick()
+        sendQueued()
     }
 
-    private func fly(_ departure: OutboxDeparture) async {
+    private func runSend(_ departure: OutboxSend) async {
         var departure = departure
-        let number = departure.flight.number
+        let number = departure.send.number
         let driver = guarded.withLock { guarded in
-            for sequence in departure.flight.sequences { guarded.uploads[sequence] = nil }
-            return guarded.drivers[departure.flight.kind]
+            for sequence in departure.send.sequences { guarded.uploads[sequence] = nil }
+            return guarded.drivers[departure.send.kind]
         }
         guard let driver else { return }
         departure.rows = driver.prepare(departure.rows)
@@ -65,34 +65,34 @@ extension OutboxEngine {
         } catch {
             report(error)
             failed(departure, driver, .store(.writeFailed("the outbox: \(error)")))
-            return land(departure)
+            return complete(departure)
         }
         // The user may have left during the write.
-        guard isFlying(number) else { return }
+        guard isBeingSent(number) else { return }
         do throws(SanguineError) {
             try await driver.send(departure)
         } catch {
-            if isFlying(number) { failed(departure, driver, error) }
+            if isBeingSent(number) { failed(departure, driver, error) }
         }
-        land(departure)
+        complete(departure)
     }
 
     /// Records how much of an operation's bytes, files and forms has been sent.
     func progressed(_ sequence: Int64, _ progress: UploadProgress) {
         let isShown = guarded.withLock { guarded in
-            guard guarded.ending == nil, guarded.isOnItsWay(sequence) else { return false }
+            guard guarded.ending == nil, guarded.isBeingSent(sequence) else { return false }
             guarded.uploads[sequence] = progress
             return true
         }
         if isShown { changed() }
     }
 
-    private func isFlying(_ number: UInt64) -> Bool {
-        guarded.withLock { $0.flights[number] != nil }
+    private func isBeingSent(_ number: UInt64) -> Bool {
+        guarded.withLock { $0.sends[number] != nil }
     }
 
     /// Makes durable that operations are being sent, and how.
-    private func write(_ departure: OutboxDeparture) throws {
+    private func write(_ departure: OutboxSend) throws {
         let rewritten = read { contents in
             departure.rows.filter { row in
                 guard let old = contents.rows[row.sequence] else { return false }
@@ -100,22 +100,22 @@ extension OutboxEngine {
             }
         }
         try file.write(departure.steps, rewriting: rewritten)
-        guarded.withLock { $0.take(rewritten) }
+        guarded.withLock { $0.replaceRows(rewritten) }
     }
 
     /// Ends a send.
-    private func land(_ departure: OutboxDeparture) {
+    private func complete(_ departure: OutboxSend) {
         // Starts the next send first, so that a waiting caller sees no gap.
-        kick()
+        sendQueued()
         let wasFlying = guarded.withLock { guarded in
-            for sequence in departure.flight.sequences where !guarded.isOnItsWay(sequence) {
+            for sequence in departure.send.sequences where !guarded.isBeingSent(sequence) {
                 guarded.uploads[sequence] = nil
             }
-            return guarded.flights.removeValue(forKey: departure.flight.number) != nil
+            return guarded.sends.removeValue(forKey: departure.send.number) != nil
         }
         guard wasFlying else { return }
         changed()
-        file.tidyUpIfLong()
+        file.checkpointLogIfLong()
     }
 
     /// Records the outcomes of a send, durably.
@@ -126,21 +126,21 @@ extension OutboxEngine {
     ///   - rewrite: Returns, under the outbox's lock, operations with new arguments or in another
     ///     lane; they are written in the same transaction.
     /// - Returns: The durable steps and the rewritten operations; `nil` if the user has left.
-    func land(
-        _ departure: OutboxDeparture,
+    func recordOutcomes(
+        _ departure: OutboxSend,
         _ results: [PushResult],
         _ rewrite: (borrowing OutboxContents) -> [OutboxFile.Row] = { _ in [] }
     ) -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? {
         var failure: (any Error)?
         let landing = guarded.withLock {
             guarded -> (steps: [OutboxState.Step], rewritten: [OutboxFile.Row])? in
-            let flight = departure.flight
-            guard guarded.flights[flight.number] != nil else { return nil }
-            let steps = guarded.contents.state.outbox.land(flight.number, results)
-            for sequence in flight.sequences { guarded.failures[sequence] = nil }
+            let send = departure.send
+            guard guarded.sends[send.number] != nil else { return nil }
+            let steps = guarded.contents.state.outbox.complete(send.number, results)
+            for sequence in send.sequences { guarded.failures[sequence] = nil }
             let rows = rewrite(guarded.contents)
             do { try file.write(steps, rewriting: rows) } catch { failure = error }
-            guarded.take(rows)
+            guarded.replaceRows(rows)
             return (steps, rows)
         }
         if let failure { report(failure) }
@@ -153,7 +153,7 @@ extension OutboxEngine {
         guarded.withLock { guarded in
             let rows = body(guarded.contents)
             do { try file.write([], rewriting: rows) } catch { failure = error }
-            guarded.take(rows)
+            guarded.replaceRows(rows)
         }
         if let failure { report(failure) }
     }
@@ -161,7 +161,7 @@ extension OutboxEngine {
     // MARK: - Failures
 
     private func failed(
-        _ departure: OutboxDeparture,
+        _ departure: OutboxSend,
         _ driver: any OutboxDriver,
         _ error: SanguineError
     ) {
@@ -176,9 +176,9 @@ extension OutboxEngine {
         case .failed(let failure, let wasSent):
             if !wasSent {
                 // Before they are queued again, because another send may then start.
-                let sequences = departure.flight.sequences
+                let sequences = departure.send.sequences
                 let unsent = read { contents in
-                    sequences.filter { contents.state.outbox.items[$0]?.mayBeDone == false }
+                    sequences.filter { contents.state.outbox.items[$0]?.outcomeUnknown == false }
                 }
                 if !unsent.isEmpty { driver.notSent(unsent) }
             }
@@ -187,15 +187,15 @@ extension OutboxEngine {
     }
 
     /// Counts, durably, a response that is not the backend's; returns the largest count.
-    private func countForeignAnswer(to departure: OutboxDeparture) -> Int {
+    private func countForeignAnswer(to departure: OutboxSend) -> Int {
         let (counts, failure) = guarded.withLock { guarded -> ([Int64: Int], (any Error)?) in
             var counts: [Int64: Int] = [:]
-            for sequence in departure.flight.sequences {
+            for sequence in departure.send.sequences {
                 guard let row = guarded.contents.rows[sequence] else { continue }
                 counts[sequence] = row.foreignAnswers + 1
                 guarded.contents.rows[sequence]?.foreignAnswers = row.foreignAnswers + 1
             }
-            do { try file.note(foreignAnswers: counts) } catch { return (counts, error) }
+            do { try file.store(foreignAnswers: counts) } catch { return (counts, error) }
             return (counts, nil)
         }
         if let failure { report(failure) }
@@ -203,17 +203,17 @@ extension OutboxEngine {
     }
 
     private func wait(
-        _ departure: OutboxDeparture,
+        _ departure: OutboxSend,
         _ failure: OutboxState.Failure,
         wasSent: Bool,
         _ error: SanguineError
     ) {
         let now = environment.clock.now()
         guarded.withLock { guarded in
-            let flight = departure.flight
+            let send = departure.send
             guard guarded.ending == nil else { return }
-            for sequence in flight.sequences { guarded.failures[sequence] = error }
-            let waits = guarded.contents.state.outbox.fail(flight.number, failure, wasSent: wasSent)
+            for sequence in send.sequences { guarded.failures[sequence] = error }
+            let waits = guarded.contents.state.outbox.fail(send.number, failure, wasSent: wasSent)
             var random = environment.random
             for (group, failures) in waits {
                 var wait = Self.schedule.backoff(afterFailures: failures, using: &random)
@@ -246,7 +246,7 @@ extension OutboxEngine {
         let task = Task { [weak self, delay = environment.delay] in
             guard (try? await delay.sleep(for: wait)) != nil, let self else { return }
             self.guarded.withLock { $0.contents.state.outbox.wake(group) }
-            kick()
+            sendQueued()
         }
         guarded.waking[group] = Waking(task: task, due: now + wait)
     }
@@ -260,7 +260,7 @@ extension OutboxEngine {
     /// - Throws: ``SanguineError``: the error of the first operation that was not answered.
     func sendAll(_ kind: OutboxState.Kind) async throws(SanguineError) {
         try open(kind)
-        look()
+        loadForeignOperations()
         let last = guarded.withLock { guarded in
             // An explicit request is sent even if the system reports no network.
             guarded.contents.state.outbox.set(.offline, false)
@@ -272,7 +272,7 @@ extension OutboxEngine {
             try await checkPresence()
             // Starts the next send before a single look at the state. With two looks, an operation
             // answered in between would seem to be queued without a send in progress.
-            kick()
+            sendQueued()
             let isOver = try guarded.withLock { guarded throws(SanguineError) in
                 let outbox = guarded.contents.state.outbox
                 let first = outbox.firstUnanswered(kind, outside: guarded.deferredLanes)
@@ -304,12 +304,12 @@ extension OutboxEngine {
 }
 
 extension OutboxEngine.Guarded {
-    fileprivate func isOnItsWay(_ sequence: Int64) -> Bool {
-        contents.state.outbox.items[sequence]?.isOnItsWay ?? false
+    fileprivate func isBeingSent(_ sequence: Int64) -> Bool {
+        contents.state.outbox.items[sequence]?.isBeingSent ?? false
     }
 
     /// Replaces rows by their rewritten versions.
-    fileprivate mutating func take(_ rows: [OutboxFile.Row]) {
+    fileprivate mutating func replaceRows(_ rows: [OutboxFile.Row]) {
         for row in rows where contents.rows[row.sequence] != nil {
             contents.rows[row.sequence] = row
             contents.state.outbox.move(row.sequence, to: row.lane)
@@ -326,13 +326,13 @@ extension OutboxEngine.Guarded {
     }
 
     fileprivate func tasks(of kind: OutboxState.Kind) -> [Task<Void, Never>] {
-        flights.values.filter { $0.kind == kind }.map(\.task)
+        sends.values.filter { $0.kind == kind }.map(\.task)
     }
 
     /// The kinds that can be sent now and whose operations are all loaded.
     fileprivate var sendable: [OutboxState.Kind] {
         OutboxState.Kind.allCases.filter {
-            contents.state.outbox.mayTakeOff($0) && loaded.contains($0)
+            contents.state.outbox.canSend($0) && loaded.contains($0)
                 && drivers[$0]?.canSend == true
         }
     }

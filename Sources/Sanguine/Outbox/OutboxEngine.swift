@@ -24,7 +24,7 @@ import Synchronization
 final class OutboxEngine: Sendable {
     typealias Shot = OneShot<Receipt.Outcome>
 
-    struct Flying {
+    struct RunningSend {
         let kind: OutboxState.Kind
         let task: Task<Void, Never>
     }
@@ -46,7 +46,7 @@ final class OutboxEngine: Sendable {
         var failures: [Int64: SanguineError] = [:]
         /// How much of each operation has been sent, for those with bytes, files or forms.
         var uploads: [Int64: UploadProgress] = [:]
-        var flights: [UInt64: Flying] = [:]
+        var sends: [UInt64: RunningSend] = [:]
         /// The pending retry of each group.
         var waking: [OutboxState.RetryGroup: Waking] = [:]
         /// Looks for writes of other processes.
@@ -80,11 +80,11 @@ final class OutboxEngine: Sendable {
 
     private static func contents(_ environment: OutboxEnvironment) -> OutboxContents {
         let limits: [OutboxState.Kind: OutboxState.Limits] = [
-            .mutator: .init(
+            .record: .init(
                 operations: WireLimits.pushedOperations,
-                flights: RecordLimits.pushFlights
+                sends: RecordLimits.pushFlights
             ),
-            .mutation: .init(operations: 1, flights: RecordLimits.mutationFlights),
+            .remote: .init(operations: 1, sends: RecordLimits.mutationFlights),
         ]
         let outbox = OutboxState(limit: RecordLimits.operations, limits)
         return OutboxContents(
@@ -106,8 +106,8 @@ final class OutboxEngine: Sendable {
         // Reads changes that happened since the engine was created.
         readSignals()
         guard file.isUsed else { return }
-        do throws(SanguineError) { try open(.mutation) } catch { report(error) }
-        kick()
+        do throws(SanguineError) { try open(.remote) } catch { report(error) }
+        sendQueued()
     }
 
     /// Cancels all sends and retries.
@@ -124,7 +124,7 @@ final class OutboxEngine: Sendable {
                 guarded = Guarded(contents: Self.contents(environment), ending: guarded.ending)
                 guarded.contents.revision = revision + 1
             }
-            let tasks = guarded.flights.values.map(\.task) + guarded.waking.values.map(\.task)
+            let tasks = guarded.sends.values.map(\.task) + guarded.waking.values.map(\.task)
             return (
                 tasks + [guarded.watching].compactMap(\.self), Array(guarded.receipts.values),
                 guarded.contents.records
@@ -161,14 +161,14 @@ final class OutboxEngine: Sendable {
 
     /// Resumes sending after the app's own backend has answered 401.
     func resume() {
-        guarded.withLock { $0.contents.state.outbox.set(.signIn(.mutation), false) }
+        guarded.withLock { $0.contents.state.outbox.set(.signIn(.remote), false) }
         wake()
     }
 
     // MARK: - Access
 
     /// Changes the guarded contents; returns `nil` if the engine has ended.
-    func change<Value, Failure: Error>(
+    func update<Value, Failure: Error>(
         _ body: (inout OutboxContents) throws(Failure) -> Value
     ) throws(Failure) -> Value? {
         try guarded.withLock { guarded throws(Failure) in
@@ -185,11 +185,11 @@ final class OutboxEngine: Sendable {
     }
 
     /// Notifies callers of the outcomes of operations and forgets operations that are over.
-    func tell(_ steps: [OutboxState.Step]) {
+    func deliverOutcomes(_ steps: [OutboxState.Step]) {
         let now = environment.clock.now()
         let ended = guarded.withLock { guarded in
             steps.reduce(into: [(Shot, Receipt.Outcome)]()) { ended, step in
-                guarded.take(step).map { ended.append($0) }
+                guarded.apply(step).map { ended.append($0) }
                 if case .deferred(let sequence, _, _) = step {
                     wait(for: sequence, at: now, &guarded)
                 }
@@ -199,7 +199,7 @@ final class OutboxEngine: Sendable {
     }
 
     /// Notifies the outbox's observers that it may have changed.
-    func changed() { environment.news.changed() }
+    func changed() { environment.notifier.changed() }
 
     func report(_ error: any Error) {
         if ending == nil { environment.report("\(error)", "The outbox failed.") }
@@ -231,7 +231,7 @@ final class OutboxEngine: Sendable {
             let (version, last) = (try file.version(), try file.lastSequence())
             let shown = try file.rows(kind).map { admit($0, driver, &guarded) }
             // Other processes add only record mutations, so the version matters for these only.
-            if kind == .mutator {
+            if kind == .record {
                 guarded.version = version
                 guarded.lastSequence = max(guarded.lastSequence, last)
             }
@@ -280,13 +280,13 @@ final class OutboxEngine: Sendable {
     private func show(_ shown: [Shown]) {
         for show in shown { show() }
         changed()
-        kick()
+        sendQueued()
     }
 
     /// Loads operations that an earlier session of the same user left behind.
     func loadMore() {
         guard file.isUsed else { return }
-        do throws(SanguineError) { try open(.mutation) } catch { return report(error) }
+        do throws(SanguineError) { try open(.remote) } catch { return report(error) }
         let shown = guarded.withLock { guarded -> [Shown] in
             guard guarded.ending == nil else { return [] }
             do {
@@ -321,7 +321,7 @@ final class OutboxEngine: Sendable {
     // MARK: - Other processes
 
     /// Loads operations that another process has added.
-    func look() {
+    func loadForeignOperations() {
         let shown = guarded.withLock { notice(&$0) }
         if !shown.isEmpty { show(shown) }
     }
@@ -330,7 +330,7 @@ final class OutboxEngine: Sendable {
     /// lock.
     func notice(_ guarded: inout Guarded) -> [Shown] {
         // A full outbox looks again when there is room.
-        guard guarded.ending == nil, guarded.loaded.contains(.mutator),
+        guard guarded.ending == nil, guarded.loaded.contains(.record),
             !guarded.contents.state.outbox.isFull
         else { return [] }
         do {
@@ -394,22 +394,22 @@ final class OutboxEngine: Sendable {
     }
 
     private func lifecycleChanged() {
-        guard environment.lifecycle.isForeground.value else { return file.tidyUp() }
-        look()
-        isBack()
+        guard environment.lifecycle.isForeground.value else { return file.checkpointLog() }
+        loadForeignOperations()
+        becameActive()
     }
 
-    private func networkChanged() { if readSignals() { isBack() } }
+    private func networkChanged() { if readSignals() { becameActive() } }
 
-    private func isBack() {
+    private func becameActive() {
         wake()
-        for driver in guarded.withLock({ $0.drivers }).values { driver.isBack() }
+        for driver in guarded.withLock({ $0.drivers }).values { driver.becameActive() }
     }
 }
 
 extension OutboxEngine.Guarded {
     /// Applies a step; returns the receipt and the outcome to deliver, if the operation has one.
-    fileprivate mutating func take(
+    fileprivate mutating func apply(
         _ step: OutboxState.Step
     ) -> (OutboxEngine.Shot, Receipt.Outcome)? {
         switch step {

@@ -20,13 +20,13 @@ struct OutboxEnvironment: Sendable {
     /// Called for each failure of a file, with the reason and its meaning.
     let report: @Sendable (_ reason: String, _ meaning: String) -> Void
     /// Notified of changes to the outbox.
-    let news: OutboxNews
+    let notifier: OutboxNotifier
 
     init(
         _ configuration: SanguineClient.Configuration,
         folder: URL?,
         isCompanion: Bool = false,
-        news: OutboxNews,
+        notifier: OutboxNotifier,
         report: @escaping @Sendable (_ reason: String, _ meaning: String) -> Void
     ) {
         schema = configuration.schema
@@ -41,7 +41,7 @@ struct OutboxEnvironment: Sendable {
         fault = configuration.plantedFault
         durableWrites = configuration.durableWrites
         self.report = report
-        self.news = news
+        self.notifier = notifier
     }
 
     /// Creates an id for a new operation.

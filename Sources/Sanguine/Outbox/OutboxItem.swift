@@ -8,9 +8,9 @@ extension OutboxState {
     /// Lanes of different kinds are independent, even if their names are equal.
     package enum Kind: String, CaseIterable, Sendable {
         /// A ``RecordMutation`` on records, sent to the Sanguine server.
-        case mutator
-        /// A ``RequestMutation``, sent to any backend.
-        case mutation
+        case record = "mutator"
+        /// A ``RemoteMutation``, sent to any backend.
+        case remote = "mutation"
     }
 
     /// The limits for sends of one kind.
@@ -20,10 +20,10 @@ extension OutboxState {
         /// If it is more than one, all lanes fail and wait together.
         package var operations: Int
         /// The largest number of concurrent sends.
-        package var flights: Int
+        package var sends: Int
 
-        package init(operations: Int, flights: Int) {
-            (self.operations, self.flights) = (operations, flights)
+        package init(operations: Int, sends: Int) {
+            (self.operations, self.sends) = (operations, sends)
         }
     }
 
@@ -43,7 +43,7 @@ extension OutboxState {
         /// Queued, for the first time or again.
         case queued
         /// Part of the send with this number.
-        case sending(flight: UInt64)
+        case sending(send: UInt64)
         /// Applied: the base contains it from this number on.
         case acknowledged(head: Int64)
         /// Refused for good.
@@ -63,7 +63,7 @@ extension OutboxState {
         /// The epoch of the acknowledgement's number; `nil` if it is not known.
         package var epoch: Epoch?
         /// Whether a send got no response, so that the operation may have been applied.
-        package var mayBeDone = false
+        package var outcomeUnknown = false
         /// Whether it is not visible yet, and so must not be sent.
         package var isArriving = false
 
@@ -71,7 +71,7 @@ extension OutboxState {
             id: Identifier,
             sequence: Int64,
             lane: String,
-            kind: Kind = .mutator,
+            kind: Kind = .record,
             phase: Phase = .queued
         ) {
             self.id = id
@@ -83,7 +83,7 @@ extension OutboxState {
     }
 
     /// The operations of one send, in their order.
-    package struct Flight: Hashable, Sendable {
+    package struct Send: Hashable, Sendable {
         package let number: UInt64
         package let kind: Kind
         package let sequences: [Int64]
@@ -138,22 +138,22 @@ extension OutboxState.Item {
     /// Whether it is unknown if the operation has been applied.
     package var isUnresolved: Bool {
         switch phase {
-        case .queued: mayBeDone
+        case .queued: outcomeUnknown
         case .sending: true
         case .acknowledged, .refused: false
         }
     }
 
     /// Whether it is being sent.
-    var isOnItsWay: Bool { if case .sending = phase { true } else { false } }
+    var isBeingSent: Bool { if case .sending = phase { true } else { false } }
 
     /// Whether it is queued and has certainly not reached the backend.
-    package var isUnsent: Bool { phase == .queued && !mayBeDone }
+    package var isUnsent: Bool { phase == .queued && !outcomeUnknown }
 
     /// The number that the base must reach for the record mutation to be settled; `nil` if it is
     /// not acknowledged.
     var head: Int64? {
-        guard kind == .mutator, case .acknowledged(let head) = phase else { return nil }
+        guard kind == .record, case .acknowledged(let head) = phase else { return nil }
         return head
     }
 

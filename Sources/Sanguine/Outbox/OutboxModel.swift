@@ -33,16 +33,16 @@ public final class OutboxModel {
     public private(set) var isAllSent = true
 
     /// Weak, because the client retains its models.
-    @ObservationIgnored private weak var users: Users?
+    @ObservationIgnored private weak var users: UserSwitcher?
     /// Read at the first access, because there may be thousands.
     @ObservationIgnored private var lists: Outbox.Listing?
     @ObservationIgnored private var following: ObservationToken?
 
-    init(_ users: Users) {
+    init(_ users: UserSwitcher) {
         self.users = users
-        let turn = users.device.turn
+        let turn = users.services.mainActorBatch
         let owner = turn.newOwner()
-        following = users.device.outboxNews.follow { [weak self] in
+        following = users.services.outboxNotifier.follow { [weak self] in
             turn.schedule({ self?.applyNewest() }, for: owner)
         }
         applyNewest()
@@ -120,7 +120,7 @@ public final class OutboxModel {
         guard hasChanged || _summary != next else { return }
         if _summary != next { summary = next }
         if _isAllSent != (next.unsent == 0) { isAllSent = next.unsent == 0 }
-        users?.device.models.changed(self)
+        users?.services.models.changed(self)
     }
 
     private var known: Outbox.Listing {
@@ -146,6 +146,6 @@ extension Outbox {
     /// All views share it.
     @MainActor
     public var model: OutboxModel {
-        users.device.models.model(OutboxModel.key) { OutboxModel(users) }
+        users.services.models.model(OutboxModel.key) { OutboxModel(users) }
     }
 }

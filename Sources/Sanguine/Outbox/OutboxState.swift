@@ -20,7 +20,7 @@ package import SanguineModel
 ///
 /// 1. Sequence numbers rise. An operation keeps its number and its id.
 /// 2. An operation is part of at most one send. At most one send at a time carries operations of a
-///    lane, and a send carries one kind. There are at most ``Limits/flights`` sends of a kind.
+///    lane, and a send carries one kind. There are at most ``Limits/sends`` sends of a kind.
 /// 3. The operations of a lane are sent in order. No operation is sent before one that it depends
 ///    on is answered, unless both are in the same send, in that order.
 /// 4. An outbox with `limit` operations is full, but still accepts operations from disk.
@@ -47,11 +47,11 @@ package struct OutboxState: Sendable {
     /// The numbers of operations, by phase.
     private(set) var summary = Outbox.Summary()
     private var failures: [RetryGroup: Int] = [:]
-    private var flights: [UInt64: Flight] = [:]
+    private var sends: [UInt64: Send] = [:]
     /// The last search of each kind, so that the next one skips operations that must wait; cleared
     /// by every event after which one of them might be sent.
     private var looked: [Kind: Search] = [:]
-    private var lastFlight: UInt64 = 0
+    private var lastSend: UInt64 = 0
 
     /// Creates an outbox.
     ///
@@ -73,7 +73,7 @@ package struct OutboxState: Sendable {
     ///
     /// A base is not adopted if its request did not ask about all of them: it might contain them.
     package var unresolved: [Int64] {
-        items.values.filter { $0.kind == .mutator && $0.isUnresolved }.map(\.sequence)
+        items.values.filter { $0.kind == .record && $0.isUnresolved }.map(\.sequence)
     }
 
     /// Whether a pending answer will resolve all ``unresolved`` operations.
@@ -81,13 +81,13 @@ package struct OutboxState: Sendable {
     /// Operations of a lane that waits for its next try are not sent meanwhile.
     package var isAnswerDue: Bool {
         items.values.allSatisfy { item in
-            item.kind != .mutator || !item.isUnresolved || waits[lane(of: item)] == nil
+            item.kind != .record || !item.isUnresolved || waits[lane(of: item)] == nil
         }
     }
 
     /// The record mutations that are part of the visible state, ascending.
     package var visible: [Int64] {
-        items.values.filter { $0.kind == .mutator && !$0.isRefused }.map(\.sequence)
+        items.values.filter { $0.kind == .record && !$0.isRefused }.map(\.sequence)
     }
 
     /// The number that the base must reach for all acknowledged record mutations to be settled.
@@ -118,12 +118,12 @@ package struct OutboxState: Sendable {
     }
 
     /// Whether a new operation of a kind in a free lane would be sent at once.
-    package func mayTakeOff(_ kind: Kind) -> Bool {
+    package func canSend(_ kind: Kind) -> Bool {
         let limits = limits(kind)
         // Lanes that are sent together wait as one group.
         let mustWait = limits.operations > 1 && waits[RetryGroup(kind: kind, lane: "")] != nil
         return !mustWait && !pauses.contains(.offline) && !mustSignIn(kind)
-            && flights.values.count { $0.kind == kind } < limits.flights
+            && sends.values.count { $0.kind == kind } < limits.sends
     }
 
     /// The operation's lane, and how often in a row the server did not know its mutation; `nil` if
@@ -171,7 +171,7 @@ package struct OutboxState: Sendable {
         var item = item
         if case .sending = item.phase {
             item.phase = .queued
-            item.mayBeDone = true
+            item.outcomeUnknown = true
         }
         let place = items.keys.lastIndex { $0 < item.sequence }.map { $0 + 1 } ?? 0
         guard items[item.sequence] == nil else { return }
@@ -206,18 +206,18 @@ package struct OutboxState: Sendable {
     ///
     /// - Parameter kinds: The kinds that have a backend. Default: all.
     /// - Returns: The send and the steps that must be durable before it leaves.
-    package mutating func takeOff(
+    package mutating func startSend(
         of kinds: [Kind] = Kind.allCases
-    ) -> (flight: Flight, steps: [Step])? {
+    ) -> (send: Send, steps: [Step])? {
         defer { checkInvariants() }
-        for kind in kinds where mayTakeOff(kind) {
+        for kind in kinds where canSend(kind) {
             let chosen = search(kind)
             guard !chosen.isEmpty else { continue }
-            lastFlight += 1
-            let flight = Flight(number: lastFlight, kind: kind, sequences: chosen)
-            for sequence in chosen { items[sequence]?.phase = .sending(flight: lastFlight) }
-            flights[lastFlight] = flight
-            return (flight, [.sending(chosen)])
+            lastSend += 1
+            let send = Send(number: lastSend, kind: kind, sequences: chosen)
+            for sequence in chosen { items[sequence]?.phase = .sending(send: lastSend) }
+            sends[lastSend] = send
+            return (send, [.sending(chosen)])
         }
         return nil
     }
@@ -225,7 +225,7 @@ package struct OutboxState: Sendable {
     /// Returns the operations of a kind that can be sent together now.
     private mutating func search(_ kind: Kind) -> [Int64] {
         // Removed from the dictionary, so that the set of lanes is not copied.
-        var search = looked.removeValue(forKey: kind) ?? Search(closed: lanesInFlight(kind))
+        var search = looked.removeValue(forKey: kind) ?? Search(closed: sendingLanes(kind))
         var chosen: [Int64] = []
         var isChosen: Set<Int64> = []
         while search.count < items.count, chosen.count < limits(kind).operations {
@@ -252,16 +252,16 @@ package struct OutboxState: Sendable {
     }
 
     /// Records the answer to a send; operations that it does not mention are sent again.
-    package mutating func land(
+    package mutating func complete(
         _ number: UInt64,
         _ results: [PushResult],
         epoch: Epoch? = nil
     ) -> [Step] {
         defer { checkInvariants() }
-        guard let flight = flights.removeValue(forKey: number) else { return [] }
-        looked[flight.kind] = nil
-        for group in groups(of: flight) { failures[group] = nil }
-        putBack(flight, mayBeDone: true)
+        guard let send = sends.removeValue(forKey: number) else { return [] }
+        looked[send.kind] = nil
+        for group in groups(of: send) { failures[group] = nil }
+        putBack(send, outcomeUnknown: true)
         return resolve(results, epoch: epoch)
     }
 
@@ -278,12 +278,12 @@ package struct OutboxState: Sendable {
         wasSent: Bool
     ) -> [RetryGroup: Int] {
         defer { checkInvariants() }
-        guard let flight = flights.removeValue(forKey: number) else { return [:] }
-        looked[flight.kind] = nil
-        let groups = groups(of: flight)
-        putBack(flight, mayBeDone: wasSent)
+        guard let send = sends.removeValue(forKey: number) else { return [:] }
+        looked[send.kind] = nil
+        let groups = groups(of: send)
+        putBack(send, outcomeUnknown: wasSent)
         if failure == .needsSignIn {
-            pauses.insert(.signIn(flight.kind))
+            pauses.insert(.signIn(send.kind))
             return [:]
         }
         for group in groups {
@@ -387,7 +387,7 @@ package struct OutboxState: Sendable {
         looked = [:]
         for sequence in lost {
             set(.queued, of: sequence)
-            items[sequence]?.mayBeDone = true
+            items[sequence]?.outcomeUnknown = true
             items[sequence]?.epoch = nil
         }
         return [.reopened(lost)]
@@ -441,13 +441,13 @@ package struct OutboxState: Sendable {
     }
 
     /// The lanes of operations that are being sent.
-    private func lanesInFlight(_ kind: Kind) -> Set<String> {
-        let flying = flights.values.filter { $0.kind == kind }.flatMap(\.sequences)
+    private func sendingLanes(_ kind: Kind) -> Set<String> {
+        let flying = sends.values.filter { $0.kind == kind }.flatMap(\.sequences)
         return Set(flying.compactMap { items[$0]?.lane })
     }
 
     private func limits(_ kind: Kind) -> Limits {
-        limits[kind] ?? Limits(operations: 1, flights: 1)
+        limits[kind] ?? Limits(operations: 1, sends: 1)
     }
 
     // Lanes that are sent together fail and wait together.
@@ -459,23 +459,23 @@ package struct OutboxState: Sendable {
         RetryGroup(kind: item.kind, lane: item.lane)
     }
 
-    private func groups(of flight: Flight) -> Set<RetryGroup> {
-        Set(flight.sequences.compactMap { items[$0].map(group(of:)) })
+    private func groups(of send: Send) -> Set<RetryGroup> {
+        Set(send.sequences.compactMap { items[$0].map(group(of:)) })
     }
 
-    private mutating func putBack(_ flight: Flight, mayBeDone: Bool) {
-        for sequence in flight.sequences {
-            guard case .sending(flight.number) = items[sequence]?.phase else { continue }
+    private mutating func putBack(_ send: Send, outcomeUnknown: Bool) {
+        for sequence in send.sequences {
+            guard case .sending(send.number) = items[sequence]?.phase else { continue }
             items[sequence]?.phase = .queued
             // A later send that was turned away does not undo an earlier one that may have arrived.
-            if mayBeDone { items[sequence]?.mayBeDone = true }
+            if outcomeUnknown { items[sequence]?.outcomeUnknown = true }
         }
     }
 
     private func checkInvariants() {
         assert(
             Kind.allCases.allSatisfy { kind in
-                flights.values.count { $0.kind == kind } <= limits(kind).flights
+                sends.values.count { $0.kind == kind } <= limits(kind).sends
             }
         )
         // With thousands of operations, the checks would cost more than the event.
@@ -492,15 +492,15 @@ package struct OutboxState: Sendable {
         assert(
             items.values.allSatisfy { item in
                 guard case .sending(let number) = item.phase else { return true }
-                return flights[number]?.sequences.contains(item.sequence) == true
+                return sends[number]?.sequences.contains(item.sequence) == true
             },
             "An operation belongs to a send that has ended."
         )
         assert(
             {
-                let lanes = flights.values.map { flight in
+                let lanes = sends.values.map { send in
                     Set(
-                        flight.sequences.compactMap {
+                        send.sequences.compactMap {
                             items[$0].map { [$0.kind.rawValue, $0.lane] }
                         }
                     )
@@ -520,7 +520,7 @@ extension OutboxState: CustomDebugStringConvertible {
             "\(items.count) of \(limit) operations",
             "\(summary.unsent) unsent, \(summary.settling) settling, \(summary.refused) refused",
         ]
-        if !flights.isEmpty { parts.append(flights.count.counted("send") + " in progress") }
+        if !sends.isEmpty { parts.append(sends.count.counted("send") + " in progress") }
         if !waits.isEmpty { parts.append("next try awaited by " + waits.count.counted("lane")) }
         let reasons = pauses.map(\.debugDescription).sorted()
         if !reasons.isEmpty { parts.append("paused: " + reasons.joined(separator: ", ")) }
@@ -533,8 +533,8 @@ extension OutboxState.Pause: CustomDebugStringConvertible {
     package var debugDescription: String {
         switch self {
         case .offline: "no network"
-        case .signIn(.mutator): "no session"
-        case .signIn(.mutation): "no valid token of the backend"
+        case .signIn(.record): "no session"
+        case .signIn(.remote): "no valid token of the backend"
         }
     }
 }

@@ -63,7 +63,7 @@ extension OutboxState.Item {
     /// The phase in words.
     fileprivate var inReport: String {
         switch phase {
-        case .queued: mayBeDone ? "may have been applied, will be sent again" : "queued"
+        case .queued: outcomeUnknown ? "may have been applied, will be sent again" : "queued"
         case .sending: "being sent"
         case .acknowledged: "applied, its changes have not arrived"
         case .refused(let problem): "refused with \(SanguineError.problem(problem).metricsCode)"

@@ -72,8 +72,8 @@ public struct PreviewValues: Sendable {
 
     /// Performs a mutation, which then waits to be sent.
     ///
-    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RequestMutation)``.
-    public func perform(_ mutation: some RequestMutation) throws(SanguineError) {
+    /// - Throws: The errors of ``SanguineClient/perform(_:)-(RemoteMutation)``.
+    public func perform(_ mutation: some RemoteMutation) throws(SanguineError) {
         try client.perform(mutation)
     }
 }

@@ -45,7 +45,7 @@ protocol Authorizer: TokenSource where Token == String {
     var account: Identifier? { get }
 
     /// The user's account, or the name that the app has given the user; `nil` until it is known.
-    var owner: Owner? { get }
+    var owner: AccountKey? { get }
 
     /// Throws if requests in the name of this user must not be sent, because the user has left.
     ///
@@ -79,7 +79,7 @@ struct Ended: Sendable {
 }
 
 extension Authorizer {
-    var owner: Owner? { account.map { Owner($0) } }
+    var owner: AccountKey? { account.map { AccountKey($0) } }
 
     func bound() -> any Authorizer { self }
 

@@ -30,7 +30,7 @@ extension QueryRequest {
             self.call = call
             baseURL = configuration.baseURL
             baseHeaders = configuration.baseHeaders
-            queue = RequestQueue(limits: .init(lanes: configuration.readsPerHost))
+            queue = RequestQueue(limits: .init(slots: configuration.readsPerHost))
             retries = RetryGuard(clock: configuration.delay)
             batches = Batches(delay: configuration.delay)
             spool = UploadSpool(in: configuration.storeFolder)
@@ -139,12 +139,12 @@ extension QueryRequest.Backend {
             return try await exchange.send(request, report)
         }
         var first = ticket
-        return try await authorizer.attempt(curing: isCuredByToken) {
+        return try await authorizer.attempt(curing: canRetryWithNewToken) {
             _ throws(SanguineError) in
-            var lane = first
+            var slot = first
             first = nil
-            if lane == nil { lane = try await enter() }
-            defer { lane?.release() }
+            if slot == nil { slot = try await enter() }
+            defer { slot?.release() }
             return try await sendToBase(request, report)
         }
     }
@@ -192,7 +192,7 @@ extension QueryRequest.Backend {
     /// Whether the backend has rejected a token that can be renewed.
     ///
     /// Always `false` if there was no token to send, or if the user has left.
-    private func isCuredByToken(_ problem: Problem) -> Bool {
+    private func canRetryWithNewToken(_ problem: Problem) -> Bool {
         authorizer.renews && problem.status == 401 && problem.known?.response != nil
             && (try? call.authorizer.check()) != nil
     }

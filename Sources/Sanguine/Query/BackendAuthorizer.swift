@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// Mutable state: `guarded`, by its mutex, which is never held over app code.
 final class BackendAuthorizer: TokenSource {
-    private struct Flight {
+    private struct Refresh {
         let outcome: OneShot<Int>
         let renewal: Int
         var tasks: [Task<Void, Never>] = []
@@ -21,7 +21,7 @@ final class BackendAuthorizer: TokenSource {
         var renewals = 0
         /// The result of the last renewal.
         var last: Result<Int, SanguineError> = .success(0)
-        var flight: Flight?
+        var running: Refresh?
     }
 
     private enum Step {
@@ -65,10 +65,10 @@ final class BackendAuthorizer: TokenSource {
     func rejected(_ token: Int) async throws(SanguineError) -> Int {
         guard let refresh else { return token }
         let step = guarded.withLock { guarded -> Step in
-            if let flight = guarded.flight { return .wait(flight.outcome) }
+            if let running = guarded.running { return .wait(running.outcome) }
             guard guarded.renewals == token else { return .use(guarded.last) }
             let outcome = OneShot<Int>()
-            guarded.flight = Flight(outcome: outcome, renewal: token + 1)
+            guarded.running = Refresh(outcome: outcome, renewal: token + 1)
             return .start(outcome)
         }
         switch step {
@@ -81,7 +81,7 @@ final class BackendAuthorizer: TokenSource {
     }
 
     /// Cancels a renewal in progress and fails its waiting callers, because the user has left.
-    func end(_ reason: SanguineError) { land(.failure(reason)) }
+    func end(_ reason: SanguineError) { complete(.failure(reason)) }
 
     // Runs in separate tasks: a cancelled caller must not cancel the renewal of others, and the
     // app's closure may ignore its cancellation.
@@ -92,34 +92,35 @@ final class BackendAuthorizer: TokenSource {
         let work = Task { [weak self] in
             do {
                 try await refresh()
-                self?.land(.success(()), of: outcome)
+                self?.complete(.success(()), of: outcome)
             } catch {
-                self?.land(.failure(Self.failure(error, of: "refresh")), of: outcome)
+                self?.complete(.failure(Self.failure(error, of: "refresh")), of: outcome)
             }
         }
         let deadline = Task { [weak self, delay] in
             guard (try? await delay.sleep(for: ClientLimits.refreshTimeout)) != nil else { return }
-            self?.land(.failure(.transport(.timedOut)), of: outcome)
+            self?.complete(.failure(.transport(.timedOut)), of: outcome)
         }
         let isOver = guarded.withLock { guarded in
-            guard guarded.flight?.outcome === outcome else { return true }
-            guarded.flight?.tasks = [work, deadline]
+            guard guarded.running?.outcome === outcome else { return true }
+            guarded.running?.tasks = [work, deadline]
             return false
         }
         if isOver { for task in [work, deadline] { task.cancel() } }
     }
 
-    private func land(_ result: Result<Void, SanguineError>, of outcome: OneShot<Int>? = nil) {
-        let (flight, last) = guarded.withLock { guarded -> (Flight?, Result<Int, SanguineError>) in
-            guard let flight = guarded.flight, outcome == nil || flight.outcome === outcome
+    private func complete(_ result: Result<Void, SanguineError>, of outcome: OneShot<Int>? = nil) {
+        let (running, last) = guarded.withLock {
+            guarded -> (Refresh?, Result<Int, SanguineError>) in
+            guard let running = guarded.running, outcome == nil || running.outcome === outcome
             else { return (nil, guarded.last) }
-            guarded.flight = nil
-            guarded.renewals = flight.renewal
-            guarded.last = result.map { flight.renewal }
-            return (flight, guarded.last)
+            guarded.running = nil
+            guarded.renewals = running.renewal
+            guarded.last = result.map { running.renewal }
+            return (running, guarded.last)
         }
-        flight?.outcome.resolve(last)
-        for task in flight?.tasks ?? [] { task.cancel() }
+        running?.outcome.resolve(last)
+        for task in running?.tasks ?? [] { task.cancel() }
     }
 
     /// Converts the error of one of the app's closures: a permanent failure requires a sign-in.

@@ -12,8 +12,8 @@ final class ErasedQuery: Sendable {
     /// Whether the value is provided by a source of the client; see ``EntrySource``.
     let isSourced: Bool
     /// Whether its fetches are counted; `false` if they only start other fetches that are counted.
-    let countsFlights: Bool
-    /// Whether a source holds more of the value than the entry; see ``Parts``.
+    let countsFetches: Bool
+    /// Whether a source holds more of the value than the entry; see ``PartFetcher``.
     let comesInParts: Bool
     /// Fetches the value once.
     let fetch: @Sendable (QueryRequest) async throws -> ValueBox
@@ -25,7 +25,7 @@ final class ErasedQuery: Sendable {
         key: QueryKey,
         base: URL?,
         isSourced: Bool,
-        countsFlights: Bool,
+        countsFetches: Bool,
         comesInParts: Bool,
         valueType: any CacheableValue.Type,
         fetch: @escaping @Sendable (QueryRequest) async throws -> ValueBox
@@ -35,7 +35,7 @@ final class ErasedQuery: Sendable {
         self.key = key
         self.base = base
         self.isSourced = isSourced
-        self.countsFlights = countsFlights
+        self.countsFetches = countsFetches
         self.comesInParts = comesInParts
         self.valueType = valueType
         self.fetch = fetch
@@ -56,9 +56,9 @@ final class ErasedQuery: Sendable {
     }
 
     /// Creates an entry for the values of the query.
-    func entry(_ partition: Partition, metrics: NamedMetrics) -> Entry {
+    func entry(_ cacheScope: CacheScope, metrics: NamedMetrics) -> Entry {
         func entry<Value: CacheableValue>(_: Value.Type) -> Entry {
-            TypedEntry<Value>(self, partition, metrics: metrics)
+            TypedEntry<Value>(self, cacheScope, metrics: metrics)
         }
         return entry(valueType)
     }

@@ -4,7 +4,7 @@ public import Foundation
 extension QueryRequest {
     /// Posts bytes, a file, or a form and decodes the JSON response.
     ///
-    /// The request must not change anything, because reads are repeated. Use a ``RequestMutation``
+    /// The request must not change anything, because reads are repeated. Use a ``RemoteMutation``
     /// for changes.
     ///
     /// - Parameters:

@@ -10,10 +10,10 @@ public struct QueryRequest: Sendable {
 
     let base: URL?
     let attempts: ReadAttempts
-    let flight: RequestFlight
+    let fetchContext: FetchContext
 
     var backend: Backend { attempts.backend }
-    var priority: RequestPriority { flight.priority }
+    var priority: RequestPriority { fetchContext.priority }
 
     /// Gets a path and decodes the JSON response.
     ///
@@ -41,7 +41,7 @@ public struct QueryRequest: Sendable {
     /// Posts to a path and decodes the JSON response, for example for GraphQL or a search with a
     /// body.
     ///
-    /// The request must not change anything, because reads are repeated. Use a ``RequestMutation``
+    /// The request must not change anything, because reads are repeated. Use a ``RemoteMutation``
     /// for changes.
     ///
     /// - Parameters:
@@ -128,7 +128,7 @@ public struct QueryRequest: Sendable {
     ) async throws(SanguineError) -> RequestQueue.Ticket? {
         let host = request.url.hostKey
         let ticket = try await backend.queue.enter(host, priority)
-        flight.asks(host)
+        fetchContext.asks(host)
         return ticket
     }
 }

@@ -14,7 +14,7 @@ struct FetchPlan: Sendable {
     /// The number of attempts of this fetch.
     var attempts: AttemptCount?
     /// The number of the entry's fetch; 0 if it is not the fetch of an entry.
-    var flight: UInt64 = 0
+    var fetchNumber: UInt64 = 0
 }
 
 /// The number of attempts of a fetch, read after it has ended.
@@ -31,7 +31,7 @@ private final class FailureNote: Sendable {
     // The only mutable state, guarded by the mutex.
     private let last = Mutex<SanguineError?>(nil)
 
-    func take(_ error: SanguineError) { last.withLock { $0 = error } }
+    func record(_ error: SanguineError) { last.withLock { $0 = error } }
 
     var timedOut: SanguineError {
         last.withLock { $0 }.map { .timedOut(after: $0) } ?? .transport(.timedOut)
@@ -75,8 +75,8 @@ struct ReadAttempts: Sendable {
             timeout: plan.policy.timeout,
             base: plan.base,
             attempts: self,
-            flight: RequestFlight(
-                number: plan.flight,
+            fetchContext: FetchContext(
+                number: plan.fetchNumber,
                 priority: priority ?? RequestPriority(plan.policy.priority),
                 host: (plan.base ?? backend.baseURL ?? backend.call.server)?.hostKey ?? ""
             )
@@ -92,26 +92,26 @@ struct ReadAttempts: Sendable {
         var random = random
         var failures = 0
         if request.priority.current == .prefetch,
-            let pause = backend.retries.pause(of: request.flight.host)
+            let pause = backend.retries.pause(of: request.fetchContext.host)
         {
             return .failure(pause.error)
         }
         while true {
             let outcome = await once(request, body)
             // The fetch was part of another one, which has counted and retried its requests.
-            guard !request.flight.isSettled else { return outcome }
-            let host = request.flight.host
+            guard !request.fetchContext.isSettled else { return outcome }
+            let host = request.fetchContext.host
             if failures == 0 { backend.retries.requested(host) }
             guard case .failure(let failure) = outcome else { return outcome }
             failures += 1
-            note.take(failure)
+            note.record(failure)
             let retry = schedule(plan.policy.retry)
             backend.retries.failed(host, with: failure)
             guard let wait = retry.delay(afterFailures: failures, of: failure, using: &random),
                 let all = backend.retries.wait(wait, by: retry, for: host, using: &random)
             else { return .failure(failure) }
             plan.attempts?.add()
-            plan.metrics?.flightRetried(afterAttempt: failures, failedWith: failure)
+            plan.metrics?.fetchRetried(afterAttempt: failures, failedWith: failure)
             // Sleeping fails only when the last caller has been cancelled.
             guard (try? await delay.sleep(for: all)) != nil else { return .failure(.cancelled) }
         }

@@ -156,7 +156,7 @@ extension SanguineClient {
     /// All views of the query share it.
     @MainActor
     public func model<Value>(_ query: ValueQuery<Value>) -> ValueModel<Value> {
-        device.models.model(query.key) { ValueModel(query, on: device) }
+        services.models.model(query.key) { ValueModel(query, on: services) }
     }
 
     /// Calls a closure with the current state and after each change, until the token is released.

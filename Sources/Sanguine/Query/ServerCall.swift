@@ -41,7 +41,8 @@ struct ServerCall: Sendable {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let user = authorizer.bound()
-        return try await user.attempt(curing: Self.isCuredByToken) { token throws(SanguineError) in
+        return try await user.attempt(curing: Self.canRetryWithNewToken) {
+            token throws(SanguineError) in
             try await send(request, token: token, of: user, within: limit, report)
         }
     }
@@ -58,7 +59,8 @@ struct ServerCall: Sendable {
             throw .notConfigured("'server', or the call goes to another host")
         }
         let user = authorizer.bound()
-        return try await user.attempt(curing: Self.isCuredByToken) { token throws(SanguineError) in
+        return try await user.attempt(curing: Self.canRetryWithNewToken) {
+            token throws(SanguineError) in
             try await exchange.stream(try authorized(request, token, user))
         }
     }
@@ -140,7 +142,7 @@ struct ServerCall: Sendable {
         return request
     }
 
-    private static func isCuredByToken(_ problem: Problem) -> Bool {
+    private static func canRetryWithNewToken(_ problem: Problem) -> Bool {
         problem.status == 401
             && [.tokenExpired, .unauthenticated, .sessionEnded].contains(problem.code)
     }

@@ -66,7 +66,7 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
         policy: Policy,
         base: URL?,
         isSourced: Bool = false,
-        countsFlights: Bool = true,
+        countsFetches: Bool = true,
         comesInParts: Bool = false,
         fetch: @escaping Fetch
     ) {
@@ -76,7 +76,7 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
             key: key,
             base: base,
             isSourced: isSourced,
-            countsFlights: countsFlights,
+            countsFetches: countsFetches,
             comesInParts: comesInParts,
             valueType: Value.self
         ) { .of(try await fetch($0)) }

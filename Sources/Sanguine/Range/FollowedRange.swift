@@ -11,7 +11,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     /// Weak, because it holds the models.
     @ObservationIgnored private weak var models: ModelTable?
     @ObservationIgnored private let source: RangeSource<Index, Value>
-    @ObservationIgnored private let turn: MainTurn
+    @ObservationIgnored private let mainActorBatch: MainActorBatch
     @ObservationIgnored private var watcher: UInt64?
     @ObservationIgnored private var following: ObservationToken?
 
@@ -23,12 +23,14 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         self.range = range
         source = client.queries.source(of: query)
         state = source.snapshot(range)
-        models = client.device.models
-        turn = client.device.turn
-        let owner = turn.newOwner()
+        models = client.services.models
+        mainActorBatch = client.services.mainActorBatch
+        let owner = mainActorBatch.newOwner()
         let watch = source.watch(
             range,
-            tell: { [weak self, turn] _ in turn.schedule({ self?.applyNewest() }, for: owner) }
+            tell: { [weak self, mainActorBatch] _ in
+                mainActorBatch.schedule({ self?.applyNewest() }, for: owner)
+            }
         )
         watcher = watch?.watcher
         following = watch.map { ObservationToken($0.end) }
@@ -36,7 +38,7 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         if let watch { state = source.snapshot(range, for: watch.watcher) }
     }
 
-    deinit { turn.keep(following) }
+    deinit { mainActorBatch.keep(following) }
 
     // Applies the newest state instead of the one that was delivered, which may be outdated.
     func applyNewest() {
@@ -60,6 +62,6 @@ extension SanguineClient {
             name: "range",
             parameters: [query.key.text, range.lowerBound.position, range.upperBound.position]
         )
-        return device.models.model(key) { FollowedRange(query, in: range, client: self) }
+        return services.models.model(key) { FollowedRange(query, in: range, client: self) }
     }
 }

@@ -10,17 +10,17 @@ struct RangeContents<Value: Codable & Sendable & Equatable>: Codable, Sendable, 
     var revision: UInt64 = 0
 
     /// Adds the values that a request has returned.
-    mutating func land(
+    mutating func add(
         _ brought: [Int: Value],
-        _ flight: RangeState.Flight,
+        _ request: RangeState.RangeRequest,
         asOf: Timestamp,
         day: LocalDay? = nil,
         keeping recent: [Range<Int>]
     ) {
-        let (current, old) = (flight.current, flight.wanted.subtracting(flight.current))
-        coverage.insert(flight.wanted.intersection(current), asOf: asOf, day: day)
+        let (current, old) = (request.current, request.wanted.subtracting(request.current))
+        coverage.insert(request.wanted.intersection(current), asOf: asOf, day: day)
         coverage.insert(old, asOf: asOf, day: day, isStale: true)
-        for range in flight.wanted.ranges {
+        for range in request.wanted.ranges {
             for position in range { values[position] = brought[position] }
         }
         forget(coverage.trim(to: RangeLimits.indices, keeping: recent))

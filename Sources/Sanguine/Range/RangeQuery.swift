@@ -77,7 +77,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
             key: key,
             policy: policy,
             base: base,
-            countsFlights: false,
+            countsFetches: false,
             comesInParts: true,
             fetch: refetch
         )

@@ -3,8 +3,8 @@ import Synchronization
 
 /// The source of a range query's entry: fetches the missing values.
 ///
-/// ``RangeState`` decides, ``Parts`` acts. The entry's value contains the known values, and the
-/// cache handles every other change and invalidation of it.
+/// ``RangeState`` decides, ``PartFetcher`` acts. The entry's value contains the known values, and
+/// the cache handles every other change and invalidation of it.
 ///
 /// Invariant: a request ends in the same step in which its values are written to the cache. A
 /// reader sees either the request or its values.
@@ -14,7 +14,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     typealias Contents = RangeContents<Value>
     typealias Values = RangeValues<Index, Value>
 
-    private let parts: Parts<RangeState>
+    private let parts: PartFetcher<RangeState>
     private let queries: QueryCache
     private var entries: Entries { queries.entries }
     private let policy: Policy
@@ -27,16 +27,16 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         plain = query
         self.query = Mutex(query)
         let state = RangeState(priority: query.policy.priority)
-        parts = Parts(state, of: query.key, query.policy, in: queries)
-        parts.onStart { [weak self] flight, priority, partition in
-            await self?.fly(flight, priority, partition)
+        parts = PartFetcher(state, of: query.key, query.policy, in: queries)
+        parts.onStart { [weak self] request, priority, cacheScope in
+            await self?.runRequest(request, priority, cacheScope)
         }
     }
 
     /// The cache's entry; fetching it fetches the missing values of its watchers.
     private var entry: ValueQuery<Contents> {
         plain.entry { [weak self] request in
-            request.flight.settle()
+            request.fetchContext.settle()
             guard let self else { throw SanguineError.closed }
             try await loadWatched()
             return entries.peek(entry) ?? Contents()
@@ -44,10 +44,10 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     }
 
     /// Replaces the query, so that later requests use its closure.
-    func take(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
+    func replaceQuery(_ query: RangeQuery<Index, Value>) { self.query.withLock { $0 = query } }
 
-    func change(to user: Partition, device: Partition?) -> Delivery {
-        parts.change(to: user, device: device)
+    func switchUser(to user: CacheScope, device: CacheScope?) -> Delivery {
+        parts.switchUser(to: user, device: device)
     }
 
     var isUnderWay: Bool { parts.isUnderWay }
@@ -55,7 +55,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     func close() { parts.close() }
 
     /// The number of watchers, for tests.
-    var watcherCount: Int { parts.look { $0.watchers.count } }
+    var watcherCount: Int { parts.withState { $0.watchers.count } }
 
     // MARK: - Reading
 
@@ -69,10 +69,10 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         guard let positions = Index.positions(range) else {
             return .unknown(range)
         }
-        parts.look { $0.touch(positions) }
-        let isUnderWay = parts.look { $0.isFetching(positions) }
+        parts.withState { $0.touch(positions) }
+        let isUnderWay = parts.withState { $0.isFetching(positions) }
         var ground = entries.restoredGround(of: entry.erased)
-        let (isFetching, error) = parts.look { state in
+        let (isFetching, error) = parts.withState { state in
             (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
         }
         // A request has ended meanwhile: its values were written in the same step.
@@ -138,7 +138,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     // The entry is fetched after an invalidation and by polling; if it is fresh, it is polled.
     private func loadWatched() async throws(SanguineError) {
         let isPolled = entries.restoredGround(of: entry.erased).isFresh
-        let wanted = parts.look { $0.watched }
+        let wanted = parts.withState { $0.watched }
         if !wanted.isEmpty { try await load(wanted, refreshing: isPolled) }
     }
 
@@ -176,25 +176,25 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             return nil
         }
         let (watcher, notified) = (parts.newWaiter(), LastNotified<Values>())
-        parts.look { $0.watch(positions, waiter: watcher) }
+        parts.withState { $0.watch(positions, waiter: watcher) }
         missing(of: RangeSet())  // If the entry is stale, the cache fetches it at once.
         let (entry, queries) = (entry, queries)
         let observer = TypedEntry<Contents>.Observer(
             tell: { [self] _ in
-                if let values = notified.take(snapshot(range, for: watcher)) { tell(values) }
+                if let values = notified.update(snapshot(range, for: watcher)) { tell(values) }
             },
             finish: finish
         )
         // The client is closed, or another query uses the key.
         guard let observation = queries.observe(entry, observer) else {
-            _ = parts.look { $0.leave(waiter: watcher) }
+            _ = parts.withState { $0.leave(waiter: watcher) }
             finish()
             return nil
         }
         load(for: watcher, positions)
         let end: @Sendable () -> Void = { [parts] in
             queries.unobserve(entry, observation)
-            parts.play { $0.leave(waiter: watcher) }
+            parts.apply { $0.leave(waiter: watcher) }
         }
         return (watcher, end)
     }
@@ -222,7 +222,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let brought = Dictionary(values.map { ($0.key.position, $0.value) }) { _, last in last }
         let (now, zone) = (queries.clock.now(), entries.zone)
         let day = policy.followsDays ? LocalDay(containing: now, in: zone) : nil
-        parts.look { $0.overrule(RangeSet(positions)) }
+        parts.withState { $0.overwrite(RangeSet(positions)) }
         let refusal = write { $0.set(brought, positions, asOf: now, day: day) }
         return refusal == nil
     }
@@ -233,7 +233,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     func update(_ index: Index, _ body: (inout Value?) -> Void) -> Bool {
         let position = index.position
         guard position < .max else { return false }
-        parts.look { $0.overrule(RangeSet(position..<position + 1)) }
+        parts.withState { $0.overwrite(RangeSet(position..<position + 1)) }
         var isKnown = false
         let refusal = write { contents in
             let known = contents.coverage.positions(in: position..<position + 1) { _ in true }
@@ -249,10 +249,12 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     func invalidate(_ range: ClosedRange<Index>) {
         let positions = Index.clampedPositions(range)
         let stale = RangeSet(positions)
-        parts.look { $0.invalidate(stale) }
+        parts.withState { $0.invalidate(stale) }
         // Even if nothing is known: the write of a request's values must start over.
         write { $0.coverage.markStale(stale) }
-        for (watcher, watched) in parts.look({ $0.watchers }).map({ ($0.key, $0.value.positions) })
+        for (watcher, watched) in parts.withState({ $0.watchers }).map({
+            ($0.key, $0.value.positions)
+        })
         where watched.overlaps(positions) {
             load(for: watcher, watched)
         }
@@ -273,12 +275,12 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     }
 
     /// Returns the known values that have not expired; watched positions do not expire.
-    private func contents(of ground: Entries.Ground) -> Contents {
+    private func contents(of ground: Entries.EntrySnapshot) -> Contents {
         var contents = ground.value?.base.value(as: Contents.self) ?? Contents()
         contents.forget(
             endedBy: policy,
             at: queries.clock.now(),
-            inUse: parts.look { $0.watched }
+            inUse: parts.withState { $0.watched }
         )
         return contents
     }
@@ -293,7 +295,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// Changes the known values.
     ///
     /// - Parameters:
-    ///   - partition: The user's part of the cache; nothing happens if another user is current.
+    ///   - cacheScope: The user's part of the cache; nothing happens if another user is current.
     ///     Default: `nil`, which means the current one.
     ///   - body: Changes the values, under no lock; it may be called again.
     ///   - commit: Called in the step that applies the change, under the cache's lock.
@@ -301,18 +303,18 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     ///   client is closed, or another query uses the key.
     @discardableResult
     private func write(
-        in partition: Partition? = nil,
+        in cacheScope: CacheScope? = nil,
         _ body: (inout Contents) -> Void,
         commit: () -> Void = {}
     ) -> SanguineError? {
         let entry = entry
         entries.restore(entry.erased)
         let isTaken = queries.set(entry.erased, isJudged: true, commit: commit) { ground in
-            guard partition == nil || ground.partition === partition else { return nil }
+            guard cacheScope == nil || ground.cacheScope === cacheScope else { return nil }
             var contents = contents(of: ground)
             // An entry that was evicted from memory has lost later invalidations.
             if !ground.isFresh {
-                parts.look { $0.invalidateAll() }
+                parts.withState { $0.invalidateAll() }
                 contents.coverage.markAllStale()
             }
             body(&contents)
@@ -328,30 +330,30 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 
     // MARK: - Requests
 
-    private func fly(
-        _ flight: RangeState.Flight,
+    private func runRequest(
+        _ request: RangeState.RangeRequest,
         _ priority: RequestPriority,
-        _ partition: Partition
+        _ cacheScope: CacheScope
     ) async {
         let query = query.withLock { $0 }
-        let indices = Index.indices(flight.range)
+        let indices = Index.indices(request.range)
         let departure = queries.clock.now()
         let counters = entries.metrics.named(query.name)
         let result = await queries.counted(query.plan, by: counters) { plan in
-            await partition.attempts.fetch(plan, priority: priority) { request in
+            await cacheScope.attempts.fetch(plan, priority: priority) { request in
                 try await query.fetch(request, indices)
             }
         }
         switch result {
-        case .success(let values): land(values, flight, partition, since: departure)
-        case .failure(let error): parts.play(for: partition) { $0.fail(flight.number, error) }
+        case .success(let values): complete(values, request, cacheScope, since: departure)
+        case .failure(let error): parts.apply(for: cacheScope) { $0.fail(request.number, error) }
         }
     }
 
-    private func land(
+    private func complete(
         _ brought: [Index: Value],
-        _ flight: RangeState.Flight,
-        _ partition: Partition,
+        _ request: RangeState.RangeRequest,
+        _ cacheScope: CacheScope,
         since departure: Timestamp
     ) {
         let now = queries.clock.now()
@@ -359,8 +361,8 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         // A response to a request that was sent before midnight may be the previous day's.
         let day = policy.followsDays ? LocalDay(containing: min(departure, now), in: zone) : nil
         let isOver = day.map { $0.end <= now } ?? false
-        let hasArrived = parts.look { state in
-            guard let arrived = state.arrive(flight.number) else { return false }
+        let hasArrived = parts.withState { state in
+            guard let arrived = state.arrive(request.number) else { return false }
             if isOver { state.invalidate(arrived.current) }
             return true
         }
@@ -370,15 +372,15 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
             uniquingKeysWith: { $1 }
         )
         var ending: Delivery?
-        let refusal = write(in: partition) { contents in
-            let (present, recent) = parts.look { ($0.flight(flight.number), $0.recent) }
+        let refusal = write(in: cacheScope) { contents in
+            let (present, recent) = parts.withState { ($0.request(request.number), $0.recent) }
             guard let present else { return }
-            contents.land(values, present, asOf: now, day: day, keeping: [flight.range] + recent)
+            contents.add(values, present, asOf: now, day: day, keeping: [request.range] + recent)
         } commit: {
-            ending = parts.ending(for: partition) { $0.land(flight.number) }
+            ending = parts.ending(for: cacheScope) { $0.complete(request.number) }
         }
         if let refusal {
-            parts.play(for: partition) { $0.fail(flight.number, refusal) }
+            parts.apply(for: cacheScope) { $0.fail(request.number, refusal) }
         }
         ending?()
     }
@@ -387,8 +389,8 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
 extension QueryCache {
     /// Returns the source of the range query, and creates it if there is none.
     func source<Index, Value>(of query: RangeQuery<Index, Value>) -> RangeSource<Index, Value> {
-        let source = stretches.source(query.key) { RangeSource(query, in: self) }
-        source.take(query)
+        let source = ranges.source(query.key) { RangeSource(query, in: self) }
+        source.replaceQuery(query)
         return source
     }
 }

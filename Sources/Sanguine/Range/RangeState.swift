@@ -1,8 +1,8 @@
 /// The requests of a range query and their waiters; only this code decides what is fetched next.
 ///
 /// The state performs no I/O and reads no clock. Each method records one event and returns the
-/// actions for ``Parts``. The known values are not part of it: they are ``RangeContents`` in the
-/// cache, and each event is passed what it needs of them.
+/// actions for ``PartFetcher``. The known values are not part of it: they are ``RangeContents`` in
+/// the cache, and each event is passed what it needs of them.
 ///
 /// A request covers a range. Positions that were invalidated since it started are no longer
 /// *current*: they are written as stale, and do not serve later readers. Positions that a later
@@ -16,9 +16,9 @@
 /// 3. A request covers 1 to ``RangeLimits/requestSpan`` positions.
 /// 4. The numbers of requests increase.
 /// 5. At most ``RangeLimits/recentReads`` reads are remembered.
-struct RangeState: PartsState {
+struct RangeState: PartFetchState {
     /// A request for a range.
-    struct Flight: PartRequest, Hashable {
+    struct RangeRequest: PartRequest, Hashable {
         let number: UInt64
         let range: Range<Int>
         let priority: FetchPriority
@@ -35,18 +35,18 @@ struct RangeState: PartsState {
         fileprivate(set) var error: SanguineError?
     }
 
-    typealias Actions = PartsActions<Flight>
+    typealias Actions = PartFetchActions<RangeRequest>
 
     /// The priority of the fetches.
     let priority: FetchPriority
     /// The running requests, in the order of their numbers.
-    private(set) var flights: [Flight] = []
+    private(set) var requests: [RangeRequest] = []
     /// The ranges that were read, most recent first.
     private(set) var recent: [Range<Int>] = []
     /// The watchers, by their waiter's number.
     private(set) var watchers: [UInt64: Watcher] = [:]
     private var needs: [UInt64: Set<UInt64>] = [:]  // Waiters and the requests they wait for.
-    private var lastFlight: UInt64 = 0
+    private var lastRequest: UInt64 = 0
 
     /// Creates the state of a query without requests.
     init(priority: FetchPriority = .normal) { self.priority = priority }
@@ -54,13 +54,13 @@ struct RangeState: PartsState {
     // MARK: - Queries
 
     var waiterCount: Int { needs.count }
-    var isIdle: Bool { flights.isEmpty }
+    var isIdle: Bool { requests.isEmpty }
 
     /// Returns the running request with this number.
-    func flight(_ number: UInt64) -> Flight? { flights.first { $0.number == number } }
+    func request(_ number: UInt64) -> RangeRequest? { requests.first { $0.number == number } }
 
     /// Whether a part of the range is being fetched.
-    func isFetching(_ range: Range<Int>) -> Bool { flights.contains { $0.range.overlaps(range) } }
+    func isFetching(_ range: Range<Int>) -> Bool { requests.contains { $0.range.overlaps(range) } }
 
     /// The watched positions.
     var watched: RangeSet<Int> {
@@ -93,24 +93,24 @@ struct RangeState: PartsState {
         var rest = missing
         var waitsFor = Set<UInt64>()
         var underWay = RangeSet<Int>()
-        for flight in flights {
-            underWay.formUnion(flight.current)
-            guard !flight.current.isDisjoint(missing) else { continue }
-            waitsFor.insert(flight.number)
-            rest.subtract(flight.current)
+        for request in requests {
+            underWay.formUnion(request.current)
+            guard !request.current.isDisjoint(missing) else { continue }
+            waitsFor.insert(request.number)
+            rest.subtract(request.current)
         }
-        let started = Self.stretches(of: rest, sparing: underWay).map { range in
-            lastFlight += 1
+        let started = Self.ranges(of: rest, sparing: underWay).map { range in
+            lastRequest += 1
             let all = RangeSet(range)
-            return Flight(
-                number: lastFlight,
+            return RangeRequest(
+                number: lastRequest,
                 range: range,
                 priority: priority,
                 current: all,
                 wanted: all
             )
         }
-        flights += started
+        requests += started
         needs[waiter, default: []].formUnion(waitsFor.union(started.map(\.number)))
         return Actions(start: started)
     }
@@ -125,7 +125,7 @@ struct RangeState: PartsState {
         defer { checkInvariants() }
         watchers[waiter] = nil
         guard needs.removeValue(forKey: waiter) != nil else { return Actions() }
-        return Actions(cancel: takeUnwanted(), answer: [(waiter, .cancelled)])
+        return Actions(cancel: removeUnwanted(), answer: [(waiter, .cancelled)])
     }
 
     // MARK: - Requests
@@ -134,34 +134,34 @@ struct RangeState: PartsState {
     ///
     /// Earlier requests no longer overwrite them, so their waiters wait for this one too. Returns
     /// `nil` for a request that was dropped.
-    mutating func arrive(_ number: UInt64) -> Flight? {
+    mutating func arrive(_ number: UInt64) -> RangeRequest? {
         defer { checkInvariants() }
-        guard let flight = flight(number) else { return nil }
-        let range = RangeSet(flight.range)
+        guard let request = request(number) else { return nil }
+        let range = RangeSet(request.range)
         var overtaken = Set<UInt64>()
-        for index in flights.indices
-        where flights[index].number < number && !flights[index].wanted.isDisjoint(range) {
-            flights[index].wanted.subtract(range)
-            overtaken.insert(flights[index].number)
+        for index in requests.indices
+        where requests[index].number < number && !requests[index].wanted.isDisjoint(range) {
+            requests[index].wanted.subtract(range)
+            overtaken.insert(requests[index].number)
         }
-        guard !overtaken.isEmpty else { return flight }
-        for (waiter, flights) in needs where !flights.isDisjoint(with: overtaken) {
+        guard !overtaken.isEmpty else { return request }
+        for (waiter, requests) in needs where !requests.isDisjoint(with: overtaken) {
             needs[waiter]?.insert(number)
         }
-        return flight
+        return request
     }
 
     /// Completes a request whose values are written, and answers waiters that wait for nothing
     /// else.
     ///
     /// Returns `nil` for a request that was dropped.
-    mutating func land(_ number: UInt64) -> Actions? {
+    mutating func complete(_ number: UInt64) -> Actions? {
         defer { checkInvariants() }
         guard remove(number, nil) else { return nil }
         var actions = Actions(hasNewBase: true)
-        for (waiter, flights) in needs where flights.contains(number) {
+        for (waiter, requests) in needs where requests.contains(number) {
             needs[waiter]?.remove(number)
-            if flights.count == 1 {
+            if requests.count == 1 {
                 needs[waiter] = nil
                 actions.answer.append((waiter, nil))
             }
@@ -178,7 +178,7 @@ struct RangeState: PartsState {
         let answer = needs.filter { $0.value.contains(number) }.map(\.key)
         for waiter in answer { needs[waiter] = nil }
         return Actions(
-            cancel: takeUnwanted(),
+            cancel: removeUnwanted(),
             hasNewBase: true,
             answer: answer.map { ($0, error) }
         )
@@ -189,31 +189,31 @@ struct RangeState: PartsState {
     /// Marks positions as invalid: responses of running requests may be outdated there.
     mutating func invalidate(_ positions: RangeSet<Int>) {
         defer { checkInvariants() }
-        for index in flights.indices { flights[index].current.subtract(positions) }
+        for index in requests.indices { requests[index].current.subtract(positions) }
     }
 
     /// Records that the app has set the positions: running requests do not overwrite them.
-    mutating func overrule(_ positions: RangeSet<Int>) {
+    mutating func overwrite(_ positions: RangeSet<Int>) {
         defer { checkInvariants() }
-        for index in flights.indices {
-            flights[index].current.subtract(positions)
-            flights[index].wanted.subtract(positions)
+        for index in requests.indices {
+            requests[index].current.subtract(positions)
+            requests[index].wanted.subtract(positions)
         }
     }
 
     /// Marks all positions as invalid: responses of running requests may be outdated.
     mutating func invalidateAll() {
-        for index in flights.indices { flights[index].current = RangeSet() }
+        for index in requests.indices { requests[index].current = RangeSet() }
     }
 
     mutating func reset(_ error: SanguineError) -> Actions {
         defer { checkInvariants() }
         let actions = Actions(
-            cancel: flights.map(\.number),
+            cancel: requests.map(\.number),
             hasNewBase: true,
             answer: needs.keys.map { ($0, error) }
         )
-        flights = []
+        requests = []
         needs = [:]
         recent = []
         // The error of one user does not concern the next.
@@ -227,7 +227,7 @@ struct RangeState: PartsState {
     ///
     /// A joined range also covers the known positions between its gaps, but none that are being
     /// fetched.
-    private static func stretches(
+    private static func ranges(
         of gaps: RangeSet<Int>,
         sparing underWay: RangeSet<Int>
     ) -> [Range<Int>] {
@@ -258,18 +258,18 @@ struct RangeState: PartsState {
     }
 
     private mutating func remove(_ number: UInt64, _ error: SanguineError?) -> Bool {
-        guard let index = flights.firstIndex(where: { $0.number == number }) else { return false }
-        let flight = flights.remove(at: index)
-        for (waiter, watcher) in watchers where watcher.positions.overlaps(flight.range) {
+        guard let index = requests.firstIndex(where: { $0.number == number }) else { return false }
+        let request = requests.remove(at: index)
+        for (waiter, watcher) in watchers where watcher.positions.overlaps(request.range) {
             watchers[waiter]?.error = error
         }
         return true
     }
 
-    private mutating func takeUnwanted() -> [UInt64] {
+    private mutating func removeUnwanted() -> [UInt64] {
         let wanted = needs.values.reduce(into: Set<UInt64>()) { $0.formUnion($1) }
-        let unwanted = flights.map(\.number).filter { !wanted.contains($0) }
-        flights.removeAll { !wanted.contains($0.number) }
+        let unwanted = requests.map(\.number).filter { !wanted.contains($0) }
+        requests.removeAll { !wanted.contains($0.number) }
         return unwanted
     }
 
@@ -280,18 +280,18 @@ struct RangeState: PartsState {
     private func holdsInvariants() -> Bool {
         // With many waiters, the check would cost more than the event.
         guard needs.count <= 64 else { return true }
-        let numbers = Set(flights.map(\.number))
+        let numbers = Set(requests.map(\.number))
         var current = RangeSet<Int>()
-        for flight in flights {
+        for request in requests {
             // No position is requested twice.
-            guard current.isDisjoint(flight.current),
-                (1...RangeLimits.requestSpan).contains(flight.range.count)
+            guard current.isDisjoint(request.current),
+                (1...RangeLimits.requestSpan).contains(request.range.count)
             else { return false }
-            current.formUnion(flight.current)
+            current.formUnion(request.current)
         }
         return needs.values.allSatisfy { !$0.isEmpty && $0.isSubset(of: numbers) }
             && numbers == needs.values.reduce(into: Set()) { $0.formUnion($1) }
-            && zip(flights, flights.dropFirst()).allSatisfy { $0.number < $1.number }
+            && zip(requests, requests.dropFirst()).allSatisfy { $0.number < $1.number }
             && recent.count <= RangeLimits.recentReads
     }
 }

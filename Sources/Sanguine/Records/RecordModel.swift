@@ -40,19 +40,19 @@ public final class RecordModel<Value: Sendable & Equatable> {
         value: Value,
         observers: RecordObservers,
         models: ModelTable,
-        turn: MainTurn
+        mainActorBatch: MainActorBatch
     ) {
         self.value = value
         self.models = models
         let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
-        let owner = turn.newOwner()
+        let owner = mainActorBatch.newOwner()
         let number = observers.observe(
             query,
             applyNow: { [weak observers] in relay.apply($0, observers) }
         ) { [weak observers] answer in
             newest.set(answer)
-            turn.schedule({ relay.apply(newest.present, observers) }, for: owner)
+            mainActorBatch.schedule({ relay.apply(newest.current, observers) }, for: owner)
         }
         following = ObservationToken { [weak observers] in
             if let number { observers?.remove(number) }
@@ -81,6 +81,6 @@ private final class RecordRelay<Value: Sendable & Equatable> {
 
     func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
         // An answer for a user who has left meanwhile is dropped.
-        if let answer, observers?.isPresent(answer) == true { model?.apply(answer) }
+        if let answer, observers?.isCurrent(answer) == true { model?.apply(answer) }
     }
 }

@@ -29,28 +29,28 @@ final class RecordObservers: Sendable {
         var lastNumber: UInt64 = 0
         var isRunning = false
         var isClosed = false
-        var present: @Sendable () -> UserRecords? = { nil }
+        var current: @Sendable () -> UserRecords? = { nil }
     }
 
     private let state = Mutex(State())
-    private let turn: MainTurn
+    private let mainActorBatch: MainActorBatch
 
-    /// - Parameter turn: The turn of the main actor in which models change.
-    init(turn: MainTurn) { self.turn = turn }
+    /// - Parameter mainActorBatch: The turn of the main actor in which models change.
+    init(mainActorBatch: MainActorBatch) { self.mainActorBatch = mainActorBatch }
 
     /// Sets the closure that returns the current user's records.
     func observe(_ present: @escaping @Sendable () -> UserRecords?) {
-        state.withLock { $0.present = present }
+        state.withLock { $0.current = present }
     }
 
     /// The current user's records; `nil` once the client is released.
-    var present: UserRecords? { state.withLock { $0.present }() }
+    var current: UserRecords? { state.withLock { $0.current }() }
 
     /// Continues with another user's records.
     func userChanged() {
         if !isEmpty {
-            present?.use()
-            present?.watch()
+            current?.use()
+            current?.watch()
         }
         changed(nil)
     }
@@ -103,7 +103,7 @@ final class RecordObservers: Sendable {
     ///
     /// - Parameter keys: The records. Default: `nil`, which means all.
     func applyNow(_ keys: Set<RecordKey>? = nil) {
-        guard MainTurn.isNow else { return }
+        guard MainActorBatch.isNow else { return }
         let collections = keys.map { Set($0.map(\.collection)) }
         let models = state.withLock { state in
             state.observers.sorted { $0.key < $1.key }.map(\.value)
@@ -145,11 +145,11 @@ final class RecordObservers: Sendable {
         }
         guard !dirty.isEmpty else { return false }
         let collections = dirty.reduce(into: Set<String>()) { $0.formUnion($1.collections) }
-        let tellings = present?.reading(collections) { reader in
+        let tellings = current?.reading(collections) { reader in
             dirty.compactMap { $0.evaluate(reader) }
         }
         guard let tellings else { return false }
-        turn.gather { for tell in tellings { tell() } }
+        mainActorBatch.performTogether { for tell in tellings { tell() } }
         return true
     }
 }
@@ -166,7 +166,7 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
     let revision: UInt64
 
     init(_ query: RecordQuery<Value>, _ reader: RecordsReader) {
-        (value, fault) = reader.view.noting { query.read(reader) }
+        (value, fault) = reader.view.capturingFailure { query.read(reader) }
         source = reader.view.source
         revision = reader.view.readRevision
     }
@@ -187,7 +187,7 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     private let answer = Mutex<RecordAnswer<Value>?>(nil)
 
     /// The last delivered answer.
-    var present: RecordAnswer<Value>? { answer.withLock { $0 } }
+    var current: RecordAnswer<Value>? { answer.withLock { $0 } }
 
     /// Stores a delivered answer, unless it is older than the last one.
     func set(_ answer: RecordAnswer<Value>) {
@@ -201,7 +201,7 @@ final class LastAnswer<Value: Sendable & Equatable>: Sendable {
 extension RecordObservers {
     /// Returns the query's current answer.
     func answer<Value>(to query: RecordQuery<Value>) -> RecordAnswer<Value>? {
-        present?.reading(query.collections) { RecordAnswer(query, $0) }
+        current?.reading(query.collections) { RecordAnswer(query, $0) }
     }
 
     /// Returns the query's current value, then every change of it.
@@ -213,7 +213,7 @@ extension RecordObservers {
         let told = LastAnswer<Value>()
         let number = observe(query, finish: { continuation.finish() }) { answer in
             // Only the fault may have changed.
-            if let last = told.present, last.hasSameValue(as: answer) { return }
+            if let last = told.current, last.hasSameValue(as: answer) { return }
             told.set(answer)
             continuation.yield(answer)
         }
@@ -224,7 +224,7 @@ extension RecordObservers {
         }
         return AsyncStream { [weak self] in
             // An answer that waited here while its user left is dropped.
-            for await answer in answers where self?.isPresent(answer) == true {
+            for await answer in answers where self?.isCurrent(answer) == true {
                 return answer.value
             }
             return nil
@@ -232,8 +232,8 @@ extension RecordObservers {
     }
 
     /// Whether the answer is made from the current user's records.
-    func isPresent(_ answer: RecordAnswer<some Sendable & Equatable>) -> Bool {
-        answer.source === present && !answer.source.hasEnded
+    func isCurrent(_ answer: RecordAnswer<some Sendable & Equatable>) -> Bool {
+        answer.source === current && !answer.source.hasEnded
     }
 
     /// Calls the closure with the query's answer, at once and after each change, under no lock.
@@ -243,7 +243,7 @@ extension RecordObservers {
         applyNow: (@MainActor @Sendable (RecordAnswer<Value>) -> Void)? = nil,
         _ tell: @escaping @Sendable (RecordAnswer<Value>) -> Void
     ) -> UInt64? {
-        present?.use()
+        current?.use()
         let last = LastAnswer<Value>()
         let now = applyNow.map { apply in
             { @MainActor @Sendable [weak self] in
@@ -254,13 +254,13 @@ extension RecordObservers {
         }
         let number = add(query.collections, finish: finish, applyNow: now) { reader in
             let answer = RecordAnswer(query, reader)
-            guard last.present != answer else { return nil }
+            guard last.current != answer else { return nil }
             return {
                 last.set(answer)
                 tell(answer)
             }
         }
-        present?.watch()
+        current?.watch()
         return number
     }
 }

@@ -12,14 +12,14 @@ public struct RecordsReader {
     /// A record that cannot be decoded is kept and counted: see ``StoreReport/unreadableRecords``.
     public func record<R: SyncedRecord>(_ type: R.Type = R.self, _ id: RecordID) -> R? {
         view.value(RecordKey(R.collection.name, id))
-            .flatMap { view.unreadable.record($0, id, report: view.note) }
+            .flatMap { view.unreadable.record($0, id, report: view.recordFailure) }
     }
 
     /// Returns all records of the type that can be decoded, in the order of their ids.
     ///
     /// The others are kept and counted: see ``StoreReport/unreadableRecords``.
     public func records<R: SyncedRecord>(_ type: R.Type = R.self) -> [R] {
-        view.unreadable.records(view.all(in: R.collection.name), report: view.note)
+        view.unreadable.records(view.all(in: R.collection.name), report: view.recordFailure)
     }
 
     /// Returns the records whose member has the value, in the order of their ids.
@@ -58,10 +58,10 @@ final class RecordsView: Sendable {
     var isOvertaken: Bool { overtaken.withLock { $0 } }
 
     /// Records the reason why a record cannot be decoded.
-    func note(_ refusal: Refusal) { fault.withLock { $0 = $0 ?? refusal } }
+    func recordFailure(_ refusal: Refusal) { fault.withLock { $0 = $0 ?? refusal } }
 
     /// Returns the body's value, and the reason why the first undecodable record cannot be decoded.
-    func noting<Value>(_ body: () -> Value) -> (value: Value, fault: Refusal?) {
+    func capturingFailure<Value>(_ body: () -> Value) -> (value: Value, fault: Refusal?) {
         fault.withLock { $0 = nil }
         let value = body()
         return (value, fault.withLock { $0 })
@@ -147,7 +147,7 @@ extension UserRecords {
         at revision: UInt64?,
         _ body: (borrowing OutboxContents) throws -> Value
     ) -> Value? {
-        let value = outbox.change { contents -> Value? in
+        let value = outbox.update { contents -> Value? in
             guard revision == nil || revision == contents.revision else { return nil }
             return attempt(&contents) { try body($0) }
         }
@@ -155,7 +155,7 @@ extension UserRecords {
     }
 
     private func copy(_ collections: Set<String>) -> RecordsView {
-        let copied = outbox.change { contents in
+        let copied = outbox.update { contents in
             var copy: RecordsView.Copy = [:]
             for collection in collections {
                 let all = attempt(&contents) { try $0.all(in: collection) } ?? []

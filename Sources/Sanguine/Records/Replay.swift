@@ -27,21 +27,21 @@ package struct Replay {
     package struct Operation {
         package fileprivate(set) var sequence: Int64
         package let context: OperationContext
-        package let mutator: any RecordMutation
+        package let mutation: any RecordMutation
 
-        package init(sequence: Int64, id: Identifier, mutator: any RecordMutation) {
+        package init(sequence: Int64, id: Identifier, mutation: any RecordMutation) {
             self.sequence = sequence
             context = OperationContext(id: id)
-            self.mutator = mutator
+            self.mutation = mutation
         }
     }
 
-    /// The effect of an operation after all others, see ``rehearse(_:id:over:)``.
-    package struct Rehearsal {
+    /// The effect of an operation after all others, see ``dryRun(_:id:over:)``.
+    package struct DryRun {
         fileprivate let entry: Entry
 
         /// The operation's mutation.
-        package var mutator: any RecordMutation { entry.operation.mutator }
+        package var mutation: any RecordMutation { entry.operation.mutation }
     }
 
     /// An operation with its effect from the last run.
@@ -121,18 +121,18 @@ package struct Replay {
     /// Runs an operation over the visible records without adding it.
     ///
     /// - Parameters:
-    ///   - mutator: The operation's mutation.
+    ///   - mutation: The operation's mutation.
     ///   - id: The operation's id.
     ///   - base: The base.
     /// - Returns: The operation's effect.
     /// - Throws: ``Refusal`` if it does not apply, or JSON cannot represent a record that it sets;
     ///   the base's error.
-    package func rehearse(
-        _ mutator: any RecordMutation,
+    package func dryRun(
+        _ mutation: any RecordMutation,
         id: Identifier,
         over base: some RecordSource
-    ) throws -> Rehearsal {
-        let operation = Operation(sequence: .max, id: id, mutator: mutator)
+    ) throws -> DryRun {
+        let operation = Operation(sequence: .max, id: id, mutation: mutation)
         let entry = try run(operation, over: base)
         if let refusal = entry.refusal { throw refusal }
         for case (let key, let value?) in entry.changes {
@@ -142,23 +142,23 @@ package struct Replay {
                 throw error as? Refusal ?? Refusal.unstorable(key, error)
             }
         }
-        return Rehearsal(entry: entry)
+        return DryRun(entry: entry)
     }
 
     /// Adds an operation that was run over the same base and after the same operations.
     ///
     /// - Parameters:
-    ///   - rehearsal: The operation's effect after all others.
+    ///   - dryRunResult: The operation's effect after all others.
     ///   - sequence: The number that it was assigned since.
     ///   - base: The base.
     /// - Returns: The records whose visible value changed.
     /// - Throws: The base's error.
     package mutating func add(
-        _ rehearsal: Rehearsal,
+        _ dryRunResult: DryRun,
         at sequence: Int64,
         over base: some RecordSource
     ) throws -> Set<RecordKey> {
-        var entry = rehearsal.entry
+        var entry = dryRunResult.entry
         entry.operation.sequence = sequence
         guard order.last.map({ $0 < sequence }) ?? true else {
             return try add(entry.operation, over: base)
@@ -256,7 +256,7 @@ package struct Replay {
         )
         var refusal: Refusal?
         do {
-            try records.run(operation.mutator)
+            try records.run(operation.mutation)
         } catch let reason as Refusal {
             refusal = reason
         }

@@ -22,12 +22,13 @@ extension SanguineClient {
     ///   ``Configuration/register(_:)-(Registrable....)``.
     @discardableResult
     public func perform(_ mutation: some RecordMutation) throws(SanguineError) -> Receipt {
-        try users.perform { user throws(SanguineError) in try user.mutators.perform(mutation) }
+        try users.perform { user throws(SanguineError) in try user.recordMutations.perform(mutation)
+        }
     }
 
     /// The epoch of the server's records that are shown; `nil` while there are none.
     package var recordsEpoch: Epoch? {
-        users.present.records.outbox.read { $0.state.outbox.epoch }
+        users.current.records.outbox.read { $0.state.outbox.epoch }
     }
 
     /// The user's operations that the server has not settled yet, and the tray of refused ones.
@@ -41,7 +42,7 @@ extension SanguineClient {
     /// - Throws: ``SanguineError`` if an operation was not sent, or a change could not be fetched.
     ///   Operations that were not sent stay in the outbox. A refusal by the server is not an error.
     public nonisolated(nonsending) func synchronize() async throws(SanguineError) {
-        try await users.present.synchronize()
+        try await users.current.synchronize()
     }
 
     // MARK: - Reading
@@ -77,20 +78,20 @@ extension SanguineClient {
     /// equal the last one are skipped, and a slow reader gets the newest. The sequence ends when
     /// the client is closed.
     public func updates<Value>(of query: RecordQuery<Value>) -> AsyncStream<Value> {
-        device.records.updates(of: query)
+        services.records.updates(of: query)
     }
 
     /// Returns an observable object for a view that shows the query; all views share the one of
     /// ``RecordQuery/all(_:)`` or ``RecordQuery/record(_:_:)``.
     @MainActor
     public func model<Value>(_ query: RecordQuery<Value>) -> RecordModel<Value> {
-        device.models.model(query.key) {
+        services.models.model(query.key) {
             RecordModel(
                 query,
                 value: cached(query),
-                observers: device.records,
-                models: device.models,
-                turn: device.turn
+                observers: services.records,
+                models: services.models,
+                mainActorBatch: services.mainActorBatch
             )
         }
     }
@@ -102,7 +103,7 @@ extension SanguineClient {
     public nonisolated(nonsending) func value<Value>(
         of query: RecordQuery<Value>
     ) async throws(SanguineError) -> Value {
-        let feed = users.present.feed
+        let feed = users.current.feed
         if !feed.hasBase { try await feed.synchronize() }
         return cached(query)
     }
@@ -119,7 +120,7 @@ extension SanguineClient {
     public nonisolated(nonsending) func refresh<Value>(
         _ query: RecordQuery<Value>
     ) async throws(SanguineError) -> Value {
-        try await users.present.feed.synchronize()
+        try await users.current.feed.synchronize()
         return cached(query)
     }
 
@@ -138,7 +139,7 @@ extension SanguineClient {
     ///
     /// Less than 1 only while a long feed is restored, as on a new device: its records are shown
     /// when all of them are there.
-    public var restored: Double { users.present.feed.restore.part }
+    public var restored: Double { users.current.feed.restore.part }
 
-    private var source: UserRecords { users.present.records }
+    private var source: UserRecords { users.current.records }
 }

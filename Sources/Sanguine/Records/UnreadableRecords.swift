@@ -35,7 +35,7 @@ final class UnreadableRecords: Sendable {
             known.withLock { _ = $0[R.collection.name]?.remove(id) }
             return record
         } catch {
-            note(R.collection.name, [id], replacing: false, error)
+            recordFailure(R.collection.name, [id], replacing: false, error)
             report(.unreadable(R.self, id, error))
             return nil
         }
@@ -63,7 +63,7 @@ final class UnreadableRecords: Sendable {
                 reason = reason ?? error
             }
         }
-        note(R.collection.name, unreadable, replacing: true, reason)
+        recordFailure(R.collection.name, unreadable, replacing: true, reason)
         if let reason, let id = unreadable.first { report(.unreadable(R.self, id, reason)) }
         return records
     }
@@ -71,7 +71,7 @@ final class UnreadableRecords: Sendable {
     /// Removes all records, because the user has changed.
     func clear() { known.withLock { $0 = [:] } }
 
-    private func note(
+    private func recordFailure(
         _ collection: String,
         _ ids: [RecordID],
         replacing: Bool,

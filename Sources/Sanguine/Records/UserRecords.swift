@@ -67,7 +67,7 @@ final class UserRecords: Sendable {
     /// Opens the files if they are not open yet; a failure is reported.
     func open() {
         do throws(SanguineError) {
-            try outbox.open(.mutator)
+            try outbox.open(.record)
         } catch {
             guard !hasEnded else { return }
             environment.report("\(error)", "The records cannot be opened.")
@@ -107,7 +107,7 @@ final class UserRecords: Sendable {
     }
 
     private func rebase(_ contents: inout OutboxContents, on records: RecordsFile) throws {
-        let place = try records.place()
+        let place = try records.basePosition()
         contents.base = RecordsFile.Base(file: records, space: place?.space ?? 0)
         contents.revision += 1
         try contents.state.restart(
@@ -120,17 +120,17 @@ final class UserRecords: Sendable {
 
     /// Decodes the operation of a row.
     func operation(_ row: OutboxFile.Row) -> Replay.Operation {
-        let mutator: any RecordMutation
+        let mutation: any RecordMutation
         do {
             if let type = environment.schema.mutation(row.name) {
-                mutator = try StoredForm.arguments.decode(type, from: row.arguments)
+                mutation = try StoredForm.arguments.decode(type, from: row.arguments)
             } else {
-                mutator = UnknownMutator(lane: row.lane)
+                mutation = UnknownMutation(lane: row.lane)
             }
         } catch {
-            mutator = UnknownMutator(lane: row.lane, fault: error.memberFault)
+            mutation = UnknownMutation(lane: row.lane, fault: error.memberFault)
         }
-        return Replay.Operation(sequence: row.sequence, id: row.id, mutator: mutator)
+        return Replay.Operation(sequence: row.sequence, id: row.id, mutation: mutation)
     }
 
     // MARK: - Other processes
@@ -138,7 +138,7 @@ final class UserRecords: Sendable {
     /// In a companion, reads the app's latest writes.
     func refresh() {
         do {
-            let versions = try outbox.change { contents -> [Int64] in
+            let versions = try outbox.update { contents -> [Int64] in
                 guard let records = contents.records else { return [] }
                 return [try records.version(), try outbox.file.version()]
             }
@@ -146,9 +146,9 @@ final class UserRecords: Sendable {
                 return
             }
             if versions.isEmpty {
-                try outbox.open(.mutator)
+                try outbox.open(.record)
             } else {
-                try outbox.reload(.mutator)
+                try outbox.reload(.record)
             }
             observers.changed(nil)
         } catch {
@@ -165,7 +165,7 @@ final class UserRecords: Sendable {
         guard environment.folder != nil else { return }
         outbox.watch { [weak self] in
             guard let self, !observers.isEmpty, !isMoved() else { return false }
-            if environment.isCompanion { refresh() } else { outbox.look() }
+            if environment.isCompanion { refresh() } else { outbox.loadForeignOperations() }
             return true
         }
     }
@@ -202,7 +202,7 @@ final class UserRecords: Sendable {
 
     private func repair(_ reason: any Error) {
         serial.withLock { _ in
-            _ = outbox.change { contents in
+            _ = outbox.update { contents in
                 contents.isRepairing = false
                 guard let records = contents.records else { return }
                 do {
@@ -231,22 +231,22 @@ extension UserRecords {
                 carry(change, batch.isReset, batch.epoch)
             }
         }
-        return take { [batch] state, base in state.received(batch, over: base) }
+        return process { [batch] state, base in state.received(batch, over: base) }
     }
 
     /// Takes in data from the server; returns what is missing afterwards.
-    func take(
+    func process(
         _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Actions
     ) -> SyncState.Missing {
         let aftermath = serial.withLock { _ in
-            let taken = outbox.change { contents -> SyncState.Actions? in
+            let taken = outbox.update { contents -> SyncState.Actions? in
                 guard contents.records != nil else { return nil }
                 contents.revision += 1
                 let actions = body(&contents.state, contents.base)
                 if let failure = actions.failure { failed(failure, &contents) }
                 return actions
             }
-            return (taken ?? nil).map { carryOut($0) } ?? Aftermath()
+            return (taken ?? nil).map { carryOut($0) } ?? DeferredWork()
         }
         // This calls the app's code, so no lock is held.
         if aftermath.hasWritten { environment.durableWrites?() }
@@ -255,7 +255,7 @@ extension UserRecords {
     }
 
     /// The work after the actions, done under no lock.
-    private struct Aftermath {
+    private struct DeferredWork {
         var missing = SyncState.Missing.nothing
         var hasWritten = false
         /// Whether acknowledged operations wait again, because the server has lost its history of
@@ -266,18 +266,18 @@ extension UserRecords {
     /// Performs actions in their order, and then those that follow from them.
     ///
     /// The caller holds `serial`.
-    private func carryOut(_ first: SyncState.Actions) -> Aftermath {
+    private func carryOut(_ first: SyncState.Actions) -> DeferredWork {
         var next: SyncState.Actions? = first
-        var aftermath = Aftermath()
+        var aftermath = DeferredWork()
         while let actions = next {
             next = nil
             aftermath.missing = max(aftermath.missing, actions.missing)
             for case .reopened in actions.steps { aftermath.hasReopened = true }
-            defer { tell(actions) }
+            defer { notifyObservers(actions) }
             do {
                 try outbox.file.write(actions.steps)
             } catch StoreError.closed {
-                return Aftermath()  // The user has left meanwhile.
+                return DeferredWork()  // The user has left meanwhile.
             } catch {
                 // Otherwise a restart would show the base's changes a second time.
                 environment.logger.error(
@@ -296,8 +296,8 @@ extension UserRecords {
         return aftermath
     }
 
-    private func tell(_ actions: SyncState.Actions) {
-        outbox.tell(actions.steps)
+    private func notifyObservers(_ actions: SyncState.Actions) {
+        outbox.deliverOutcomes(actions.steps)
         if actions.isEverythingChanged {
             observers.changed(nil)
         } else if !actions.changed.isEmpty {
@@ -328,13 +328,13 @@ extension UserRecords {
         guard records.isOnDisk else {
             // In memory, readers would see the open transaction, so they wait; it does not take
             // long.
-            return try outbox.change { contents in
+            return try outbox.update { contents in
                 let space = try records.begin(batch)
                 return try show(batch, in: space, of: records, &contents)
             }
         }
         let space = try records.begin(batch)
-        let actions = try outbox.change { try show(batch, in: space, of: records, &$0) }
+        let actions = try outbox.update { try show(batch, in: space, of: records, &$0) }
         if actions == nil { records.rollback() }
         return actions
     }
@@ -362,7 +362,7 @@ extension UserRecords {
         _ records: RecordsFile,
         _ batch: SyncState.FeedBatch
     ) -> SyncState.Actions? {
-        let isWhole = outbox.change { contents -> Bool? in
+        let isWhole = outbox.update { contents -> Bool? in
             guard records.isOnDisk, !SQLiteFile.isDamage(error) else {
                 failed(error, &contents)
                 return nil
@@ -399,10 +399,10 @@ extension UserRecords {
     ) throws(SanguineError) -> Value? {
         do {
             return try serial.withLock { _ in try outbox.read { $0.records }.map(body) }
-        } catch is RecordsFile.RestoreIsOver {
+        } catch is RecordsFile.RestoreDropped {
             throw .cancelled  // Another range has dropped the restore.
         } catch {
-            _ = outbox.change { contents in
+            _ = outbox.update { contents in
                 if SQLiteFile.isDamage(error) {
                     failed(error, &contents)
                 } else if let records = contents.records {
@@ -426,7 +426,7 @@ extension RecordChange {
 }
 
 /// Replaces an operation that this version of the app does not know: it is sent, but not shown.
-private struct UnknownMutator: RecordMutation {
+private struct UnknownMutation: RecordMutation {
     static let name = "unknown"
     let lane: String
     /// The reason why its arguments cannot be decoded; `nil` if its type is not registered.

@@ -44,7 +44,7 @@ final class Batches: Sendable {
         _ policy: Policy,
         _ request: QueryRequest
     ) async throws(SanguineError) -> Value {
-        request.flight.settle()
+        request.fetchContext.settle()
         var shared = policy
         shared.priority = .normal  // Lookups may be joined across priorities.
         let key = Key(
@@ -59,7 +59,7 @@ final class Batches: Sendable {
         }
         defer { request.priority.forget(observer) }
         let outcome: Result<Value, SanguineError> = await withWaiter { continuation in
-            let look = Look(id: id, batch: batch, request: request, continuation: continuation)
+            let look = LookUp(id: id, batch: batch, request: request, continuation: continuation)
             ask(look, as: asker, in: key)
             raise(asker, in: key, to: request.priority.current)
         } leave: { [self] in
@@ -73,14 +73,14 @@ final class Batches: Sendable {
 
     // MARK: - Events
 
-    private struct Look<ID: QueryParameter, Value: Codable & Sendable & Equatable>: Sendable {
+    private struct LookUp<ID: QueryParameter, Value: Codable & Sendable & Equatable>: Sendable {
         let id: ID
         let batch: Batch<ID, Value>
         let request: QueryRequest
         let continuation: CheckedContinuation<Result<Value, SanguineError>, Never>
     }
 
-    private func ask<ID, Value>(_ look: Look<ID, Value>, as asker: UInt64, in key: Key) {
+    private func ask<ID, Value>(_ look: LookUp<ID, Value>, as asker: UInt64, in key: Key) {
         let ending = guarded.withLock { guarded -> (@Sendable () -> Void)? in
             let found = guarded.groups[key] ?? TypedBatchGroup<ID, Value>(size: look.batch.size)
             guard let group = found as? TypedBatchGroup<ID, Value> else { return nil }
@@ -96,7 +96,7 @@ final class Batches: Sendable {
                 }
             }
             guard let closed = actions.closed else { return {} }
-            let waiting = group.flights[closed.batch]
+            let waiting = group.batches[closed.batch]
             start(closed.batch, of: group, in: key, look, priority: waiting?.priority) {
                 closed.ids
             }
@@ -136,7 +136,7 @@ final class Batches: Sendable {
         _ number: UInt64,
         of group: TypedBatchGroup<ID, Value>,
         in key: Key,
-        _ look: Look<ID, Value>,
+        _ look: LookUp<ID, Value>,
         priority: RequestPriority? = nil,
         ids: @escaping @Sendable () async -> [ID]?
     ) {
@@ -154,7 +154,7 @@ final class Batches: Sendable {
             }
             self?.end(number, of: group, in: key, with: outcome)
         }
-        group.flights[number] = BatchFlight(task: task, priority: priority)
+        group.batches[number] = RunningBatch(task: task, priority: priority)
     }
 
     private func end<ID, Value>(
@@ -164,7 +164,7 @@ final class Batches: Sendable {
         with outcome: Result<[ID: Result<Value, SanguineError>], SanguineError>
     ) {
         let answers = guarded.withLock { guarded in
-            group.flights[number] = nil
+            group.batches[number] = nil
             let answers = group.state.ended(number).compactMap { asker, id in
                 group.waiters.removeValue(forKey: asker).map { ($0, id) }
             }
@@ -181,7 +181,7 @@ final class Batches: Sendable {
 }
 
 /// A batch that is open or in flight.
-private struct BatchFlight {
+private struct RunningBatch {
     let task: Task<Void, Never>
     let priority: RequestPriority
 }
@@ -209,7 +209,7 @@ private final class TypedBatchGroup<
 >: BatchGroup, @unchecked Sendable {
     var state: BatchState<ID>
     var waiters: [UInt64: CheckedContinuation<Result<Value, SanguineError>, Never>] = [:]
-    var flights: [UInt64: BatchFlight] = [:]
+    var batches: [UInt64: RunningBatch] = [:]
 
     init(size: Int) { state = BatchState(size: size) }
 
@@ -218,7 +218,7 @@ private final class TypedBatchGroup<
 
     override func leave(_ asker: UInt64) -> @Sendable () -> Void {
         let waiter = waiters.removeValue(forKey: asker)
-        let cancelled = state.leave(asker).cancelled.flatMap { flights.removeValue(forKey: $0) }
+        let cancelled = state.leave(asker).cancelled.flatMap { batches.removeValue(forKey: $0) }
         return {
             cancelled?.task.cancel()
             waiter?.resume(returning: .failure(.cancelled))
@@ -226,7 +226,7 @@ private final class TypedBatchGroup<
     }
 
     override func priority(of asker: UInt64) -> RequestPriority? {
-        state.batch(of: asker).flatMap { flights[$0]?.priority }
+        state.batch(of: asker).flatMap { batches[$0]?.priority }
     }
 }
 

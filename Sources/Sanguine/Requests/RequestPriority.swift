@@ -21,12 +21,12 @@ final class RequestPriority: Sendable {
 
     /// Raises the priority, unless it is already as high.
     func raise(to priority: FetchPriority) {
-        let observers = state.withLock { state -> Observers<FetchPriority>.Crowd? in
+        let observers = state.withLock { state -> Observers<FetchPriority>.Snapshot? in
             guard state.current < priority else { return nil }
             state.current = priority
-            return state.observers.crowd()
+            return state.observers.snapshot()
         }
-        observers?.tell(priority)
+        observers?.notify(priority)
     }
 
     /// Adds an observer that is called after each rise.

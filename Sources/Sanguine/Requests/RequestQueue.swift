@@ -21,7 +21,7 @@ final class RequestQueue: Sendable {
         /// Releases the slot.
         func release() {
             priority.forget(observer)
-            queue.change { $0.leave(number) }
+            queue.apply { $0.leave(number) }
         }
     }
 
@@ -110,25 +110,25 @@ final class RequestQueue: Sendable {
         _ priority: FetchPriority,
         _ waiter: Waiter
     ) {
-        change(adding: waiter, as: number) {
+        apply(adding: waiter, as: number) {
             $0.enter(number, host: host, priority: priority)
         }
     }
 
     private func raise(_ number: UInt64, to priority: FetchPriority) {
-        change { $0.raise(number, to: priority) }
+        apply { $0.raise(number, to: priority) }
     }
 
     /// Removes a waiting request; one that has a slot is left to its ticket.
     private func giveUp(_ number: UInt64) {
         let waiter = guarded.withLock { $0.waiters.removeValue(forKey: number) }
         guard let waiter else { return }
-        change { $0.leave(number) }
+        apply { $0.leave(number) }
         waiter.resume(returning: .failure(.cancelled))
     }
 
     /// Applies an event, and performs the resulting actions.
-    private func change(
+    private func apply(
         adding waiter: Waiter? = nil,
         as number: UInt64 = 0,
         _ event: (inout RequestQueueState) -> RequestQueueState.Actions

@@ -1,6 +1,6 @@
 /// Decides which reads may be sent to a host now, and which must wait.
 ///
-/// Each host has a number of slots (`lanes`). A request that finds a free slot is sent; others wait
+/// Each host has a number of slots (`slots`). A request that finds a free slot is sent; others wait
 /// in three lines, one for each ``FetchPriority``, in the order in which they came. A request that
 /// is raised moves to the position in the higher line that its age gives it.
 ///
@@ -19,7 +19,7 @@
 ///
 /// Invariants, checked after every event in debug builds:
 ///
-/// 1. At most `lanes` requests of a host are in flight, and at most `prefetchLanes` prefetches.
+/// 1. At most `slots` requests of a host are in flight, and at most `prefetchSlots` prefetches.
 /// 2. A request waits only if no slot is free that is open to it.
 /// 3. At most `waiting` requests of a host wait; each is in one line, sorted by number.
 /// 4. No line that could be served is passed over more than `patience + 1` times.
@@ -27,23 +27,23 @@
 struct RequestQueueState: Sendable {
     struct Limits: Hashable, Sendable {
         /// The maximum number of requests to one host in flight.
-        let lanes: Int
+        let slots: Int
         /// The maximum number of these with the priority `.prefetch`.
-        let prefetchLanes: Int
+        let prefetchSlots: Int
         /// The maximum number of requests that wait for one host.
         let waiting: Int
         /// The number of times a line is passed over before it gets the next slot.
         let patience: Int
 
         init(
-            lanes: Int = ClientLimits.readsPerHost,
-            prefetchLanes: Int = ClientLimits.prefetchesPerHost,
+            slots: Int = ClientLimits.readsPerHost,
+            prefetchSlots: Int = ClientLimits.prefetchesPerHost,
             waiting: Int = ClientLimits.waitingReadsPerHost,
             patience: Int = ClientLimits.readPatience
         ) {
-            self.lanes = min(max(1, lanes), ClientLimits.mostReadsPerHost)
+            self.slots = min(max(1, slots), ClientLimits.mostReadsPerHost)
             // Never all of them, unless there is only one.
-            self.prefetchLanes = max(1, min(prefetchLanes, self.lanes - 1))
+            self.prefetchSlots = max(1, min(prefetchSlots, self.slots - 1))
             self.waiting = max(0, waiting)
             self.patience = max(1, patience)
         }
@@ -192,15 +192,15 @@ struct RequestQueueState: Sendable {
     }
 
     private func canGo(_ line: Int, in host: Host) -> Bool {
-        guard !host.lines[line].waiting.isEmpty, host.underWay < limits.lanes else { return false }
-        return line != FetchPriority.prefetch.rawValue || host.prefetches < limits.prefetchLanes
+        guard !host.lines[line].waiting.isEmpty, host.underWay < limits.slots else { return false }
+        return line != FetchPriority.prefetch.rawValue || host.prefetches < limits.prefetchSlots
     }
 
     private func checkInvariants(of name: String) {
         #if DEBUG
         guard let host = hosts[name] else { return }
         assert(!host.isIdle, "An idle host is still stored.")
-        assert(host.underWay <= limits.lanes && host.prefetches <= limits.prefetchLanes)
+        assert(host.underWay <= limits.slots && host.prefetches <= limits.prefetchSlots)
         assert(host.prefetches >= 0 && host.prefetches <= host.underWay)
         assert(host.waiting <= limits.waiting, "Too many requests wait.")
         assert(host.lines.allSatisfy(\.isSorted), "A line is out of order.")
@@ -212,7 +212,7 @@ struct RequestQueueState: Sendable {
 
 extension RequestQueueState.Line {
     /// Returns the index of the number, or the one at which to insert it.
-    private func place(of number: UInt64) -> Int {
+    private func index(of number: UInt64) -> Int {
         var low = 0
         var high = waiting.count
         while low < high {
@@ -225,11 +225,11 @@ extension RequestQueueState.Line {
     fileprivate var isSorted: Bool { zip(waiting, waiting.dropFirst()).allSatisfy(<) }
 
     fileprivate mutating func insert(_ number: UInt64) {
-        waiting.insert(number, at: place(of: number))
+        waiting.insert(number, at: index(of: number))
     }
 
     fileprivate mutating func remove(_ number: UInt64) {
-        let place = place(of: number)
+        let place = index(of: number)
         guard place < waiting.count, waiting[place] == number else { return }
         waiting.remove(at: place)
         if waiting.isEmpty { passedOver = 0 }

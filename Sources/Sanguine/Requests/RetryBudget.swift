@@ -73,7 +73,7 @@ struct RetryBudget: Sendable {
 
     /// Counts the first attempt of a read.
     mutating func requested(_ host: String, at now: Duration) {
-        change(host, at: now) { $0.slots[$0.slots.count - 1].requests += 1 }
+        update(host, at: now) { $0.slots[$0.slots.count - 1].requests += 1 }
     }
 
     /// Records a host's error, and the pause that it asks for.
@@ -82,7 +82,7 @@ struct RetryBudget: Sendable {
             let wanted = error.retryAfter, wanted > .zero
         else { return }
         let end = max(now, latest) + min(wanted, limits.longestPause)
-        change(host, at: now) { host in
+        update(host, at: now) { host in
             guard end > host.pausedUntil else { return }
             host.pausedUntil = end
             host.pausedBy = error
@@ -95,7 +95,7 @@ struct RetryBudget: Sendable {
     mutating func withdraw(_ host: String, at now: Duration) -> Bool {
         var isAllowed = false
         let limits = limits
-        change(host, at: now) { host in
+        update(host, at: now) { host in
             let requests = host.slots.reduce(0) { $0 + $1.requests }
             let retries = host.slots.reduce(0) { $0 + $1.retries }
             isAllowed = retries < limits.reserve + requests / limits.requestsPerRetry
@@ -112,7 +112,7 @@ struct RetryBudget: Sendable {
         return Pause(remaining: host.pausedUntil - now, error: error)
     }
 
-    private mutating func change(_ name: String, at now: Duration, _ event: (inout Host) -> Void) {
+    private mutating func update(_ name: String, at now: Duration, _ event: (inout Host) -> Void) {
         var host = hosts[name] ?? Host()
         latest = max(now, latest)
         let now = latest

@@ -5,9 +5,9 @@ import Synchronization
 /// So the number of calls is bounded, however large the body and however small its chunks. A
 /// request that is sent again starts at zero.
 ///
-/// Mutable state: `told`, by its mutex, not held during the calls.
+/// Mutable state: `reported`, by its mutex, not held during the calls.
 final class UploadReport: Sendable {
-    private let told = Mutex<UploadProgress?>(nil)
+    private let reported = Mutex<UploadProgress?>(nil)
     private let tell: @Sendable (UploadProgress) -> Void
     private let beat: @Sendable () -> Void
 
@@ -25,9 +25,9 @@ final class UploadReport: Sendable {
     func goesOn() { beat() }
 
     /// Reports the progress.
-    func take(_ progress: UploadProgress) {
+    func report(_ progress: UploadProgress) {
         beat()
-        let isNews = told.withLock { told in
+        let isNews = reported.withLock { told in
             if let told, told.hundredths == progress.hundredths { return false }
             told = progress
             return true
@@ -42,7 +42,7 @@ final class UploadReport: Sendable {
 /// Mutable state: `state`, by its mutex, not held while the follower is called.
 final class UploadTally: Sendable {
     private struct State {
-        var beats: UInt64 = 0
+        var activityCount: UInt64 = 0
         var requests: [Int: UploadProgress] = [:]
         var follower: (@Sendable (UploadProgress) -> Void)?
     }
@@ -50,7 +50,7 @@ final class UploadTally: Sendable {
     private let state = Mutex(State())
 
     /// The number of signs of progress.
-    private var beats: UInt64 { state.withLock { $0.beats } }
+    private var activityCount: UInt64 { state.withLock { $0.activityCount } }
 
     /// Waits until there is no progress for a while, at most ``ClientLimits/uploadTimeout``.
     ///
@@ -60,7 +60,7 @@ final class UploadTally: Sendable {
         while true {
             guard (try? await clock.sleep(for: silence)) != nil else { return false }
             passed += silence
-            let beats = beats
+            let beats = activityCount
             if beats == seen || passed >= ClientLimits.uploadTimeout { return true }
             seen = beats
         }
@@ -84,14 +84,14 @@ final class UploadTally: Sendable {
             return state.requests.count - 1
         }
         return UploadReport { [self] in
-            state.withLock { $0.beats += 1 }
+            state.withLock { $0.activityCount += 1 }
         } tell: { [self] progress in
             tell?(progress)
-            take(progress, of: number)
+            add(progress, of: number)
         }
     }
 
-    private func take(_ progress: UploadProgress, of request: Int) {
+    private func add(_ progress: UploadProgress, of request: Int) {
         let (sum, follower) = state.withLock { state in
             state.requests[request] = progress
             let sum = state.requests.values.reduce(UploadProgress(sentBytes: 0, totalBytes: 0)) {

@@ -6,5 +6,5 @@ extension SanguineClient {
     ///
     /// It is `nil` as soon as a sign-out begins, and set once everything the client shows belongs
     /// to this account.
-    public var accountId: Identifier? { users.present.session.account }
+    public var accountId: Identifier? { users.current.session.account }
 }

@@ -28,17 +28,17 @@ final class SessionKeeper: Authorizer {
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
     }
 
-    private struct Flight {
+    private struct RunningRequest {
         let outcome: OneShot<String>
         var task: Task<Void, Never>?
     }
 
     private struct Guarded {
         var state: SessionState
-        var flights: [Int: Flight] = [:]
+        var requests: [Int: RunningRequest] = [:]
         var handlers: Handlers?
         /// The user that the app has named, if there is no server.
-        var named: Owner?
+        var named: AccountKey?
         /// The device identity of the user's sessions if they are a guest.
         var guestDevice: String?
         /// The reason why no more tokens are returned.
@@ -65,7 +65,7 @@ final class SessionKeeper: Authorizer {
         exchange: Exchange,
         store: ClientStore,
         vault: any IdentityVault,
-        named: Owner? = nil,
+        named: AccountKey? = nil,
         isSignedOut: Bool = false
     ) {
         self.configuration = configuration
@@ -90,10 +90,10 @@ final class SessionKeeper: Authorizer {
         guarded.withLock { $0.ending == .userChanged ? nil : $0.state.account }
     }
 
-    var owner: Owner? {
+    var owner: AccountKey? {
         guarded.withLock { guarded in
             guard guarded.ending != .userChanged else { return nil }
-            return guarded.state.account.map { Owner($0) } ?? guarded.named
+            return guarded.state.account.map { AccountKey($0) } ?? guarded.named
         }
     }
 
@@ -104,7 +104,7 @@ final class SessionKeeper: Authorizer {
     /// Sets the user that the app has named.
     ///
     /// - Throws: The reason if the user has already ended.
-    func name(_ owner: Owner) throws(SanguineError) {
+    func name(_ owner: AccountKey) throws(SanguineError) {
         try guarded.withLock { guarded throws(SanguineError) in
             if let ending = guarded.ending { throw ending }
             guarded.named = owner
@@ -135,15 +135,15 @@ final class SessionKeeper: Authorizer {
     }
 
     func end(_ reason: SanguineError) -> Ended {
-        let (session, flights) = guarded.withLock { guarded in
+        let (session, requests) = guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
             guarded.handlers = nil  // They hold the scope, which holds this object.
-            defer { guarded.flights = [:] }
-            return (guarded.state.end(), Array(guarded.flights.values))
+            defer { guarded.requests = [:] }
+            return (guarded.state.end(), Array(guarded.requests.values))
         }
-        for flight in flights { flight.task?.cancel() }
+        for request in requests { request.task?.cancel() }
         return Ended(session: session) {
-            for flight in flights { flight.outcome.resolve(.failure(reason)) }
+            for request in requests { request.outcome.resolve(.failure(reason)) }
         }
     }
 
@@ -176,8 +176,8 @@ final class SessionKeeper: Authorizer {
 
     /// The number of callers that wait for a session.
     var waiting: Int {
-        let flights = guarded.withLock { $0.flights.values.map(\.outcome) }
-        return flights.reduce(0) { $0 + $1.waiting }
+        let requests = guarded.withLock { $0.requests.values.map(\.outcome) }
+        return requests.reduce(0) { $0 + $1.waiting }
     }
 }
 
@@ -195,9 +195,9 @@ extension SessionKeeper {
             return token
         case .wait(let outcome):
             return try await outcome.value()
-        case .start(let request, let flight, let outcome):
-            let task = Task { await fly(request, flight) }
-            guarded.withLock { $0.flights[flight]?.task = task }
+        case .start(let request, let requestNumber, let outcome):
+            let task = Task { await runRequest(request, requestNumber) }
+            guarded.withLock { $0.requests[requestNumber]?.task = task }
             return try await outcome.value()
         }
     }
@@ -213,24 +213,26 @@ extension SessionKeeper {
             case .refuse: throw .userChanged
             case .use(let token):
                 return .use(token)
-            case .wait(let flight):
-                guard let outcome = guarded.flights[flight]?.outcome else { throw .userChanged }
+            case .wait(let requestNumber):
+                guard let outcome = guarded.requests[requestNumber]?.outcome else {
+                    throw .userChanged
+                }
                 return .wait(outcome)
-            case .start(let request, let flight):
+            case .start(let request, let requestNumber):
                 let outcome = OneShot<String>()
-                guarded.flights[flight] = Flight(outcome: outcome)
-                return .start(request, flight, outcome)
+                guarded.requests[requestNumber] = RunningRequest(outcome: outcome)
+                return .start(request, requestNumber, outcome)
             }
         }
     }
 
-    private func fly(_ first: SessionState.Request, _ flight: Int) async {
+    private func runRequest(_ first: SessionState.Request, _ requestNumber: Int) async {
         var request = first
         var failures = 0
         // If the user ended before the task was stored, the task could not be cancelled.
-        while guarded.withLock({ $0.state.isCurrent(flight) }) {
+        while guarded.withLock({ $0.state.isCurrent(requestNumber) }) {
             do throws(SanguineError) {
-                land(try await perform(request), flight)
+                complete(try await perform(request), requestNumber)
                 return
             } catch {
                 failures += 1
@@ -240,7 +242,7 @@ extension SessionKeeper {
                     // server returns the same successor.
                     if (try? await configuration.delay.sleep(for: delay)) != nil { continue }
                 }
-                guard let next = failed(error, flight) else { return }
+                guard let next = failed(error, requestNumber) else { return }
                 request = next
                 failures = 0
             }
@@ -283,15 +285,15 @@ extension SessionKeeper {
         }
     }
 
-    private func land(_ session: StoredSession, _ flight: Int) {
+    private func complete(_ session: StoredSession, _ requestNumber: Int) {
         // Stored before it is used. After the user's end, the store accepts nothing.
         let mayStore = guarded.withLock { guarded in
-            guarded.state.isCurrent(flight)
+            guarded.state.isCurrent(requestNumber)
                 && [nil, session.account].contains(guarded.state.account)
         }
         if mayStore { Self.write(session, to: store, configuration.logger) }
         let (landing, handlers, isSameGuest) = guarded.withLock { guarded in
-            let landing = guarded.state.landed(session, flight: flight)
+            let landing = guarded.state.completed(session, requestNumber: requestNumber)
             // A restored backup contains the guest's files without the device's identity.
             let former = guarded.guestDevice
             let isSameGuest =
@@ -302,7 +304,9 @@ extension SessionKeeper {
         switch landing {
         case .signedIn(let isFirst):
             handlers?.signedIn(session.account, isFirst)
-            let outcome = guarded.withLock { $0.flights.removeValue(forKey: flight)?.outcome }
+            let outcome = guarded.withLock {
+                $0.requests.removeValue(forKey: requestNumber)?.outcome
+            }
             outcome?.resolve(.success(session.accessToken))
         case .otherAccount:
             handlers?.replaced(session, isSameGuest)
@@ -311,18 +315,19 @@ extension SessionKeeper {
     }
 
     /// Handles a failure; returns the next request, or `nil` if there is none.
-    private func failed(_ error: SanguineError, _ flight: Int) -> SessionState.Request? {
+    private func failed(_ error: SanguineError, _ requestNumber: Int) -> SessionState.Request? {
         var code: ProblemCode?
         if case .problem(let problem) = error { code = problem.code }
         let now = configuration.clock.now()
         let (landing, alive, outcome) = guarded.withLock { guarded in
-            let landing = guarded.state.failed(code, flight: flight)
+            let landing = guarded.state.failed(code, requestNumber: requestNumber)
             // If an early refresh has failed, the old token is valid until it expires.
             let alive = guarded.state.session.flatMap {
                 $0.isRejected || $0.isExpired(at: now) ? nil : $0.accessToken
             }
             let isOver = landing == .failed
-            let outcome = isOver ? guarded.flights.removeValue(forKey: flight)?.outcome : nil
+            let outcome =
+                isOver ? guarded.requests.removeValue(forKey: requestNumber)?.outcome : nil
             return (landing, alive, outcome)
         }
         if case .goOn(let next) = landing { return next }
@@ -355,7 +360,7 @@ extension SessionKeeper {
     /// Ends the session on the server after a sign-out.
     ///
     /// If the server cannot be reached, the session expires there.
-    nonisolated(nonsending) func tellServer(ofEnd session: StoredSession) async {
+    nonisolated(nonsending) func notifyServer(ofEnd session: StoredSession) async {
         do throws(SanguineError) {
             let request = try TransportRequest(
                 method: "DELETE",

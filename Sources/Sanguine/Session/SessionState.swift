@@ -6,8 +6,8 @@ import SanguineModel
 /// it. Its result is dropped if the user has ended.
 ///
 /// A session is stored before it is used: the shell writes it between the response and
-/// ``landed(_:flight:)``. It belongs to one user: a session of another account is not accepted, and
-/// the user's scope is replaced.
+/// ``completed(_:requestNumber:)``. It belongs to one user: a session of another account is not
+/// accepted, and the user's scope is replaced.
 ///
 ///     none ──need──▶ signing in as guest ──▶ signed in ──expired, or rejected──▶ refreshing
 ///                        ▲                       ▲                                 │   │
@@ -30,9 +30,9 @@ struct SessionState: Sendable {
         /// Use this token.
         case use(String)
         /// Wait for the running request.
-        case wait(flight: Int)
+        case wait(requestNumber: Int)
         /// Send the request, then wait for it.
-        case start(Request, flight: Int)
+        case start(Request, requestNumber: Int)
         /// Fail: the user has signed out, and the app has made no request since.
         case refuse
     }
@@ -46,7 +46,7 @@ struct SessionState: Sendable {
     }
 
     /// The outcome of a request for a session.
-    enum Landing: Hashable, Sendable {
+    enum RequestOutcome: Hashable, Sendable {
         /// Return the session's token; the account may have become known.
         case signedIn(isFirst: Bool)
         /// The session belongs to another account, so the user changes.
@@ -61,13 +61,13 @@ struct SessionState: Sendable {
 
     private enum Phase: Hashable {
         case idle
-        case flying(Request, flight: Int)
+        case requesting(Request, requestNumber: Int)
     }
 
     private(set) var session: StoredSession?
     private(set) var account: Identifier?
     private var phase = Phase.idle
-    private var flights = 0
+    private var lastRequest = 0
     private var isSignedOut: Bool
 
     /// Creates the state with the session that an earlier process left, if there is one.
@@ -90,12 +90,12 @@ struct SessionState: Sendable {
     /// Decides how a caller gets a token.
     mutating func need(at now: Timestamp) -> Need {
         defer { checkInvariants() }
-        if case .flying(_, let flight) = phase {
+        if case .requesting(_, let requestNumber) = phase {
             // An early refresh delays no caller while the session is still valid.
             if let session, !session.isExpired(at: now), !session.isRejected {
                 return .use(session.accessToken)
             }
-            return .wait(flight: flight)
+            return .wait(requestNumber: requestNumber)
         }
         guard let session else { return maySignIn ? start(.guest) : .refuse }
         guard session.isExpiring(at: now) || session.isRejected else {
@@ -115,15 +115,15 @@ struct SessionState: Sendable {
     /// Whether the request is running.
     ///
     /// Only then may its session be stored.
-    func isCurrent(_ flight: Int) -> Bool {
-        guard case .flying(_, flight) = phase else { return false }
+    func isCurrent(_ requestNumber: Int) -> Bool {
+        guard case .requesting(_, requestNumber) = phase else { return false }
         return true
     }
 
     /// Completes the request with its session, which is stored and may be used.
-    mutating func landed(_ new: StoredSession, flight: Int) -> Landing {
+    mutating func completed(_ new: StoredSession, requestNumber: Int) -> RequestOutcome {
         defer { checkInvariants() }
-        guard isCurrent(flight) else { return .overtaken }
+        guard isCurrent(requestNumber) else { return .overtaken }
         phase = .idle
         guard account == nil || account == new.account else { return .otherAccount }
         defer { account = new.account }
@@ -135,16 +135,18 @@ struct SessionState: Sendable {
     ///
     /// - Parameters:
     ///   - code: The server's reason; `nil` if it gave none.
-    ///   - flight: The number of the request.
+    ///   - requestNumber: The number of the request.
     /// - Returns: The outcome.
-    mutating func failed(_ code: ProblemCode?, flight: Int) -> Landing {
+    mutating func failed(_ code: ProblemCode?, requestNumber: Int) -> RequestOutcome {
         defer { checkInvariants() }
-        guard isCurrent(flight), case .flying(let request, _) = phase else { return .overtaken }
+        guard isCurrent(requestNumber), case .requesting(let request, _) = phase else {
+            return .overtaken
+        }
         if case .refresh = request, let code, Self.endings.contains(code) {
             // The device's secret signs the same guest in again, without any interaction. The
             // account and its cached values are kept.
             session = nil
-            phase = .flying(.guest, flight: flight)
+            phase = .requesting(.guest, requestNumber: requestNumber)
             return .goOn(.guest)
         }
         phase = .idle
@@ -165,13 +167,13 @@ struct SessionState: Sendable {
     ]
 
     private mutating func start(_ request: Request) -> Need {
-        flights += 1
-        phase = .flying(request, flight: flights)
-        return .start(request, flight: flights)
+        lastRequest += 1
+        phase = .requesting(request, requestNumber: lastRequest)
+        return .start(request, requestNumber: lastRequest)
     }
 
     func checkInvariants() {
-        if case .flying(.refresh(let token), _) = phase {
+        if case .requesting(.refresh(let token), _) = phase {
             assert(session?.refreshToken == token, "A refresh of another session is under way.")
         }
         if let session { assert(account == session.account) }

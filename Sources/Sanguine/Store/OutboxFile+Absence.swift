@@ -13,9 +13,9 @@ extension OutboxFile {
     ///   - now: The current time, from which `time` counts.
     /// - Returns: Whether operations wait.
     /// - Throws: The database's error, or ``StoreError/closed``.
-    func leave(for time: Duration, at now: Timestamp) throws -> Bool {
+    func retain(for time: Duration, at now: Timestamp) throws -> Bool {
         try transaction { database in
-            try Self.write(KeptTime(seenAt: now), for: time, in: database)
+            try Self.write(RetentionTime(seenAt: now), for: time, in: database)
             return try Self.leave(nothing: time <= .zero, in: database)
         }
     }
@@ -23,11 +23,11 @@ extension OutboxFile {
     /// Counts the time for which operations have been kept, and removes all of them when it is
     /// over.
     ///
-    /// Completes a ``leave(for:at:)`` that the process's end interrupted. If it had not begun,
+    /// Completes a ``retain(for:at:)`` that the process's end interrupted. If it had not begun,
     /// operations are kept for ``ClientLimits/waitingOperationsKept``, counted from this call.
     /// Removed operations leave traces until ``rewrite()``.
     ///
-    /// - Parameter now: The time by the device's clock, which may be wrong; see ``KeptTime``.
+    /// - Parameter now: The time by the device's clock, which may be wrong; see ``RetentionTime``.
     /// - Returns: Whether operations wait.
     /// - Throws: The database's error, or ``StoreError/closed``.
     func keep(at now: Timestamp) throws -> Bool {
@@ -39,7 +39,7 @@ extension OutboxFile {
             let time: Duration =
                 row.map { .milliseconds($0["kept_for"] as Int64) }
                 ?? ClientLimits.waitingOperationsKept
-            var kept = row.map { KeptTime($0) } ?? KeptTime()
+            var kept = row.map { RetentionTime($0) } ?? RetentionTime()
             kept.read(now)
             try Self.write(kept, for: time, in: database)
             return try Self.leave(nothing: kept.counted >= time, in: database)
@@ -47,7 +47,7 @@ extension OutboxFile {
     }
 
     private static func write(
-        _ kept: KeptTime,
+        _ kept: RetentionTime,
         for time: Duration,
         in database: Database
     ) throws {
@@ -74,7 +74,7 @@ extension OutboxFile {
     }
 }
 
-extension KeptTime {
+extension RetentionTime {
     fileprivate init(_ row: GRDB.Row) {
         self.init(
             counted: .milliseconds(row["counted"] as Int64),

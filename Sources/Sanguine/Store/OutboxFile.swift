@@ -12,19 +12,19 @@ import Synchronization
 ///
 /// The file is never dropped or emptied. If it cannot be opened, each use throws, and the next one
 /// tries again. Each user has a file in their folder. When the user leaves, the file stays if
-/// operations in it wait for their return; see ``leave(for:at:)``.
+/// operations in it wait for their return; see ``retain(for:at:)``.
 ///
 /// The app and its companions (a widget, for example) write it at the same time, and SQLite up to
 /// 3.51.2 can damage a log that one connection checkpoints while another writes. So only the app
-/// checkpoints, in ``tidyUp()``, and the lock of ``UserFolders`` keeps companions out meanwhile.
-/// Under this lock, a companion also checks that the folder is still the current one.
+/// checkpoints, in ``checkpointLog()``, and the lock of ``UserFolders`` keeps companions out
+/// meanwhile. Under this lock, a companion also checks that the folder is still the current one.
 ///
 /// Mutable state: `database`, by its mutex, never held during a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
 
     /// The app has switched to another user, so the file that a companion has open is outdated.
-    struct IsNotPresent: Error {}
+    struct UserChanged: Error {}
 
     typealias Kind = OutboxState.Kind
 
@@ -32,15 +32,16 @@ final class OutboxFile: Sendable {
     struct Row: Sendable {
         var sequence: Int64 = 0
         let id: Identifier
-        var kind = Kind.mutator
+        var kind = Kind.record
         var lane: String
         let name: String
         var arguments: Data
         var phase = OutboxState.Phase.queued
         /// The epoch of the feed number at which it is acknowledged.
         var epoch: Epoch?
-        var mayBeDone = false
-        /// When the server first reported that it does not know the mutator; `nil` if it never did.
+        var outcomeUnknown = false
+        /// When the server first reported that it does not know the mutation; `nil` if it never
+        /// did.
         var deferredSince: Timestamp?
         /// The number of times that something other than the backend has answered the mutation.
         var foreignAnswers = 0
@@ -67,7 +68,7 @@ final class OutboxFile: Sendable {
     ///   - floor: Every sequence number in memory is larger than this one. A folder has its own.
     ///   - fault: The fault that the simulation plants. Default: none.
     init(
-        _ place: UserFolders.Place?,
+        _ place: UserFolders.Folder?,
         isCompanion: Bool = false,
         floor: Int64 = 0,
         fault: PlantedFault? = nil
@@ -156,9 +157,9 @@ final class OutboxFile: Sendable {
     }
 
     /// Returns the owner of the operations; `nil` if it is unknown.
-    func owner() throws -> Owner? {
+    func owner() throws -> AccountKey? {
         try read { try String.fetchOne($0, sql: "SELECT account FROM owner") }
-            .map { Owner(stored: $0) }
+            .map { AccountKey(stored: $0) }
     }
 
     // MARK: - Writing
@@ -168,7 +169,7 @@ final class OutboxFile: Sendable {
     /// Durable when it returns.
     ///
     /// - Returns: Its sequence number, larger than all earlier ones.
-    /// - Throws: ``IsNotPresent`` in a companion whose app has switched to another user.
+    /// - Throws: ``UserChanged`` in a companion whose app has switched to another user.
     func insert(_ row: Row, at moment: Timestamp) throws -> Int64 {
         try write { try Self.insert(row, at: moment, in: $0) }
     }
@@ -209,7 +210,7 @@ final class OutboxFile: Sendable {
     }
 
     /// Stores how often something other than the backend has answered waiting mutations.
-    func note(foreignAnswers counts: [Int64: Int]) throws {
+    func store(foreignAnswers counts: [Int64: Int]) throws {
         try transaction { database in
             for (sequence, count) in counts {
                 try database.cachedStatement(
@@ -224,7 +225,7 @@ final class OutboxFile: Sendable {
     }
 
     /// Stores the owner of the operations.
-    func setOwner(_ owner: Owner) throws {
+    func setOwner(_ owner: AccountKey) throws {
         try transaction { database in
             try database.execute(
                 sql: "INSERT OR REPLACE INTO owner (one, account) VALUES (1, ?)",
@@ -297,12 +298,12 @@ final class OutboxFile: Sendable {
     }
 
     /// Copies the log to the file if the log is long.
-    func tidyUpIfLong() {
-        if writes.withLock({ $0 >= Self.writesInLog }) { tidyUp() }
+    func checkpointLogIfLong() {
+        if writes.withLock({ $0 >= Self.writesInLog }) { checkpointLog() }
     }
 
     /// Copies the log to the file, unless a companion writes.
-    func tidyUp() {
+    func checkpointLog() {
         guard !isCompanion, writes.withLock({ $0 > 0 }), let lock = folders?.lockIfFree()
         else { return }
         // If it fails, the log grows, and the next attempt copies it.
@@ -332,7 +333,7 @@ final class OutboxFile: Sendable {
         let statement = try database.cachedStatement(sql: insertion)
         statement.setUncheckedArguments([
             row.id.description, row.lane, row.kind.rawValue, row.name, row.arguments,
-            row.mayBeDone ? "sending" : "queued", moment.millisecondsSince1970,
+            row.outcomeUnknown ? "sending" : "queued", moment.millisecondsSince1970,
         ])
         try statement.execute()
         return database.lastInsertedRowID
@@ -424,7 +425,7 @@ final class OutboxFile: Sendable {
     func lockForCompanion() throws -> LockFile? { isCompanion ? try folders?.lock() : nil }
 
     private func writing<Value>(_ body: (DatabaseQueue) throws -> Value) throws -> Value {
-        if isCompanion, let folder, folders?.isPresent(folder) == false { throw IsNotPresent() }
+        if isCompanion, let folder, folders?.isCurrent(folder) == false { throw UserChanged() }
         writes.withLock { $0 += 1 }
         do {
             return try body(opened())
@@ -469,19 +470,19 @@ extension OutboxFile.Row {
         guard let id = Identifier(row["id"] as String) else { return nil }
         sequence = row["sequence"]
         self.id = id
-        kind = OutboxFile.Kind(rawValue: row["kind"]) ?? .mutator
+        kind = OutboxFile.Kind(rawValue: row["kind"]) ?? .record
         lane = row["lane"]
         name = row["name"]
         arguments = row["arguments"]
         let phase = row["phase"] as String
         if phase == "queued" || phase == "sending", let number = row["head"] as Int64? {
             switch kind {
-            case .mutator: deferredSince = Timestamp(millisecondsSince1970: number)
-            case .mutation: foreignAnswers = Int(clamping: number)
+            case .record: deferredSince = Timestamp(millisecondsSince1970: number)
+            case .remote: foreignAnswers = Int(clamping: number)
             }
         }
         switch phase {
-        case "sending": mayBeDone = true
+        case "sending": outcomeUnknown = true
         case "acknowledged":
             self.phase = .acknowledged(head: row["head"] ?? 0)
             epoch = (row["epoch"] as String?).flatMap { Epoch($0) }

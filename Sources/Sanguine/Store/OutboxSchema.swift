@@ -65,7 +65,7 @@ enum OutboxSchema {
         """
 
     // For a user who has left: how long waiting operations are kept, and the time that has counted
-    // so far, in milliseconds. See `KeptTime`.
+    // so far, in milliseconds. See `RetentionTime`.
     private static let absence = """
         CREATE TABLE absence (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),

@@ -90,12 +90,12 @@ extension RecordsFile {
     }
 
     /// Returns the place of the base; `nil` if there is none yet.
-    func place() throws -> Place? {
+    func basePosition() throws -> BasePosition? {
         try read { database in
             try Row.fetchOne(database, sql: "SELECT space, position FROM base")
                 .map { row in
                     let epoch = try Self.epoch(.base, in: database)
-                    return Place(space: row[0], position: row[1], epoch: epoch)
+                    return BasePosition(space: row[0], position: row[1], epoch: epoch)
                 }
         }
     }

@@ -150,11 +150,11 @@ extension RecordsFile {
     }
 
     /// The restore was dropped before one of its pages was written.
-    struct RestoreIsOver: Error {}
+    struct RestoreDropped: Error {}
 
     /// Writes a page of a range, together with the range's progress.
     ///
-    /// - Throws: ``RestoreIsOver``, or the database's error.
+    /// - Throws: ``RestoreDropped``, or the database's error.
     func write(_ page: RecordPage, _ range: Range, of space: Int64) throws {
         try write { database in
             try Self.move(range, of: space, in: database)
@@ -169,7 +169,7 @@ extension RecordsFile {
             arguments: [range.reached, space, range.number]
         )
         // Records of a space without a restore would never be removed.
-        guard database.changesCount == 1 else { throw RestoreIsOver() }
+        guard database.changesCount == 1 else { throw RestoreDropped() }
     }
 
     private static func put(_ range: Range, of space: Int64, in database: Database) throws {

@@ -27,7 +27,7 @@ final class RecordsFile: Sendable {
     static let schemaVersion = 2
 
     /// The space and position of the base.
-    struct Place: Hashable, Sendable {
+    struct BasePosition: Hashable, Sendable {
         /// The space of the records.
         var space: Int64
         /// The feed number that the base has reached.

@@ -10,13 +10,13 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
     private struct State {
         var readers = Observers<Value>()
         /// The last value that all readers got.
-        var told: Value?
+        var notified: Value?
         var isFinished = false
 
-        mutating func tell(_ value: Value) {
-            guard value != told else { return }
-            told = value
-            readers.crowd().tell(value)
+        mutating func notify(_ value: Value) {
+            guard value != notified else { return }
+            notified = value
+            readers.snapshot().notify(value)
         }
     }
 
@@ -31,7 +31,7 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
         let number = state.withLock { state -> UInt64? in
             guard !state.isFinished else { return nil }
             // The value may have changed without the others having been notified.
-            state.tell(value)
+            state.notify(value)
             return state.readers.add(
                 .init(tell: { continuation.yield($0) }, finish: { continuation.finish() })
             )
@@ -55,10 +55,10 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
     }
 
     /// Notifies all followers if the value is a new one; it is not computed if there are none.
-    func tell(_ value: @autoclosure () -> Value) {
+    func notify(_ value: @autoclosure () -> Value) {
         state.withLock { state in
             guard !state.readers.isEmpty else { return }
-            state.tell(value())
+            state.notify(value())
         }
     }
 
@@ -66,7 +66,7 @@ final class Followers<Value: Equatable & Sendable>: Sendable {
     func finish() {
         let readers = state.withLock { state in
             state.isFinished = true
-            return state.readers.takeAll()
+            return state.readers.removeAll()
         }
         // Under no lock, because ending a stream calls back.
         readers.finish()

@@ -2,7 +2,7 @@ import Synchronization
 
 /// The observers of an event source.
 ///
-/// A value, guarded by its owner, which takes the observers out under its lock with ``crowd()``,
+/// A value, guarded by its owner, which takes the observers out under its lock with ``snapshot()``,
 /// and calls them under none.
 struct Observers<Message>: Sendable {
     /// An observer.
@@ -22,10 +22,10 @@ struct Observers<Message>: Sendable {
             self.finish = finish
         }
 
-        fileprivate func leave() { hasLeft.store(true, ordering: .releasing) }
+        fileprivate func remove() { hasLeft.store(true, ordering: .releasing) }
 
         /// Delivers a message, unless the observer was removed.
-        func hear(_ message: Message) {
+        func deliver(_ message: Message) {
             // An observer that is removed during a delivery gets no more messages.
             if !hasLeft.load(ordering: .acquiring) { tell(message) }
         }
@@ -33,7 +33,7 @@ struct Observers<Message>: Sendable {
 
     /// All observers at one moment.
     // Unchecked: an observer is constant, and `kept` keeps all of them alive.
-    struct Crowd: @unchecked Sendable {
+    struct Snapshot: @unchecked Sendable {
         private let kept: [UInt64: Observer]
         // Unmanaged, because retaining a thousand observers takes longer than calling them.
         private let all: [Unmanaged<Observer>]
@@ -44,9 +44,9 @@ struct Observers<Message>: Sendable {
         }
 
         /// Delivers a message to all observers that were not removed.
-        func tell(_ message: Message) {
+        func notify(_ message: Message) {
             withExtendedLifetime(kept) {
-                for observer in all { observer._withUnsafeGuaranteedRef { $0.hear(message) } }
+                for observer in all { observer._withUnsafeGuaranteedRef { $0.deliver(message) } }
             }
         }
 
@@ -57,7 +57,7 @@ struct Observers<Message>: Sendable {
     private var observers: [UInt64: Observer] = [:] { didSet { known = nil } }
     private var lastNumber: UInt64 = 0
     /// Made from ``observers`` at a delivery, and kept until observers are added or removed.
-    private var known: Crowd?
+    private var known: Snapshot?
 
     var isEmpty: Bool { observers.isEmpty }
 
@@ -74,18 +74,18 @@ struct Observers<Message>: Sendable {
     }
 
     /// Removes an observer: it gets no messages after the one that is being delivered.
-    mutating func remove(_ number: UInt64) { observers.removeValue(forKey: number)?.leave() }
+    mutating func remove(_ number: UInt64) { observers.removeValue(forKey: number)?.remove() }
 
     /// Returns all observers, to be called under no lock.
-    mutating func crowd() -> Crowd {
-        let crowd = known ?? Crowd(observers)
+    mutating func snapshot() -> Snapshot {
+        let crowd = known ?? Snapshot(observers)
         known = crowd
         return crowd
     }
 
     /// Removes and returns all observers.
-    mutating func takeAll() -> Crowd {
+    mutating func removeAll() -> Snapshot {
         defer { observers = [:] }
-        return crowd()
+        return snapshot()
     }
 }

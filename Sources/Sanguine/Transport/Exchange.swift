@@ -79,8 +79,8 @@ struct Exchange: Sendable {
                 "a transport that is an 'UploadingTransport', for a body of \(size) bytes"
             )
         }
-        report?.take(UploadProgress(sentBytes: 0, totalBytes: size))
-        return try await transport.carry(request) { progress in report?.take(progress) }
+        report?.report(UploadProgress(sentBytes: 0, totalBytes: size))
+        return try await transport.carry(request) { progress in report?.report(progress) }
     }
 
     /// Opens a stream if its status is 200 to 299.
@@ -183,7 +183,7 @@ extension Problem {
         if let said {
             self.init(
                 said.code.map { ProblemCode(rawValue: $0) } ?? ProblemCode(status: status),
-                said.detail ?? response.wordlessness,
+                said.detail ?? response.fallbackDetail,
                 retryAfter: said.retryAfter
             )
             (self.status, type) = (status, "about:blank")
@@ -196,7 +196,7 @@ extension Problem {
             let moved = response.permanentAddress(of: request)
             self.init(
                 ProblemCode(status: status),
-                moved.map { Self.moved(request, to: $0) } ?? response.wordlessness
+                moved.map { Self.moved(request, to: $0) } ?? response.fallbackDetail
             )
             self.status = status
         }
@@ -232,7 +232,7 @@ extension TransportResponse {
     }
 
     /// Describes a response without a problem; without its body, which may be personal.
-    fileprivate var wordlessness: String {
+    fileprivate var fallbackDetail: String {
         guard !body.isEmpty else {
             return "The backend answered with status \(status) and an empty body."
         }

@@ -33,7 +33,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         let continuation: CheckedContinuation<Ending, Never>
         let upload: Upload
         /// The number of times that bytes were sent or received.
-        var beats: UInt64 = 0
+        var activityCount: UInt64 = 0
         var response: HTTPURLResponse?
         /// The maximum size of the body.
         var limitBytes: Int
@@ -88,7 +88,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         while true {
             guard (try? await clock.sleep(for: silence)) != nil else { return false }
             passed += silence
-            let beats = exchanges.withLock { $0[task.taskIdentifier]?.beats } ?? seen
+            let beats = exchanges.withLock { $0[task.taskIdentifier]?.activityCount } ?? seen
             if beats == seen || passed >= longest { return true }
             seen = beats
         }
@@ -155,7 +155,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
                 return (limit, short)
             }
             exchanges[number]?.body.append(data)
-            exchanges[number]?.beats += 1
+            exchanges[number]?.activityCount += 1
             return nil
         }
         guard let passed else { return }
@@ -188,7 +188,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         totalBytesExpectedToSend: Int64
     ) {
         let upload = exchanges.withLock { exchanges in
-            exchanges[task.taskIdentifier]?.beats += 1
+            exchanges[task.taskIdentifier]?.activityCount += 1
             return exchanges[task.taskIdentifier]?.upload
         }
         guard let upload, let progress = upload.progress else { return }

@@ -34,7 +34,7 @@ public final class TransportStream: Sendable {
     public let response: TransportResponse
 
     /// Signals whether there is room for more data.
-    package let room = StreamRoom()
+    package let demand = StreamDemand()
 
     private let guarded = Mutex(Guarded())
     private let limitBytes: Int
@@ -57,7 +57,7 @@ public final class TransportStream: Sendable {
     }
 
     deinit {
-        room.end()
+        demand.end()
         if guarded.withLock({ $0.ending == nil }) { onCancel() }
     }
 
@@ -73,7 +73,7 @@ public final class TransportStream: Sendable {
                 let result = guarded.withLock { guarded -> Data?? in
                     if !guarded.arrived.isEmpty {
                         defer { guarded.arrived = Data() }
-                        room.empty()
+                        demand.empty()
                         return .some(guarded.arrived)
                     }
                     guard guarded.ending == nil else { return .some(nil) }
@@ -108,7 +108,7 @@ public final class TransportStream: Sendable {
                 return (waiting, false)
             }
             guarded.arrived.append(bytes)
-            room.fill()
+            demand.fill()
             return (nil, guarded.arrived.count > limitBytes)
         }
         waiting?.resume(returning: bytes)
@@ -132,7 +132,7 @@ public final class TransportStream: Sendable {
             defer { guarded.waiting = nil }
             return (true, guarded.waiting)
         }
-        if isFirst { room.end() }
+        if isFirst { demand.end() }
         waiting?.resume(returning: nil)
         return isFirst
     }

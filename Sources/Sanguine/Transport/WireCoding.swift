@@ -58,7 +58,7 @@ enum WireCoding {
         from response: TransportResponse,
         with decoder: JSONDecoder = makeDecoder()
     ) throws(SanguineError) -> Value {
-        try noting(response) { body throws(SanguineError) in
+        try recordingFailure(response) { body throws(SanguineError) in
             try decode(type, from: body, with: decoder)
         }
     }
@@ -68,12 +68,12 @@ enum WireCoding {
         _ type: Value.Type,
         from response: TransportResponse
     ) throws(SanguineError) -> Value {
-        try noting(response) { body throws(SanguineError) in
+        try recordingFailure(response) { body throws(SanguineError) in
             try decodeRecords(type, from: body)
         }
     }
 
-    private static func noting<Value>(
+    private static func recordingFailure<Value>(
         _ response: TransportResponse,
         _ decode: (Data) throws(SanguineError) -> Value
     ) throws(SanguineError) -> Value {

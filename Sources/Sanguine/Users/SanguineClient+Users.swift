@@ -29,7 +29,7 @@ extension SanguineClient {
     /// It is `nil` as soon as a sign-out begins, and set once everything the client shows belongs
     /// to this user. It survives a restart. On a client with a Sanguine server it is `nil`; see
     /// ``accountId``.
-    public var userID: String? { users.present.owner?.userID }
+    public var userID: String? { users.current.owner?.userID }
 
     /// Signs in a user of the app's own backend, who owns cached values and operations afterwards.
     ///
@@ -67,7 +67,7 @@ extension SanguineClient {
                 """
             )
         }
-        try users.signIn(as: Owner(userID: userID))
+        try users.signIn(as: AccountKey(userID: userID))
     }
 
     /// Signs the user out: ends the session and removes their balance, records and cached values

@@ -14,7 +14,7 @@ import Foundation
 /// folder's number is the upper half of its operations' numbers, so that no two users share one.
 struct UserFolders: Sendable {
     /// A user's folder.
-    struct Place: Sendable {
+    struct Folder: Sendable {
         let folders: UserFolders
         let number: Int64
 
@@ -26,7 +26,7 @@ struct UserFolders: Sendable {
         var outbox: URL { url.appending(path: OutboxFile.name) }
     }
 
-    private static let presentName = "present"
+    private static let currentName = "present"
     private static let lockName = "sanguine-users.lock"
     private let root: URL
     private let activity: ExpiringActivity
@@ -46,25 +46,25 @@ struct UserFolders: Sendable {
 
     /// Returns the current user's folder.
     ///
-    /// - Throws: The errors of ``presentUser()``.
-    func present() throws -> Place { try presentUser().place }
+    /// - Throws: The errors of ``currentUser()``.
+    func current() throws -> Folder { try currentUser().folder }
 
     /// Returns the current user's folder, and its owner if the app has named one.
     ///
     /// - Throws: The system's error, or a corrupt-file error if the file has no number: then the
     ///   owners of the folders are unknown, and no folder may be touched.
-    func presentUser() throws -> (place: Place, named: Owner?) {
+    func currentUser() throws -> (folder: Folder, named: AccountKey?) {
         let text: String
         do {
-            text = try String(contentsOf: presentFile, encoding: .utf8)
+            text = try String(contentsOf: currentFile, encoding: .utf8)
         } catch CocoaError.fileReadNoSuchFile {
-            return (Place(folders: self, number: 1), nil)
+            return (Folder(folders: self, number: 1), nil)
         }
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         let number = lines.first.flatMap { Int64($0.trimmingCharacters(in: .whitespaces)) } ?? 0
         guard number > 0 else { throw CocoaError(.fileReadCorruptFile) }
         let owner = lines.dropFirst().first { !$0.isEmpty }
-        return (Place(folders: self, number: number), owner.map { Owner(stored: String($0)) })
+        return (Folder(folders: self, number: number), owner.map { AccountKey(stored: String($0)) })
     }
 
     /// Writes the owner of the current folder.
@@ -72,27 +72,27 @@ struct UserFolders: Sendable {
     /// Durable when it returns.
     ///
     /// - Throws: The system's error; then nothing has changed.
-    func name(_ owner: Owner, at place: Place) throws { try write(place, owner) }
+    func name(_ owner: AccountKey, at folder: Folder) throws { try write(folder, owner) }
 
-    private func write(_ place: Place, _ owner: Owner? = nil) throws {
+    private func write(_ folder: Folder, _ owner: AccountKey? = nil) throws {
         try SQLiteFile.makePrivateFolder(root)
         let lock = try lock()
         defer { lock?.close() }
-        let lines = ["\(place.number)"] + [owner?.text].compactMap(\.self)
+        let lines = ["\(folder.number)"] + [owner?.text].compactMap(\.self)
         let text = lines.map { $0 + "\n" }.joined()
-        try DurableFile.write(Data(text.utf8), to: presentFile)
+        try DurableFile.write(Data(text.utf8), to: currentFile)
     }
 
-    private var presentFile: URL { root.appending(path: Self.presentName) }
+    private var currentFile: URL { root.appending(path: Self.currentName) }
 
     /// Whether the folder is the current user's; `false` if that cannot be read.
-    func isPresent(_ folder: URL) -> Bool { (try? present())?.url.path == folder.path }
+    func isCurrent(_ folder: URL) -> Bool { (try? current())?.url.path == folder.path }
 
     /// The folders of former users, in the order of their numbers; empty if the current folder
     /// cannot be read.
-    var left: [Place] {
-        guard let present = try? present() else { return [] }
-        return numbers.filter { $0 != present.number }.map { Place(folders: self, number: $0) }
+    var left: [Folder] {
+        guard let present = try? current() else { return [] }
+        return numbers.filter { $0 != present.number }.map { Folder(folders: self, number: $0) }
     }
 
     /// The numbers of all existing folders, sorted.
@@ -102,8 +102,8 @@ struct UserFolders: Sendable {
     }
 
     /// Returns a folder that no user has had.
-    func next(after place: Place) -> Place {
-        Place(folders: self, number: max(place.number, left.last?.number ?? 0) + 1)
+    func next(after folder: Folder) -> Folder {
+        Folder(folders: self, number: max(folder.number, left.last?.number ?? 0) + 1)
     }
 
     /// Makes another folder the current one.
@@ -111,8 +111,8 @@ struct UserFolders: Sendable {
     /// Durable when it returns; companions wait meanwhile.
     ///
     /// - Throws: The system's error. This process uses the folder nevertheless.
-    func begin(after place: Place) throws -> Place {
-        let next = next(after: place)
+    func begin(after folder: Folder) throws -> Folder {
+        let next = next(after: folder)
         try write(next)
         return next
     }
@@ -121,11 +121,11 @@ struct UserFolders: Sendable {
     ///
     /// It removes as much as it can, even if some removals fail.
     ///
-    /// - Parameter place: The folder of the last user; `nil` if it could not be read.
+    /// - Parameter folder: The folder of the last user; `nil` if it could not be read.
     /// - Returns: The new current folder, and the first failure.
-    func erase(after place: Place?) -> (place: Place, failure: (any Error)?) {
-        let last = max((try? present())?.number ?? 0, place?.number ?? 0, numbers.last ?? 0)
-        let next = Place(folders: self, number: last + 1)
+    func erase(after folder: Folder?) -> (folder: Folder, failure: (any Error)?) {
+        let last = max((try? current())?.number ?? 0, folder?.number ?? 0, numbers.last ?? 0)
+        let next = Folder(folders: self, number: last + 1)
         func attempt(_ body: () throws -> Void) -> (any Error)? {
             do { try body() } catch { return error }
             return nil
@@ -145,19 +145,19 @@ struct UserFolders: Sendable {
     /// Prefixes of the names of the device's files, and of files that earlier versions wrote.
     private static let ofDevice = [
         StoreFile.name, MarkJournal.name, OutboxFile.name, RecordsFile.name, UploadSpool.name,
-        presentName + ".",
+        currentName + ".",
     ]
 
     /// Removes a user's files; all but the outbox if that is to stay.
     ///
     /// - Throws: The system's error.
-    func remove(_ place: Place, keepingOutbox: Bool = false) throws {
+    func remove(_ folder: Folder, keepingOutbox: Bool = false) throws {
         let manager = FileManager.default
-        guard manager.fileExists(atPath: place.url.path) else { return }
-        guard keepingOutbox else { return try manager.removeItem(at: place.url) }
-        for name in try manager.contentsOfDirectory(atPath: place.url.path)
+        guard manager.fileExists(atPath: folder.url.path) else { return }
+        guard keepingOutbox else { return try manager.removeItem(at: folder.url) }
+        for name in try manager.contentsOfDirectory(atPath: folder.url.path)
         where !name.hasPrefix(OutboxFile.name) {
-            try manager.removeItem(at: place.url.appending(path: name))
+            try manager.removeItem(at: folder.url.appending(path: name))
         }
     }
 

@@ -8,21 +8,21 @@ import SanguineModel
 /// reason.
 final class UserScope: Sendable {
     // No mutable state of its own: each part guards its own.
-    let place: UserFolders.Place?
+    let folder: UserFolders.Folder?
     let store: ClientStore
     let session: SessionKeeper
     /// The session, or its substitute in tests.
     let authorizer: any Authorizer
     let zone: StoredZone
     let balance: BalanceKeeper
-    let partition: Partition
+    let cacheScope: CacheScope
     let outbox: OutboxEngine
     let records: UserRecords
     let feed: UserFeed
-    let mutators: MutatorDriver
-    let mutations: MutationDriver
+    let recordMutations: RecordMutationDriver
+    let mutations: RemoteMutationDriver
     let functions: FunctionCaller
-    private let device: Device
+    private let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
     /// makes a request.
     private let isAfterSignOut: Bool
@@ -31,8 +31,8 @@ final class UserScope: Sendable {
     /// ``start(isActive:)``.
     ///
     /// - Parameters:
-    ///   - device: The services that outlive the user.
-    ///   - place: The user's folder; `nil` keeps everything in memory.
+    ///   - services: The services that outlive the user.
+    ///   - folder: The user's folder; `nil` keeps everything in memory.
     ///   - named: The user that the app has named; ignored if the client has a server with
     ///     sessions.
     ///   - floor: The sequence numbers of operations are larger than this one, in memory.
@@ -42,117 +42,121 @@ final class UserScope: Sendable {
     ///   - authorizer: Replaces the session in tests.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     init(
-        _ device: Device,
-        _ place: UserFolders.Place?,
-        named: Owner? = nil,
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?,
+        named: AccountKey? = nil,
         floor: Int64 = 0,
         session stored: StoredSession? = nil,
         isAfterSignOut: Bool = false,
         authorizer: (any Authorizer)? = nil
     ) throws(StoreError) {
-        let configuration = device.configuration
-        self.device = device
-        self.place = place
+        let configuration = services.configuration
+        self.services = services
+        self.folder = folder
         store = try ClientStore(
-            folder: place?.url,
+            folder: folder?.url,
             appVersion: configuration.appVersion,
-            log: device.log
+            log: services.log
         )
         if let stored { SessionKeeper.write(stored, to: store, configuration.logger) }
         // Each user has a new folder, so a later folder means that a user has signed out before.
-        self.isAfterSignOut = isAfterSignOut || (place?.number ?? 1) > 1
-        let session = Self.session(device, store, named, isSignedOut: self.isAfterSignOut)
+        self.isAfterSignOut = isAfterSignOut || (folder?.number ?? 1) > 1
+        let session = Self.session(services, store, named, isSignedOut: self.isAfterSignOut)
         self.session = session
         self.authorizer = authorizer ?? session
         let call = ServerCall(
             server: configuration.server,
-            exchange: device.exchange,
+            exchange: services.exchange,
             authorizer: self.authorizer
         )
-        zone = StoredZone(default: device.zone, store: store)
+        zone = StoredZone(default: services.zone, store: store)
         balance = BalanceKeeper(
             configuration: configuration,
             store: store,
             zone: { [zone] in zone.current },
             account: self.authorizer.account
         )
-        partition = Self.partition(device, store, call, [balance, QuotaSource(balance)])
-        outbox = Self.outbox(device, place, floor)
-        let carrier = FeedCarrier(balance: balance, partition: partition, queries: device.queries)
-        records = UserRecords(outbox, observers: device.records, carry: carrier.take)
+        cacheScope = Self.cacheScope(services, store, call, [balance, QuotaSource(balance)])
+        outbox = Self.outbox(services, folder, floor)
+        let carrier = FeedCacheUpdater(
+            balance: balance,
+            cacheScope: cacheScope,
+            queries: services.queries
+        )
+        records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
         let server = configuration.server == nil ? nil : call
-        mutators = MutatorDriver(records, server) { () throws(SanguineError) in
+        recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
         }
-        mutations = MutationDriver(outbox, device, user: partition)
+        mutations = RemoteMutationDriver(outbox, services, user: cacheScope)
         feed = UserFeed(
             records,
             server,
             pollInterval: configuration.recordPolling
         )
         functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
-        outbox.drive([.mutator: mutators, .mutation: mutations])
+        outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
     }
 
     private static func session(
-        _ device: Device,
+        _ services: ClientServices,
         _ store: ClientStore,
-        _ named: Owner?,
+        _ named: AccountKey?,
         isSignedOut: Bool
     ) -> SessionKeeper {
-        let configuration = device.configuration
+        let configuration = services.configuration
         return SessionKeeper(
             configuration: configuration,
-            exchange: device.exchange,
+            exchange: services.exchange,
             store: store,
-            vault: device.vault,
+            vault: services.vault,
             named: configuration.server == nil ? named : nil,
             isSignedOut: isSignedOut
         )
     }
 
-    private static func partition(
-        _ device: Device,
+    private static func cacheScope(
+        _ services: ClientServices,
         _ store: ClientStore,
         _ call: ServerCall,
         _ sources: [any EntrySource]
-    ) -> Partition {
-        let backend = device.partition.attempts.backend.with(call)
-        return Partition(
+    ) -> CacheScope {
+        let backend = services.cacheScope.attempts.backend.with(call)
+        return CacheScope(
             store: store,
-            attempts: ReadAttempts(backend, device.configuration),
+            attempts: ReadAttempts(backend, services.configuration),
             sources: sources,
-            queue: device.configuration.queue(EntryWriter.label)
+            queue: services.configuration.queue(EntryWriter.label)
         )
     }
 
     private static func outbox(
-        _ device: Device,
-        _ place: UserFolders.Place?,
+        _ services: ClientServices,
+        _ folder: UserFolders.Folder?,
         _ floor: Int64
     ) -> OutboxEngine {
         let environment = OutboxEnvironment(
-            device.configuration,
-            folder: place?.url,
-            news: device.outboxNews
-        ) { [log = device.log] in log.failure($0, "\($1)") }
-        let fault = device.configuration.plantedFault
-        return OutboxEngine(environment, OutboxFile(place, floor: floor, fault: fault))
+            services.configuration,
+            folder: folder?.url,
+            notifier: services.outboxNotifier
+        ) { [log = services.log] in log.failure($0, "\($1)") }
+        let fault = services.configuration.plantedFault
+        return OutboxEngine(environment, OutboxFile(folder, floor: floor, fault: fault))
     }
 
     /// Continues the work that an earlier process, or the user's earlier stay, has left.
     ///
     /// - Parameter isActive: Whether records were in use before this user.
     func start(isActive: Bool = false) {
-        device.setZone(zone.current)
-        let queries = device.queries
+        services.setZone(zone.current)
+        let queries = services.queries
         let shown = [balance.query, ValueQuery<[Quota]>.quotas.erased]
         balance.onChange(
             BalanceKeeper.Handlers(
-                changed: { [weak queries, weak device] in
+                changed: { [weak queries, weak services] in
                     for query in shown { queries?.entries.sourceChanged(query) }
-                    device?.applyNow(shown.map(\.key))
+                    services?.applyNow(shown.map(\.key))
                 },
                 refresh: { [weak queries] query in
                     queries?.entries.invalidate(query)
@@ -170,20 +174,20 @@ final class UserScope: Sendable {
     }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
-    func follow() { if feed.canBeLive, isSomebody { feed.activate() } }
+    func follow() { if feed.canBeLive, hasUser { feed.activate() } }
 
     /// Fetches observed values, without signing in a guest for it.
     private func resume(isActive: Bool) {
         let isLeft = outbox.file.isThere
-        guard isSomebody || isLeft else { return }
-        if isLeft || isActive || !device.records.isEmpty { feed.activate() }
-        if device.queries.isObserved(anyOf: FeedCarrier.keys) { follow() }
+        guard hasUser || isLeft else { return }
+        if isLeft || isActive || !services.records.isEmpty { feed.activate() }
+        if services.queries.isObserved(anyOf: FeedCacheUpdater.keys) { follow() }
     }
 
-    private var isSomebody: Bool { authorizer.account != nil }
+    private var hasUser: Bool { authorizer.account != nil }
 
     /// The owner of the scope, once it is known.
-    var owner: Owner? { authorizer.owner }
+    var owner: AccountKey? { authorizer.owner }
 
     /// Continues when the user has become known, or has signed in again.
     ///
@@ -194,7 +198,7 @@ final class UserScope: Sendable {
         if let account { balance.signedIn(account) }
         if isFirst { resume(isActive: false) }
         // Queries that were observed before have sent no request.
-        if isFirst, isAfterSignOut { device.queries.userIsKnown() }
+        if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
     }
@@ -203,12 +207,12 @@ final class UserScope: Sendable {
     func synchronize() async throws(SanguineError) {
         var failure: SanguineError?
         do throws(SanguineError) {
-            try await outbox.sendAll(.mutation)
+            try await outbox.sendAll(.remote)
             try await mutations.settling.settleAll()
         } catch {
             failure = error
         }
-        if device.configuration.server != nil || device.configuration.mutations.isEmpty {
+        if services.configuration.server != nil || services.configuration.mutations.isEmpty {
             // A failure of one backend does not prevent the other's synchronization.
             do throws(SanguineError) {
                 try await feed.synchronize()
@@ -229,7 +233,7 @@ final class UserScope: Sendable {
         let parts = [ended.tell, tell, feed.end(reason)]
         records.close(file)
         mutations.settling.end()
-        partition.attempts.backend.authorizer.end(reason)
+        cacheScope.attempts.backend.authorizer.end(reason)
         balance.end(reason)
         functions.end(reason)
         ended.tell = { for tell in parts { tell() } }

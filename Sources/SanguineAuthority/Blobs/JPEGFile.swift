@@ -16,11 +16,11 @@ enum JPEGFile {
             default:
                 guard let length = file.big(offset, 2), length >= 2, length <= file.count - offset
                 else { return nil }
-                guard picture.take(marker.code, offset..<offset + length) else { return nil }
+                guard picture.addSegment(marker.code, offset..<offset + length) else { return nil }
                 offset += length
                 guard marker.code == startOfScan else { continue }
                 let end = endOfScan(in: file, from: offset)
-                picture.takeScan(offset..<end)
+                picture.readScan(offset..<end)
                 offset = end
             }
         }
@@ -73,7 +73,7 @@ enum JPEGFile {
         /// Adds a segment, which begins with its length in two bytes.
         ///
         /// - Returns: Whether the segment can be read.
-        mutating func take(_ code: UInt8, _ segment: Range<Int>) -> Bool {
+        mutating func addSegment(_ code: UInt8, _ segment: Range<Int>) -> Bool {
             let start = segment.lowerBound + 2
             switch code {
             case 0xE0 where file.has("JFIF\0", at: start),
@@ -81,7 +81,7 @@ enum JPEGFile {
                 0xEE where file.has("Adobe", at: start):
                 break
             case 0xE1:
-                takeOrientation(start..<segment.upperBound)
+                readOrientation(start..<segment.upperBound)
                 return true
             case 0xC4, 0xCC, 0xDA...0xDF: break
             case 0xC0...0xC3, 0xC5...0xC7, 0xC9...0xCB, 0xCD...0xCF:
@@ -97,12 +97,12 @@ enum JPEGFile {
             return true
         }
 
-        mutating func takeScan(_ data: Range<Int>) {
+        mutating func readScan(_ data: Range<Int>) {
             bytes += file[data]
             hasScan = true
         }
 
-        private mutating func takeOrientation(_ content: Range<Int>) {
+        private mutating func readOrientation(_ content: Range<Int>) {
             guard !hasOrientation, file.has("Exif\0\0", at: content.lowerBound),
                 content.count >= 6,
                 let orientation = ImageOrientation(

@@ -14,7 +14,7 @@ enum WebPFile {
         var picture = Picture(file)
         guard let chunks = chunks(in: 12..<8 + length, of: file) else { return nil }
         for chunk in chunks {
-            guard picture.take(chunk) else { return nil }
+            guard picture.addChunk(chunk) else { return nil }
         }
         return picture.finished
     }
@@ -71,7 +71,7 @@ enum WebPFile {
         }
 
         /// - Returns: Whether the chunk can be read.
-        mutating func take(_ chunk: Chunk) -> Bool {
+        mutating func addChunk(_ chunk: Chunk) -> Bool {
             switch chunk.type {
             case "VP8X":
                 guard canvas == nil, chunk.content.count >= 10,
@@ -81,9 +81,9 @@ enum WebPFile {
                 flags = bytes.count + 8
                 add(chunk)
             case "VP8 ", "VP8L":
-                guard note(bitstream(chunk)) else { return false }
+                guard recordFrameSize(bitstream(chunk)) else { return false }
                 add(chunk)
-            case "ANMF": return takeFrame(chunk)
+            case "ANMF": return addFrame(chunk)
             case "ALPH", "ANIM", "ICCP": add(chunk)
             case "EXIF":
                 let hasPrefix = file.has("Exif\0\0", at: chunk.content.lowerBound)
@@ -95,17 +95,17 @@ enum WebPFile {
         }
 
         /// Adds a frame of an animation without its unknown chunks.
-        private mutating func takeFrame(_ chunk: Chunk) -> Bool {
+        private mutating func addFrame(_ chunk: Chunk) -> Bool {
             let head = 16
             guard chunk.content.count >= head,
-                note(size(at: chunk.content.lowerBound + 6)),
+                recordFrameSize(size(at: chunk.content.lowerBound + 6)),
                 let parts = WebPFile.chunks(in: chunk.content.dropFirst(head), of: file)
             else { return false }
             var content = Array(file[chunk.content.prefix(head)])
             for part in parts {
                 switch part.type {
                 case "VP8 ", "VP8L":
-                    guard note(bitstream(part)) else { return false }
+                    guard recordFrameSize(bitstream(part)) else { return false }
                     content += whole(part)
                 case "ALPH": content += whole(part)
                 default: break
@@ -124,7 +124,7 @@ enum WebPFile {
         }
 
         /// Records the size of a frame; returns `false` if it is unknown or exceeds the canvas.
-        private mutating func note(_ size: PixelSize?) -> Bool {
+        private mutating func recordFrameSize(_ size: PixelSize?) -> Bool {
             guard let size else { return false }
             if let canvas, !canvas.holds(size) { return false }
             guard let known = frame else {

@@ -10,8 +10,8 @@ import Synchronization
 /// Invariants:
 /// 1. `parts` are the parts from `base` on, without gaps; those before `base` are stored.
 /// 2. Stored parts in memory take at most ``windowBytes``. Parts that are not stored take at most
-///    ``unstoredBytes``, plus one part for each writer that waits for ``room()``, or that does not
-///    wait because the run was cut short.
+///    ``unstoredBytes``, plus one part for each writer that waits for ``waitForSpace()``, or that
+///    does not wait because the run was cut short.
 /// 3. Nothing is added after the end.
 ///
 /// Mutable state: one `State`, guarded by its mutex. Waiting callers are resumed outside of it.
@@ -25,7 +25,7 @@ final class AnswerLog: Sendable {
         /// There are no more parts; the answer has `count` of them.
         case ended(count: Int64)
         /// No part arrived for a while.
-        case quiet
+        case idle
     }
 
     fileprivate struct State {
@@ -36,7 +36,7 @@ final class AnswerLog: Sendable {
         var unstored = 0
         var isCut = false
         var hasEnded = false
-        var progress = CallProgress()
+        var progress = RunProgress()
         var lastNumber: UInt64 = 0
         var readers: [UInt64: CheckedContinuation<Slice?, Never>] = [:]
         var waitingForRoom: [UInt64: Waiter] = [:]
@@ -58,13 +58,13 @@ final class AnswerLog: Sendable {
     private let state = Mutex(State())
 
     /// The progress of the run.
-    var progress: CallProgress { state.withLock { $0.progress } }
+    var progress: RunProgress { state.withLock { $0.progress } }
 
     /// The number of parts.
     var count: Int64 { state.withLock { $0.end } }
 
     /// Records the output and usage of the upstream so far.
-    func report(_ progress: CallProgress) {
+    func report(_ progress: RunProgress) {
         state.withLock { state in
             if !state.hasEnded { state.progress = progress }
         }
@@ -85,14 +85,14 @@ final class AnswerLog: Sendable {
             guard !state.isCut || !state.isFull else { return ([], false) }
             state.parts.append(text)
             state.unstored += text.utf8.count
-            return (state.takeReaders(), state.end == 1)
+            return (state.removeReaders(), state.end == 1)
         }
         for reader in readers { reader.resume(returning: nil) }
         return isFirst
     }
 
     /// Waits while too many parts are not stored yet; returns at once in a cancelled task.
-    func room() async {
+    func waitForSpace() async {
         guard state.withLock({ !$0.hasRoom }) else { return }
         let number = makeNumber()
         await withTaskCancellationHandler {
@@ -113,7 +113,7 @@ final class AnswerLog: Sendable {
     func cut() {
         let waiting = state.withLock { state in
             state.isCut = true
-            return state.takeWaiters()
+            return state.removeReadyWaiters()
         }
         for waiter in waiting { waiter.resume() }
     }
@@ -122,7 +122,7 @@ final class AnswerLog: Sendable {
     func end() {
         let (readers, waiting) = state.withLock { state in
             state.hasEnded = true
-            return (state.takeReaders(), state.takeWaiters())
+            return (state.removeReaders(), state.removeReadyWaiters())
         }
         for reader in readers { reader.resume(returning: nil) }
         for waiter in waiting { waiter.resume() }
@@ -143,7 +143,7 @@ final class AnswerLog: Sendable {
     func stored(through index: Int64) {
         let waiting = state.withLock { state in
             state.stored(through: index)
-            return state.takeWaiters()
+            return state.removeReadyWaiters()
         }
         for waiter in waiting { waiter.resume() }
     }
@@ -164,12 +164,12 @@ final class AnswerLog: Sendable {
 
     /// Wakes all waiting readers.
     func wakeAll() {
-        for reader in state.withLock({ $0.takeReaders() }) { reader.resume(returning: .quiet) }
+        for reader in state.withLock({ $0.removeReaders() }) { reader.resume(returning: .idle) }
     }
 
     /// Wakes a waiting reader without parts.
-    func beQuiet(_ reader: UInt64) {
-        state.withLock { $0.readers.removeValue(forKey: reader) }?.resume(returning: .quiet)
+    func wakeWithoutParts(_ reader: UInt64) {
+        state.withLock { $0.readers.removeValue(forKey: reader) }?.resume(returning: .idle)
     }
 
     /// Returns the number of a new reader.
@@ -182,7 +182,7 @@ final class AnswerLog: Sendable {
 
     /// Waits for the parts at a position.
     ///
-    /// A cancelled task receives ``Slice/quiet``.
+    /// A cancelled task receives ``Slice/idle``.
     func next(at index: Int64, for reader: UInt64) async -> Slice {
         while true {
             if let slice = state.withLock({ $0.slice(at: index) }) { return slice }
@@ -194,7 +194,7 @@ final class AnswerLog: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let result = state.withLock { state -> Slice?? in
-                    if Task.isCancelled { return .some(.quiet) }
+                    if Task.isCancelled { return .some(.idle) }
                     if let slice = state.slice(at: index) { return .some(slice) }
                     state.readers[number] = continuation
                     return .none
@@ -202,19 +202,19 @@ final class AnswerLog: Sendable {
                 if let result { continuation.resume(returning: result) }
             }
         } onCancel: {
-            state.withLock { $0.readers.removeValue(forKey: number) }?.resume(returning: .quiet)
+            state.withLock { $0.readers.removeValue(forKey: number) }?.resume(returning: .idle)
         }
     }
 }
 
 extension AnswerLog.State {
-    fileprivate mutating func takeReaders() -> AnswerLog.Readers {
+    fileprivate mutating func removeReaders() -> AnswerLog.Readers {
         defer { readers = [:] }
         return Array(readers.values)
     }
 
     /// Removes and returns the waiters whose condition is met.
-    fileprivate mutating func takeWaiters() -> [AnswerLog.Waiter] {
+    fileprivate mutating func removeReadyWaiters() -> [AnswerLog.Waiter] {
         var taken: [AnswerLog.Waiter] = []
         if hasRoom {
             taken += waitingForRoom.values

@@ -127,12 +127,12 @@ extension Authority {
     func ending(
         _ account: Identifier,
         _ answer: StoredAnswer
-    ) async throws(Problem) -> CallEnding {
+    ) async throws(Problem) -> CallCancellation {
         let body = await WireBody.perform(answer.body.count, for: account) {
             try? JSONParser.parse(answer.body, limits: .tolerant).value
         }
         let isCancelled = body?["code"]?.string == ProblemCode.callCancelled.rawValue
-        return CallEnding(
+        return CallCancellation(
             state: isCancelled ? .cancelled : .ended,
             charged: body?["charged"]?.integer ?? 0,
             balance: try await balance(account)

@@ -45,7 +45,7 @@ struct CallCommands: Sendable {
             if let quota = terms.quota {
                 do throws(Problem) {
                     var period = try period(taking: quota, of: account, loaded)
-                    period.seq = draft.takeNumber()
+                    period.seq = draft.nextNumber()
                     call.quota = QuotaHold(of: quota, on: period.day)
                     call.isUnlimited = loaded.account(account)?.profile.plan == .premium
                     rows.append(.quota(period))
@@ -420,7 +420,7 @@ extension CallCommands {
         guard let quota = hold.quota else { return }
         let row = loaded.quota(hold.account, name: quota.name)
         guard var period = QuotaCommands.givenBack(quota, to: row) else { return }
-        period.seq = draft.takeNumber()
+        period.seq = draft.nextNumber()
         rows.append(.quota(period))
     }
 
@@ -445,7 +445,7 @@ extension CallCommands {
         if isFree, !isStreamed { problem = .upstreamTooSlow } else { problem.charged = charge }
         return StoredAnswer(
             status: problem.status,
-            body: AnswerEncoder.encode(problem),
+            body: ResponseEncoder.encode(problem),
             head: balance.head
         )
     }
@@ -462,10 +462,10 @@ extension CallEnd {
     fileprivate func body(_ balance: BalanceRow, _ quota: Quota?) -> [UInt8] {
         switch self {
         case .succeeded(_, let answer): return answer(balance, quota)
-        case .failed(let problem): return AnswerEncoder.encode(problem)
+        case .failed(let problem): return ResponseEncoder.encode(problem)
         case .cut(let charge, _, var problem):
             problem.charged = charge
-            return AnswerEncoder.encode(problem)
+            return ResponseEncoder.encode(problem)
         }
     }
 }

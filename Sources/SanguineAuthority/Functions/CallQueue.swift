@@ -43,7 +43,7 @@ package final class CallQueue: Sendable {
             self.limits = limits
         }
 
-        deinit { leave() }
+        deinit { release() }
 
         /// The caller that the run counts for; `nil` as long as it has no turn.
         var holder: Caller? { queue.guarded.withLock { $0.runs[run]?.holder } }
@@ -116,7 +116,7 @@ package final class CallQueue: Sendable {
         }
 
         /// Gives the turn back, or waits no longer; a second time does nothing.
-        package func leave() { queue.leave(run) }
+        package func release() { queue.release(run) }
     }
 
     fileprivate typealias Waiter = CheckedContinuation<Caller?, Never>
@@ -184,7 +184,7 @@ package final class CallQueue: Sendable {
         return await turn.wait() == nil ? nil : turn
     }
 
-    private func leave(_ run: UInt64) {
+    private func release(_ run: UInt64) {
         let waiters = guarded.withLock { guarded -> [(Waiter?, Caller?)] in
             switch guarded.runs.removeValue(forKey: run) {
             case nil: return []

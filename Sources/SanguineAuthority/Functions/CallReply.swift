@@ -1,7 +1,7 @@
 import SanguineModel
 
 /// The form in which a client reads an answer.
-package enum CallReader: Sendable {
+package enum AnswerForm: Sendable {
     /// In one piece.
     case plain
     /// In parts as they arrive, starting after an index.
@@ -31,5 +31,5 @@ package enum CallReply: Sendable {
     /// The whole answer.
     case answer(Answer, Origin)
     /// The parts as they arrive.
-    case events(CallEvents, Origin)
+    case events(CallEventStream, Origin)
 }

@@ -9,7 +9,7 @@ extension CallRunner {
     package func find(
         _ position: OperationPosition,
         from address: String?,
-        as reader: CallReader
+        as reader: AnswerForm
     ) async throws(Problem) -> CallReply {
         if let call = services.calls.call(position) {
             guard reader.wantsParts else { throw .stillRunning }
@@ -45,7 +45,7 @@ extension CallRunner {
     /// - Returns: The end of the call, even if it had ended before.
     /// - Throws: `not_found` for a key without a call of the account, `operation_in_progress` for a
     ///   call that cannot be stopped.
-    package func cancel(_ position: OperationPosition) async throws(Problem) -> CallEnding {
+    package func cancel(_ position: OperationPosition) async throws(Problem) -> CallCancellation {
         guard let call = services.calls.call(position) else {
             let isUnsettled = services.unsettled.contains(position)
             guard let row = try await services.authority.operation(position) else {
@@ -55,9 +55,9 @@ extension CallRunner {
             guard await answer.isCall(of: position.account) else { throw .noCall }
             return try await services.authority.ending(position.account, answer)
         }
-        let flight = call.flight
-        guard flight.isStreamed || !flight.isSent else { throw .inOnePiece }
-        if !flight.cancelIfOnesOwn(.callCancelled) {
+        let sharedRun = call.sharedRun
+        guard sharedRun.isStreamed || !sharedRun.isSent else { throw .inOnePiece }
+        if !sharedRun.cancelIfOnesOwn(.callCancelled) {
             // Its charge pays for the run that others wait for.
             guard !call.paysForOthers else { throw .isShared }
             try await cancelAlone(call)
@@ -68,10 +68,10 @@ extension CallRunner {
 
     /// Ends a call whose run continues for others.
     private func cancelAlone(_ call: RunningCall) async throws(Problem) {
-        let flight = call.flight
+        let sharedRun = call.sharedRun
         let count = call.stopReading()
-        await flight.log.waitUntilStored(through: count)
-        let end = FlightEnd.cut(.callCancelled, wasSent: flight.isSent)
+        await sharedRun.log.waitUntilStored(through: count)
+        let end = RunEnd.cut(.callCancelled, wasSent: sharedRun.isSent)
         // If this settlement is not stored, there is no retry: the call continues with its run.
         let settlement = call.settlement(end, parts: count)
         let answer: Answer

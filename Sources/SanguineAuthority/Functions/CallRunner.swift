@@ -107,7 +107,7 @@ package final class CallRunner: Sendable {
     private let expiryInterval: Duration
     private let repeats = RepeatGuard()
     /// The calls that are accepted and not settled.
-    private let places: SharedPool
+    private let permits: SharedPool
     /// The readers of streamed answers.
     private let readers: SharedPool
     /// The runs that continue without readers.
@@ -142,17 +142,17 @@ package final class CallRunner: Sendable {
         self.expiryInterval = expiryInterval
         let share = max(1, limits.running / Self.accountShare)
         let all = limits.running + limits.waiting
-        places = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
+        permits = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         readers = SharedPool(limit: all, accountShare: max(1, all / Self.accountShare))
         drains = DrainPool(limit: limits.running, accountShare: share)
         files = SharedPool(limit: limits.fileBytes, accountShare: limits.fileBytes / 2)
-        let tier = ResultTier(bytes: limits.memoryBytes)
+        let tier = ResultMemoryCache(bytes: limits.memoryBytes)
         services = RunServices(
             authority: authority,
             queue: CallQueue(limit: limits.running, accountShare: share),
-            calls: LiveCalls(),
+            calls: RunningCalls(),
             unsettled: UnsettledCalls(),
-            flights: FlightTable(over: tier),
+            sharedRuns: SharedRunTable(over: tier),
             tier: tier,
             estimates: CostEstimates(),
             delay: delay,
@@ -245,7 +245,7 @@ package final class CallRunner: Sendable {
         _ identity: Identity,
         from address: String? = nil,
         _ submission: Submission<FunctionRequest<JSONValue>>,
-        as reader: CallReader = .plain
+        as reader: AnswerForm = .plain
     ) async throws(Problem) -> CallReply {
         try await call(try function(name), identity, address, submission, reader)
     }
@@ -256,13 +256,13 @@ package final class CallRunner: Sendable {
         _ identity: Identity,
         _ address: String?,
         _ submission: Submission<FunctionRequest<JSONValue>>,
-        _ reader: CallReader
+        _ reader: AnswerForm
     ) async throws(Problem) -> CallReply {
         let position = OperationPosition(account: identity.account, key: submission.key)
-        services.calls.enter(position)
-        defer { services.calls.leave(position) }
+        services.calls.beginRequest(position)
+        defer { services.calls.endRequest(position) }
         do throws(Problem) {
-            return try await CallAttempt(
+            return try await CallDispatch(
                 runner: self,
                 function: function,
                 rules: function.rules,
@@ -346,8 +346,8 @@ package final class CallRunner: Sendable {
 // The resources that a call takes while it is active.
 extension CallRunner {
     /// Takes a place among the accepted calls; returns `nil` if there is none.
-    func place(_ account: Identifier, _ address: String?) -> SharedPool.Place? {
-        services.calls.isStopped ? nil : try? places.take(account: account, address: address)
+    func acquirePermit(_ account: Identifier, _ address: String?) -> SharedPool.Permit? {
+        services.calls.isStopped ? nil : try? permits.acquire(account: account, address: address)
     }
 
     /// Takes memory for the files of a call; returns `nil` if there is not enough.
@@ -355,9 +355,9 @@ extension CallRunner {
         _ prepared: PreparedCall,
         _ account: Identifier,
         _ address: String?
-    ) -> SharedPool.Place? {
+    ) -> SharedPool.Permit? {
         let bytes = prepared.attachments.reduce(0) { $0 + $1.size }
-        return try? files.take(bytes, account: account, address: address)
+        return try? files.acquire(bytes, account: account, address: address)
     }
 
     /// Counts a call as a repetition of equal ones.
@@ -380,20 +380,20 @@ extension CallRunner {
     }
 
     /// Uncounts a call that was not made.
-    func takeBack(_ repetition: RepeatGuard.Receipt) { repeats.takeBack(repetition) }
+    func uncount(_ repetition: RepeatGuard.Receipt) { repeats.uncount(repetition) }
 
     /// Continues or stops a run without readers, as its function declares.
     func unread(
-        _ flight: Flight,
+        _ sharedRun: SharedRun,
         of name: String,
         _ rules: FunctionRules,
         _ account: Identifier
     ) {
         let limit = rules.onDisconnect == .drain ? rules.limits.drains : 0
-        if let place = drains.take(name, limit: limit, account: account) {
-            flight.drain(place)
+        if let place = drains.acquire(name, limit: limit, account: account) {
+            sharedRun.drain(place)
         } else {
-            flight.cancel(.interrupted)
+            sharedRun.cancel(.interrupted)
         }
     }
 
@@ -403,9 +403,9 @@ extension CallRunner {
     func readerPlace(
         _ account: Identifier,
         _ address: String?
-    ) throws(Problem) -> SharedPool.Place {
+    ) throws(Problem) -> SharedPool.Permit {
         do throws(SharedPool.Refusal) {
-            return try readers.take(account: account, address: address)
+            return try readers.acquire(account: account, address: address)
         } catch {
             throw Problem(
                 .overloaded,
@@ -419,9 +419,9 @@ extension CallRunner {
     func follow(
         _ call: RunningCall,
         after index: Int64?,
-        _ place: SharedPool.Place
-    ) -> CallEvents {
-        CallEvents(
+        _ place: SharedPool.Permit
+    ) -> CallEventStream {
+        CallEventStream(
             call,
             after: index,
             authority,
@@ -437,10 +437,10 @@ extension CallRunner {
         _ answer: Answer,
         run: Identifier?,
         _ origin: CallReply.Origin,
-        as reader: CallReader
+        as reader: AnswerForm
     ) -> CallReply {
         guard case .parts(let index) = reader else { return .answer(answer, origin) }
-        let events = CallEvents(
+        let events = CallEventStream(
             answer.stored,
             run: run,
             after: index,
@@ -454,7 +454,7 @@ extension CallRunner {
     func replay(
         _ answer: StoredAnswer,
         run: Identifier?,
-        as reader: CallReader
+        as reader: AnswerForm
     ) -> CallReply {
         reply(Answer(answer, replayed: true), run: run, .replayed, as: reader)
     }

@@ -59,7 +59,7 @@ struct CallSettlement: Sendable {
     static let overhead = 1_024
 }
 
-extension FlightEnd {
+extension RunEnd {
     /// The size of the output in bytes.
     var bytes: Int {
         if case .made(let output, _, _) = self { output.count } else { 0 }

@@ -74,7 +74,7 @@ package final class Deadlines: Sendable {
     }
 
     /// Cancels a deadline.
-    package func leave(_ ticket: Ticket) {
+    package func cancel(_ ticket: Ticket) {
         state.withLock { state in
             state.callBacks[ticket.number] = nil
             // Most deadlines are left long before their turn.
@@ -87,14 +87,14 @@ package final class Deadlines: Sendable {
     /// Waits for a time, or until the task is cancelled.
     package func sleep(for time: Duration) async {
         let moment = moment(after: time)
-        let wait = OneAnswer<Void>()
+        let wait = OneShotValue<Void>()
         let ticket = add(at: moment) { wait.resolve(()) }
         await withTaskCancellationHandler {
             await wait.wait()
         } onCancel: {
             wait.resolve(())
         }
-        leave(ticket)
+        cancel(ticket)
     }
 
     private func sleep(until moment: Duration, _ state: inout State) {

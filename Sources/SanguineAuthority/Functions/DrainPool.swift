@@ -8,25 +8,25 @@ import Synchronization
 /// Mutable state: `functions`, guarded by its mutex; bounded by the places that are taken.
 final class DrainPool: Sendable {
     /// A taken place, which is returned once.
-    final class Place: Sendable {
+    final class Permit: Sendable {
         private let pool: DrainPool
         private let function: String
-        private let shared: SharedPool.Place
+        private let shared: SharedPool.Permit
         private let isLeft = Atomic(false)
 
-        fileprivate init(_ pool: DrainPool, _ function: String, _ shared: SharedPool.Place) {
+        fileprivate init(_ pool: DrainPool, _ function: String, _ shared: SharedPool.Permit) {
             self.pool = pool
             self.function = function
             self.shared = shared
         }
 
-        deinit { leave() }
+        deinit { release() }
 
         /// Returns the place; a second call does nothing.
-        func leave() {
+        func release() {
             guard !isLeft.exchange(true, ordering: .relaxed) else { return }
-            pool.leave(function)
-            shared.leave()
+            pool.release(function)
+            shared.release()
         }
     }
 
@@ -45,21 +45,21 @@ final class DrainPool: Sendable {
     ///   - limit: The number of such runs that the function allows.
     ///   - account: The account of the leading call.
     /// - Returns: `nil` if there is no place for the function, for the account, or in total.
-    func take(_ function: String, limit: Int, account: Identifier) -> Place? {
+    func acquire(_ function: String, limit: Int, account: Identifier) -> Permit? {
         let isFree = functions.withLock { functions in
             guard functions[function, default: 0] < limit else { return false }
             functions[function, default: 0] += 1
             return true
         }
         guard isFree else { return nil }
-        guard let shared = try? all.take(account: account) else {
-            leave(function)
+        guard let shared = try? all.acquire(account: account) else {
+            release(function)
             return nil
         }
-        return Place(self, function, shared)
+        return Permit(self, function, shared)
     }
 
-    private func leave(_ function: String) {
+    private func release(_ function: String) {
         functions.withLock { functions in
             let rest = (functions[function] ?? 1) - 1
             functions[function] = rest > 0 ? rest : nil

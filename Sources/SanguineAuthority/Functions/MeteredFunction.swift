@@ -62,7 +62,7 @@ package struct CallContext: Sendable {
     /// output of an upstream.
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
     /// Replaces the record of the upstream's output and usage.
-    package var report: @Sendable (CallProgress) -> Void
+    package var report: @Sendable (RunProgress) -> Void
     /// Records that the function fails without having asked an upstream; such a call is free if it
     /// was cut short.
     package var askedNobody: @Sendable () -> Void
@@ -76,7 +76,7 @@ package struct CallContext: Sendable {
         settings: [String: JSONValue] = [:],
         isStreamed: Bool = false,
         write: @escaping @Sendable (String, Int) async -> Void = { _, _ in },
-        report: @escaping @Sendable (CallProgress) -> Void = { _ in },
+        report: @escaping @Sendable (RunProgress) -> Void = { _ in },
         askedNobody: @escaping @Sendable () -> Void = {},
         attachment: @escaping @Sendable (BlobFacts) async throws(Problem) -> [UInt8] = {
             _ throws(Problem) in
@@ -152,7 +152,7 @@ package struct PreparedCall: Sendable {
     package var unavailableFor: @Sendable (_ account: Identifier) -> Problem? = { _ in nil }
     /// Returns the charge if the run is cut short after it was sent: the larger of the measured
     /// amount and the certain one.
-    package var chargeWhenCut: @Sendable (CallProgress) -> Int64
+    package var chargeWhenCut: @Sendable (RunProgress) -> Int64
     /// Runs the call.
     ///
     /// The task is cancelled if the answer is no longer wanted; errors are then ignored.
@@ -166,7 +166,7 @@ package struct PreparedCall: Sendable {
         life: Duration,
         isSent: Bool,
         unavailable: Problem? = nil,
-        chargeWhenCut: @escaping @Sendable (CallProgress) -> Int64,
+        chargeWhenCut: @escaping @Sendable (RunProgress) -> Int64,
         run: @escaping @Sendable (CallContext) async throws(Problem) -> Outcome
     ) {
         self.input = input

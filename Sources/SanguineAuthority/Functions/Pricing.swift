@@ -101,7 +101,7 @@ public struct Pricing: Hashable, Sendable {
     ///   - attachments: The number of sent attachments. Default: 0.
     /// - Returns: The cost, at most ``most(promptBytes:attachments:)``.
     package func charge(
-        _ progress: CallProgress,
+        _ progress: RunProgress,
         promptBytes: Int,
         attachments: Int = 0
     ) -> Int64 {

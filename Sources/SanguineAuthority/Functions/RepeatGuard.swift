@@ -66,7 +66,7 @@ final class RepeatGuard: Sendable {
     }
 
     /// Uncounts a call that was not made.
-    func takeBack(_ receipt: Receipt) {
+    func uncount(_ receipt: Receipt) {
         window.withLock { window in
             guard window.end == receipt.end, let count = window.counts[receipt.key] else { return }
             window.counts[receipt.key] = count > 1 ? count - 1 : nil

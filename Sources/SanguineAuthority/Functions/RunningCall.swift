@@ -21,7 +21,7 @@ final class RunningCall: Sendable {
     /// The call.
     let call: AcceptedCall
     /// The run that makes its answer.
-    let flight: Flight
+    let sharedRun: SharedRun
     /// Its place in line for the run's turn; `nil` if the run had that already.
     private let ticket: CallQueue.Ticket?
     /// What a whole answer to it costs, given what the run has cost.
@@ -37,11 +37,11 @@ final class RunningCall: Sendable {
     /// What the function costs, and when that is charged.
     let price: Price
     /// What is charged for what was made, if the run is cut short.
-    let cost: @Sendable (CallProgress) -> Int64
+    let cost: @Sendable (RunProgress) -> Int64
     /// Counts the call as abandoned, if that is limited.
     private let onAbandoned: @Sendable () -> Void
     /// Its end: the answer, or why there is none.
-    let ending = OneAnswer<Result<Answer, Problem>>()
+    let ending = OneShotValue<Result<Answer, Problem>>()
 
     private let state = Mutex(State())
 
@@ -55,7 +55,7 @@ final class RunningCall: Sendable {
 
     init(
         _ call: AcceptedCall,
-        _ flight: Flight,
+        _ sharedRun: SharedRun,
         _ terms: Terms,
         ticket: CallQueue.Ticket?,
         paysForOthers: Bool = false,
@@ -64,14 +64,14 @@ final class RunningCall: Sendable {
         fingerprint: Fingerprint,
         price: Price,
         onAbandoned: @escaping @Sendable () -> Void = {},
-        cost: @escaping @Sendable (CallProgress) -> Int64
+        cost: @escaping @Sendable (RunProgress) -> Int64
     ) {
         self.call = call
-        self.flight = flight
+        self.sharedRun = sharedRun
         self.ticket = ticket
         self.terms = terms
         self.paysForOthers = paysForOthers
-        self.isPlain = isPlain || !flight.isStreamed
+        self.isPlain = isPlain || !sharedRun.isStreamed
         self.expiresAt = expiresAt
         self.fingerprint = fingerprint
         self.price = price
@@ -80,7 +80,7 @@ final class RunningCall: Sendable {
     }
 
     /// The run whose parts the answer has; `nil` if it comes in one piece.
-    var run: Identifier? { flight.isStreamed ? flight.id : nil }
+    var run: Identifier? { sharedRun.isStreamed ? sharedRun.id : nil }
 
     /// Whether its owner ends it before its run.
     var endsEarly: Bool { state.withLock { $0.limit != nil } }
@@ -93,8 +93,8 @@ final class RunningCall: Sendable {
             return state.isUnread
         }
         guard let isUnread else { return }
-        if let ticket { flight.turn.giveBack(ticket) }
-        flight.leave(isUnread: isUnread)
+        if let ticket { sharedRun.turn.giveBack(ticket) }
+        sharedRun.leave(isUnread: isUnread)
     }
 
     // MARK: - Readers
@@ -106,11 +106,11 @@ final class RunningCall: Sendable {
             defer { state.isUnread = false }
             return state.isUnread
         }
-        flight.readerJoined(isFirst: isFirst)
+        sharedRun.readerJoined(isFirst: isFirst)
     }
 
     /// What is given to readers of the call: the parts, or fewer if it ends before its run.
-    func given(_ texts: [String], at index: Int64) -> [String] {
+    func visibleParts(_ texts: [String], at index: Int64) -> [String] {
         let limit = state.withLock { $0.limit }
         guard let limit else { return texts }
         return Array(texts.prefix(Int(max(0, limit - index))))
@@ -122,7 +122,7 @@ final class RunningCall: Sendable {
     func stopReading() -> Int64 {
         state.withLock { state in
             // Read under the lock: no reader was given more.
-            let limit = state.limit ?? flight.log.count
+            let limit = state.limit ?? sharedRun.log.count
             state.limit = limit
             return limit
         }
@@ -138,7 +138,7 @@ final class RunningCall: Sendable {
     ///   - changes: Further changes of the same commit. Default: none.
     /// - Returns: What is to be stored.
     func settlement(
-        _ end: FlightEnd,
+        _ end: RunEnd,
         parts: Int64,
         with changes: [Change] = []
     ) -> CallSettlement {
@@ -163,16 +163,16 @@ final class RunningCall: Sendable {
     private func incompleteEnd(_ problem: Problem, _ wasSent: Bool) -> IncompleteEnd {
         IncompleteEnd(
             wasSent: wasSent,
-            hasParts: flight.log.progress.parts > 0,
+            hasParts: sharedRun.log.progress.parts > 0,
             // A run that the server stops has no reason of its own.
-            isByCaller: problem.code == .callCancelled || flight.cutReason != nil
+            isByCaller: problem.code == .callCancelled || sharedRun.cutReason != nil
         )
     }
 
     /// Counts the call if its caller ends it for nothing after it has left.
     ///
     /// - Parameter end: How it ends; nothing is counted of a call that has ended before.
-    func countIfAbandoned(_ end: FlightEnd) {
+    func countIfAbandoned(_ end: RunEnd) {
         guard case .cut(let problem, let wasSent) = end, case .price = terms,
             incompleteEnd(problem, wasSent) == .abandoned
         else { return }
@@ -184,10 +184,10 @@ final class RunningCall: Sendable {
     }
 
     /// What is charged if nothing more is learned of the call than this.
-    func chargeWhenLost(_ progress: CallProgress) -> Int64 { charge(progress, .lost) }
+    func chargeWhenLost(_ progress: RunProgress) -> Int64 { charge(progress, .lost) }
 
     /// What is charged for an answer that is not whole, in tokens.
-    private func charge(_ progress: CallProgress, _ end: IncompleteEnd) -> Int64 {
+    private func charge(_ progress: RunProgress, _ end: IncompleteEnd) -> Int64 {
         let paysInstead = price.quota?.moment.charges(end) ?? false
         return price.charge(cost(progress), for: end) + (paysInstead ? call.tokensInstead : 0)
     }
@@ -195,21 +195,21 @@ final class RunningCall: Sendable {
     /// How the call ends with its run.
     ///
     /// - Returns: `nil` if nothing is kept of the call.
-    func end(_ end: FlightEnd) -> CallEnd? {
+    func end(_ end: RunEnd) -> CallEnd? {
         switch (end, terms) {
         case (.made(let output, let charge, let reason), .price):
             let all = charge + call.tokensInstead
             return .succeeded(charge: all) { [call] balance, quota in
-                AnswerEncoder.result(output, all, false, call.operation, balance, quota, reason)
+                ResponseEncoder.result(output, all, false, call.operation, balance, quota, reason)
             }
         case (.made(let output, _, let reason), .cached(let charge)):
             return .succeeded(charge: charge) { [call] balance, quota in
-                AnswerEncoder.result(output, charge, true, call.operation, balance, quota, reason)
+                ResponseEncoder.result(output, charge, true, call.operation, balance, quota, reason)
             }
         case (.failed(let problem), _):
             return .failed(problem)
         case (.cut(let problem, let wasSent), .price):
-            let progress = flight.log.progress
+            let progress = sharedRun.log.progress
             let end = incompleteEnd(problem, wasSent)
             let takesQuota = price.quota?.moment.charges(end) ?? false
             let charge = charge(progress, end)
@@ -226,7 +226,7 @@ final class RunningCall: Sendable {
     }
 }
 
-extension AnswerEncoder {
+extension ResponseEncoder {
     /// A ``FunctionResult`` around an output that is JSON already, with its members in the order of
     /// their names.
     static func result(

@@ -165,7 +165,7 @@ struct IdentityCommands: Sendable {
             let before = row.profile
             row.profile = try ProfilePatch.apply(patch, to: row.profile)
             // Compares bytes, because Swift treats canonically equivalent strings as equal.
-            guard AnswerEncoder.encode(row.profile) != AnswerEncoder.encode(before) else {
+            guard ResponseEncoder.encode(row.profile) != ResponseEncoder.encode(before) else {
                 return Decision((before, feed.head))
             }
             let changes = store(

@@ -70,7 +70,7 @@ enum ProfilePatch {
             throw error.problem
         }
         guard case .object = settings,
-            AnswerEncoder.encode(settings).count <= WireLimits.settingsBytes
+            ResponseEncoder.encode(settings).count <= WireLimits.settingsBytes
         else {
             throw Problem(
                 .invalidContent,

@@ -40,7 +40,7 @@ public struct SigningKeys: Sendable {
             signingKey: signingKey.rawRepresentation,
             refreshKey: refreshKey.withUnsafeBytes { Data($0) }
         )
-        return Data(AnswerEncoder.encode(file))
+        return Data(ResponseEncoder.encode(file))
     }
 
     private struct File: Codable {

@@ -5,7 +5,7 @@ import SanguineModel
 /// Every command checks in the order of the wire contract: not found, idempotency, invalid content,
 /// insufficient tokens.
 struct LedgerCommands: Sendable {
-    let encoder: AnswerEncoder
+    let encoder: ResponseEncoder
     let now: Timestamp
     let holdLife: Duration
 

@@ -27,7 +27,7 @@ struct LedgerDraft {
     }
 
     /// Returns the operation's number of the feed, also for rows other than the balance.
-    mutating func takeNumber() -> Int64 {
+    mutating func nextNumber() -> Int64 {
         if !hasNumber { balance.head += 1 }
         hasNumber = true
         return balance.head
@@ -38,7 +38,7 @@ struct LedgerDraft {
     }
 
     /// Adds an entry for an administrator's change that does not move tokens.
-    mutating func note(_ reason: String) { append(0, .grant, reason) }
+    mutating func addEntry(_ reason: String) { append(0, .grant, reason) }
 
     mutating func spend(_ amount: Int64, reason: String) throws(Problem) {
         try require(amount)
@@ -80,7 +80,7 @@ struct LedgerDraft {
 
     private mutating func append(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
         if transfers.isEmpty {
-            balance.seq = takeNumber()
+            balance.seq = nextNumber()
             balance.changedAt = now
         }
         var transfer = Transfer(

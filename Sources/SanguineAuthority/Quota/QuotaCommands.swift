@@ -41,7 +41,7 @@ struct QuotaCommands: Sendable {
             period.seq = feed.head
             let answer = StoredAnswer(
                 status: 200,
-                body: AnswerEncoder.encode(quota(period, of: profile, limit: limit)),
+                body: ResponseEncoder.encode(quota(period, of: profile, limit: limit)),
                 head: feed.head
             )
             let done = OperationRow(
@@ -64,7 +64,7 @@ struct QuotaCommands: Sendable {
     func giveBack(
         _ name: String,
         _ account: Identifier,
-        _ encoder: AnswerEncoder,
+        _ encoder: ResponseEncoder,
         _ submission: Submission<SpendRequest>
     ) -> Command<Answer> {
         let keys: [Key] = [
@@ -92,11 +92,11 @@ struct QuotaCommands: Sendable {
             }
             period.used -= request.amount
             var draft = LedgerDraft(balance, now: now)
-            draft.note("\(name) +\(request.amount): \(request.reason)")
-            period.seq = draft.takeNumber()
+            draft.addEntry("\(name) +\(request.amount): \(request.reason)")
+            period.seq = draft.nextNumber()
             let answer = StoredAnswer(
                 status: 200,
-                body: AnswerEncoder.encode(
+                body: ResponseEncoder.encode(
                     QuotaAnswer(
                         balance: encoder.message(draft.balance),
                         quota: quota(period, of: profile, limit: limit)

@@ -23,7 +23,7 @@ extension Authority {
         let commands = IndexCommands(schema: settings.schema)
         incompleteIndexes.all = commands.declared
         guard let loaded = try? await storage.load([.indexes]) else { return }
-        note(loaded.indexes)
+        recordHeads(loaded.indexes)
     }
 
     /// Does one step of the work to build or remove indexes.
@@ -36,12 +36,12 @@ extension Authority {
         unreadable: ([RecordName]) -> Void = { _ in }
     ) async throws(Problem) -> [IndexName] {
         let step = try await perform(IndexCommands(schema: settings.schema).step())
-        note(step.row)
+        recordHeads(step.row)
         if !step.unreadable.isEmpty { unreadable(step.unreadable) }
         return step.row.builds.filter { $0.stage != .complete }.map(\.name)
     }
 
-    private func note(_ row: IndexesRow) {
+    private func recordHeads(_ row: IndexesRow) {
         let complete = row.builds.filter {
             $0.stage == .complete && $0.version == IndexBuild.currentVersion
         }

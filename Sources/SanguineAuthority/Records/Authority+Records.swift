@@ -59,7 +59,7 @@ extension Authority {
             bytes: Self.pageBytes,
             looks: Self.looksPerPage
         )
-        try query.take(request, collection)
+        try query.apply(request, collection)
         try checkIndexes(of: query)
         let list = query.name
         if let text = request.cursor {
@@ -142,7 +142,7 @@ extension Authority {
 
 extension RecordQuery {
     /// Adds the conditions and the order of the request.
-    fileprivate mutating func take(
+    fileprivate mutating func apply(
         _ request: Authority.RecordsRequest,
         _ collection: RecordCollection
     ) throws(Problem) {

@@ -115,7 +115,7 @@ extension Authority {
             let slice = try await self.read { storage throws(StorageError) in
                 try await storage.feed(query)
             }
-            if try read.take(slice) { return try page(slice, read) }
+            if try read.examine(slice) { return try page(slice, read) }
         }
     }
 
@@ -170,14 +170,14 @@ extension Authority {
             entries.append(.init(system: "$balance", id, seq: row.seq, json))
         }
         guard let row = loaded.account(account) else { return entries }
-        let profile = AnswerEncoder.encode(row.profile)
+        let profile = ResponseEncoder.encode(row.profile)
         entries.append(.init(system: "$account", id, seq: row.seq, profile))
         for quota in quota.all(of: row.profile, loaded) {
             // A quota that was never used has no feed number.
             guard let used = loaded.quota(account, name: quota.name),
                 let id = try? RecordID(derivedFrom: quota.name)
             else { continue }
-            let json = AnswerEncoder.encode(quota)
+            let json = ResponseEncoder.encode(quota)
             entries.append(.init(system: "$quotas", id, seq: used.seq, json))
         }
         return entries

@@ -103,7 +103,7 @@ struct FeedPage: Sendable {
             bytes += entry.json
         }
         // The encoded answer begins with the same member, which is empty.
-        bytes += AnswerEncoder.encode(frame).dropFirst("{\"changes\":[".utf8.count)
+        bytes += ResponseEncoder.encode(frame).dropFirst("{\"changes\":[".utf8.count)
         return bytes
     }
 }

@@ -62,7 +62,7 @@ struct FeedRead: Sendable {
     ///
     /// - Returns: Whether the slice is sufficient; otherwise ``query`` is the next query.
     /// - Throws: `not_found` if the account is gone.
-    mutating func take(_ slice: FeedSlice) throws(Problem) -> Bool {
+    mutating func examine(_ slice: FeedSlice) throws(Problem) -> Bool {
         guard !isSecond else { return true }
         isSecond = true
         guard let balance = slice.loaded.balance(query.account) else { throw .noAccount }

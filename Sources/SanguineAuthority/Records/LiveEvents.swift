@@ -22,7 +22,7 @@ package enum LiveEvents {
                 bytes += "id: \(id(change.seq, answer))\n".utf8
             }
             bytes += "data: ".utf8
-            bytes += AnswerEncoder.encode(LiveChange(change, head: answer.head))
+            bytes += ResponseEncoder.encode(LiveChange(change, head: answer.head))
             bytes += "\n\n".utf8
         }
         let last = answer.changes.last?.seq ?? (answer.reset ? 0 : number)

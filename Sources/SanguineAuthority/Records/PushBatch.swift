@@ -13,7 +13,7 @@ struct PushBatch: Sendable {
         /// Covers the record mutation and its arguments, not the device, lane or sequence number.
         let fingerprint: [UInt8]
         /// The mutation to run, or the refusal if it could not be decoded.
-        let mutator: Result<any RecordMutation, Refusal>
+        let mutation: Result<any RecordMutation, Refusal>
     }
 
     /// The operations in the order in which they are decided.
@@ -85,14 +85,14 @@ extension PushBatch.Operation {
         id = pushed.id
         key = pushed.id.description
         lane = pushed.lane
-        let arguments = AnswerEncoder.encode(pushed.arguments)
+        let arguments = ResponseEncoder.encode(pushed.arguments)
         let text = String(decoding: arguments, as: UTF8.self)
         fingerprint = Fingerprint("push", pushed.mutator, text).bytes
-        mutator =
-            refusal.map { .failure($0) } ?? Self.mutator(pushed, schema)
+        mutation =
+            refusal.map { .failure($0) } ?? Self.mutation(pushed, schema)
     }
 
-    private static func mutator(
+    private static func mutation(
         _ pushed: PushedOperation,
         _ schema: RecordSchema
     ) -> Result<any RecordMutation, Refusal> {

@@ -230,7 +230,7 @@ struct PushDraft {
     /// longer than the rest of the decision.
     private mutating func encoded(_ problem: Problem) -> [UInt8] {
         if let last = lastRefusal, last.problem == problem { return last.body }
-        let body = AnswerEncoder.encode(problem)
+        let body = ResponseEncoder.encode(problem)
         lastRefusal = (problem, body)
         return body
     }
@@ -268,7 +268,7 @@ struct PushDraft {
                 schema: source.schema,
                 operation: OperationContext(id: operation.id)
             )
-            try records.run(try operation.mutator.get())
+            try records.run(try operation.mutation.get())
             return try edits(records.changes)
         }
     }

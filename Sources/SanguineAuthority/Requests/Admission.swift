@@ -87,7 +87,7 @@ package struct Admission: Sendable {
     package func submitPassedOn(
         _ request: any WireRequest,
         keyIfNone: String
-    ) async throws(Problem) -> Admitted<PassedBody> {
+    ) async throws(Problem) -> Admitted<ForwardedBody> {
         let hasKey = request.field(.idempotencyKey) != nil
         let key = hasKey ? try idempotencyKey(request) : keyIfNone
         let identity = try await read(request)
@@ -100,7 +100,7 @@ package struct Admission: Sendable {
             var submission = Submission(
                 key: key,
                 fingerprint: Fingerprint(request.method, request.path, meaning),
-                content: Result<PassedBody, Problem>.success(body)
+                content: Result<ForwardedBody, Problem>.success(body)
             )
             submission.mayComeAgain = hasKey
             return Admitted(identity: identity, submission: submission)

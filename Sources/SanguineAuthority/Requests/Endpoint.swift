@@ -4,7 +4,7 @@ package import SanguineModel
 package struct Endpoint: Sendable {
     /// Handles a request to the endpoint.
     package typealias Handler =
-        @Sendable (any WireRequest) async throws(Problem) -> WireAnswer
+        @Sendable (any WireRequest) async throws(Problem) -> WireResponse
 
     /// The method, in upper case.
     package let method: String

@@ -13,7 +13,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func guest(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func guest(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let body = try await admission.anonymous(request, as: GuestRequest.self)
         let outcome = try await authority.guest(body)
         return .changed(
@@ -24,25 +24,25 @@ extension Endpoints {
     }
 
     @Sendable
-    private func refresh(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func refresh(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let body = try await admission.anonymous(request, as: RefreshRequest.self)
         return .changed(Refreshed(session: try await authority.refresh(body)), head: nil)
     }
 
     @Sendable
-    private func signOut(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func signOut(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         try await authority.signOut(try await admission.read(request))
-        return WireAnswer(status: 204)
+        return WireResponse(status: 204)
     }
 
     @Sendable
-    private func account(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func account(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let identity = try await admission.read(request)
         return .read(try await authority.account(identity.account).0, to: request)
     }
 
     @Sendable
-    private func patch(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func patch(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let (identity, body) = try await admission.body(request, as: [String: JSONValue].self)
         let patch = JSONValue.object(try body.get())
         let (account, head) = try await authority.patchAccount(identity.account, patch)

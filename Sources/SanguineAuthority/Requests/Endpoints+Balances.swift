@@ -16,7 +16,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func balance(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func balance(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let operations = try request.query.operations()
         let identity = try await admission.read(request)
         guard let operations else {
@@ -30,19 +30,19 @@ extension Endpoints {
             identity.account,
             operations: operations.map(String.init)
         )
-        return .read(AnswerEncoder.encode(balance), at: balance.head, to: request)
+        return .read(ResponseEncoder.encode(balance), at: balance.head, to: request)
     }
 
     @Sendable
-    private func quotas(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func quotas(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let identity = try await admission.read(request)
         let (quotas, head) = try await authority.quotas(identity.account)
         // A client with calls in flight needs to know the head of these quotas.
-        return .read(AnswerEncoder.encode(quotas), at: head, to: request)
+        return .read(ResponseEncoder.encode(quotas), at: head, to: request)
     }
 
     @Sendable
-    private func consume(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func consume(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let admitted = try await admission.submit(request, as: ConsumeRequest.self) {
             String($0.amount ?? 1)
         }
@@ -53,7 +53,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func spend(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func spend(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let admitted = try await admission.submit(
             request,
             as: SpendRequest.self,
@@ -63,7 +63,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func hold(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func hold(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let admitted = try await admission.submit(request, as: HoldRequest.self) {
             "\($0.amount) \($0.expiresIn.map(String.init) ?? "")"
         }
@@ -71,7 +71,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func capture(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func capture(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let admitted = try await admission.submit(request, as: CaptureRequest.self) {
             String($0.amount)
         }
@@ -85,7 +85,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func release(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func release(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let admitted = try await admission.submit(request, as: EmptyBody.self) { _ in "" }
         let submission = Submission<Void>(
             key: admitted.submission.key,
@@ -98,7 +98,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func ledger(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func ledger(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let query = try WireListQuery(request.query)
         let identity = try await admission.read(request)
         let page = try await authority.ledger(

@@ -11,7 +11,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func addBlob(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func addBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let identity = try await admission.read(request)
         let file = try await request.file()
         let (facts, isNew) = try await authority.addBlob(file, to: identity.account)
@@ -19,7 +19,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func blob(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func blob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         guard request.query["w"] == nil, request.query["h"] == nil else {
             throw Problem(
                 .malformedRequest,
@@ -37,10 +37,10 @@ extension Endpoints {
             (field: WireField.etag, value: tag),
             (.cacheControl, "private, max-age=31536000, immutable"),
         ]
-        if let known = request.field(.ifNoneMatch), WireAnswer.matches(known, tag) {
-            return WireAnswer(status: 304, fields: fields)
+        if let known = request.field(.ifNoneMatch), WireResponse.matches(known, tag) {
+            return WireResponse(status: 304, fields: fields)
         }
-        var answer = WireAnswer(
+        var answer = WireResponse(
             status: 200,
             fields: fields + [(.contentType, row.type), (.contentTypeOptions, "nosniff")]
         )

@@ -13,13 +13,13 @@ extension Endpoints {
     }
 
     @Sendable
-    private func descriptions(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func descriptions(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         _ = try await admission.read(request)
         return .read(Items(items: calls.descriptions), isPersonal: false, to: request)
     }
 
     @Sendable
-    private func quote(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func quote(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let (identity, body) = try await admission.body(
             request,
             as: FunctionRequest<JSONValue>.self
@@ -29,8 +29,8 @@ extension Endpoints {
     }
 
     @Sendable
-    private func call(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let reader = try CallReader(request)
+    private func call(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let reader = try AnswerForm(request)
         let admitted = try await admission.submit(
             request,
             as: FunctionRequest<JSONValue>.self,
@@ -50,12 +50,12 @@ extension Endpoints {
 
     /// Returns the text for the fingerprint of a call.
     static func meaning(_ request: FunctionRequest<JSONValue>) -> String {
-        String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
+        String(decoding: ResponseEncoder.encode(request), as: UTF8.self)
     }
 
     @Sendable
-    private func findCall(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
-        let reader = try CallReader(request)
+    private func findCall(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let reader = try AnswerForm(request)
         let position = try await position(request)
         return .reply(
             try await calls.find(position, from: request.address, as: reader),
@@ -64,7 +64,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func cancelCall(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func cancelCall(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let ending = try await calls.cancel(try await position(request))
         return .changed(ending, head: ending.balance.head)
     }
@@ -78,12 +78,13 @@ extension Endpoints {
     }
 }
 
-extension CallReader {
+extension AnswerForm {
     /// Reads the requested form of the answer: parts for a request that accepts server-sent events,
     /// starting after `Last-Event-ID`.
     init(_ request: any WireRequest) throws(Problem) {
-        let accepted = request.field(.accept) ?? WireAnswer.json
-        guard accepted != WireAnswer.json, accepted.lowercased().contains(WireAnswer.eventStream)
+        let accepted = request.field(.accept) ?? WireResponse.json
+        guard accepted != WireResponse.json,
+            accepted.lowercased().contains(WireResponse.eventStream)
         else {
             self = .plain
             return
@@ -104,12 +105,12 @@ extension CallReader {
     private static let largestIndex: Int64 = 1 << 40
 }
 
-extension WireAnswer {
+extension WireResponse {
     /// Creates the response to the call with the key.
-    static func reply(_ reply: CallReply, to key: String) -> WireAnswer {
+    static func reply(_ reply: CallReply, to key: String) -> WireResponse {
         switch reply {
         case .answer(let answer, let origin):
-            var wire = WireAnswer.answer(answer)
+            var wire = WireResponse.answer(answer)
             wire.fields.append((.sanguineCall, key))
             if answer.stored.status == 200 { wire.fields += origin.fields }
             return wire
@@ -120,7 +121,7 @@ extension WireAnswer {
             ]
             if let head = events.stored?.head { fields.append((.sanguineHead, String(head))) }
             if origin == .replayed { fields.append((.idempotencyReplayed, "true")) }
-            var wire = WireAnswer(status: 200, fields: fields + origin.fields)
+            var wire = WireResponse(status: 200, fields: fields + origin.fields)
             wire.stream = WireStream(events)
             return wire
         }

@@ -13,7 +13,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func push(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func push(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let (identity, body, overLimit) = try await admission.push(request)
         let answer = try await authority.push(
             identity.account,
@@ -28,7 +28,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func pull(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func pull(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let asked = try Self.pullRequest(request.query)
         let identity = try await admission.read(request)
         return .read(try await authority.pullJSON(identity.account, asked), to: request)
@@ -81,7 +81,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func list(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func list(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let query = try WireListQuery(request.query)
         let asked = try Self.recordsRequest(request.query, query)
         let identity = try await admission.read(request)
@@ -142,7 +142,7 @@ extension Endpoints {
     }
 
     @Sendable
-    private func record(_ request: any WireRequest) async throws(Problem) -> WireAnswer {
+    private func record(_ request: any WireRequest) async throws(Problem) -> WireResponse {
         let identity = try await admission.read(request)
         guard let id = request.parameter("id").flatMap({ RecordID($0) }) else {
             throw Problem(.notFound, "Use the id of a record that this account may read.")

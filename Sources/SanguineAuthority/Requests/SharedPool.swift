@@ -23,7 +23,7 @@ package final class SharedPool: Sendable {
     }
 
     /// A taken part of the resource.
-    package final class Place: Sendable {
+    package final class Permit: Sendable {
         private let pool: SharedPool
         private let account: Identifier?
         private let address: String?
@@ -41,7 +41,7 @@ package final class SharedPool: Sendable {
             self.amount = Atomic(amount)
         }
 
-        deinit { leave() }
+        deinit { release() }
 
         /// Takes more of the resource.
         ///
@@ -52,7 +52,7 @@ package final class SharedPool: Sendable {
         }
 
         /// Returns the whole amount; a second call does nothing.
-        package func leave() {
+        package func release() {
             let rest = amount.exchange(0, ordering: .relaxed)
             if rest > 0 { pool.remove(rest, account, address) }
         }
@@ -106,13 +106,13 @@ package final class SharedPool: Sendable {
     ///   - address: The address of the request, if it has one.
     /// - Returns: The place, which is returned when it is left or deallocated.
     /// - Throws: ``Refusal``; the account's is checked first, because the account can act on it.
-    package func take(
+    package func acquire(
         _ amount: Int = 1,
         account: Identifier? = nil,
         address: String? = nil
-    ) throws(Refusal) -> Place {
+    ) throws(Refusal) -> Permit {
         try add(amount, account, address)
-        return Place(self, amount, account, address)
+        return Permit(self, amount, account, address)
     }
 
     private func add(

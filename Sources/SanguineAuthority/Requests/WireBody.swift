@@ -6,9 +6,9 @@ package enum WireBody {
     /// Whether a `Content-Type` is a JSON type.
     package static func isJSON(_ contentType: String?) -> Bool {
         guard let contentType else { return false }
-        if contentType == WireAnswer.json { return true }
+        if contentType == WireResponse.json { return true }
         let type = contentType.prefix { $0 != ";" && $0 != " " }.lowercased()
-        return type == WireAnswer.json || type.hasSuffix("+json")
+        return type == WireResponse.json || type.hasSuffix("+json")
     }
 
     /// Returns the received body, or `{}` for an empty one.
@@ -69,12 +69,12 @@ package enum WireBody {
     /// members with the same name, half of a surrogate pair, numbers of any size.
     ///
     /// - Throws: A ``Problem`` if the JSON is not an object, or exceeds a limit.
-    package static func passedOn(_ bytes: [UInt8]) throws(Problem) -> PassedBody {
+    package static func passedOn(_ bytes: [UInt8]) throws(Problem) -> ForwardedBody {
         var limits = JSONParser.Limits()
         limits.isTolerant = true
         let document = try parse(bytes, limits: limits).get()
         guard case .object = document.value else { throw .noObject }
-        return PassedBody(
+        return ForwardedBody(
             bytes: bytes,
             value: document.value,
             isApproximate: document.isApproximate
@@ -168,7 +168,7 @@ package enum WireBody {
 }
 
 /// The body of a request that is passed on.
-package struct PassedBody: Sendable {
+package struct ForwardedBody: Sendable {
     /// The body as received.
     package var bytes: [UInt8]
     /// The parsed value, as far as it is unambiguous.

@@ -75,8 +75,8 @@ struct WireListQuery: Sendable {
     }
 
     /// Creates the response for a page, with the requested members of its items.
-    func answer<Item>(to request: any WireRequest, _ page: ListPage<Item>) -> WireAnswer {
-        let body = AnswerEncoder.encode(page)
+    func answer<Item>(to request: any WireRequest, _ page: ListPage<Item>) -> WireResponse {
+        let body = ResponseEncoder.encode(page)
         guard let fields,
             case .object(var members)? = try? JSONValue(stored: body),
             case .array(let items) = members["items"]

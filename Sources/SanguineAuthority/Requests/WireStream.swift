@@ -28,7 +28,7 @@ extension WireStream {
     ///
     /// The id of an event is its index, and its bytes never change. A problem that is not the end
     /// of the call has no id, so a reader that resumes misses nothing.
-    init(_ events: CallEvents) {
+    init(_ events: CallEventStream) {
         self.init(
             next: { await events.next().map(Self.bytes) },
             close: { events.close() }
@@ -39,13 +39,13 @@ extension WireStream {
         switch event {
         case .parts(let first, let texts):
             return zip(first..., texts).flatMap { index, text in
-                bytes(index, "delta", AnswerEncoder.encode(FunctionDelta(text: text)))
+                bytes(index, "delta", ResponseEncoder.encode(FunctionDelta(text: text)))
             }
         case .end(let index, .success(let answer)):
             return bytes(index, answer.status == 200 ? "result" : "problem", answer.body)
         case .end(_, .failure(let problem)):
-            return bytes(nil, "problem", AnswerEncoder.encode(problem))
-        case .quiet:
+            return bytes(nil, "problem", ResponseEncoder.encode(problem))
+        case .idle:
             return Array(": ping\n\n".utf8)
         }
     }

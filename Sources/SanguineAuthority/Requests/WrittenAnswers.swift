@@ -1,7 +1,7 @@
 package import SanguineModel
 
 // Faster versions of the encoder's output; a test compares them.
-extension AnswerEncoder {
+extension ResponseEncoder {
     /// Encodes a value, with the same output as ``encode(_:)``.
     package static func encode(_ value: JSONValue) -> [UInt8] {
         var text = JSONText(.encoded)

@@ -41,7 +41,7 @@ struct AskCommand: AsyncParsableCommand {
                 )
             } else {
                 try Output.write(result.output)
-                Output.complain("\(result.charged) charged, \(result.tokensRemaining) left")
+                Output.writeError("\(result.charged) charged, \(result.tokensRemaining) left")
             }
         }
     }

@@ -42,7 +42,7 @@ struct BalanceCommand: AsyncParsableCommand {
             let held = balance.held > 0 ? ", \(balance.held) held" : ""
             let note = failure == nil ? "" : "  (as of \(age.spoken) ago)"
             try Output.write("\(balance.available) \(balance.unit)\(held)\(note)")
-            if let failure { Output.complain("\(failure)") }
+            if let failure { Output.writeError("\(failure)") }
         }
     }
 }

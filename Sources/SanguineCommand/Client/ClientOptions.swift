@@ -52,7 +52,7 @@ struct ClientOptions: ParsableArguments {
         }
         let report = client.storeReport
         for file in report.movedAside {
-            Output.complain("A file could not be used and was renamed to '\(file.path)'.")
+            Output.writeError("A file could not be used and was renamed to '\(file.path)'.")
         }
         if let failure = report.failure, report.movedAside.isEmpty { throw unusable(failure) }
     }

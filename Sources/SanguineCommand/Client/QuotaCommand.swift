@@ -27,7 +27,7 @@ struct QuotaCommand: AsyncParsableCommand {
             }
             guard let failure else { return }
             let age = LastKnown.age(of: state)
-            Output.complain("As of \(age.spoken) ago. \(failure)")
+            Output.writeError("As of \(age.spoken) ago. \(failure)")
         }
     }
 }

@@ -19,7 +19,7 @@ final class Seen: Sendable {
     /// Whether the number first fell, as calls began, and then only rose.
     ///
     /// It rises because holds exceed charges. Any other sequence would confuse the user.
-    var hasNoDance: Bool {
+    var fellThenRose: Bool {
         let steps = zip(all.dropFirst(), all).map { $0 - $1 }
         return !steps.drop { $0 < 0 }.contains { $0 < 0 }
     }

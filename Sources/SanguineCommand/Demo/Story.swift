@@ -43,10 +43,10 @@ struct Story: Sendable {
     private func open(_ client: SanguineClient) async throws {
         try timeline.chapter("The app opens for the first time")
         try expect(client.cached(.balance) == nil, "A new device already has a balance.")
-        try timeline.note("first frame: no balance yet, and nothing blocks")
+        try timeline.show("first frame: no balance yet, and nothing blocks")
         let balance = try await client.value(of: .balance)
         try expect(balance.available == 100, "A guest starts with \(balance.available) tokens.")
-        try timeline.note(
+        try timeline.show(
             "a guest account was created; the screen shows \(balance.available) tokens"
         )
     }
@@ -58,20 +58,20 @@ struct Story: Sendable {
         async let answer = client.result(of: Ask(question: "Why is the sky blue?"))
         let shown = try await change(from: before, client)
         let delay = timeline.elapsed - asked
-        try timeline.note(
+        try timeline.show(
             "asked; \(Timeline.milliseconds(delay)) later the screen shows \(shown.available)"
         )
         let result = try await answer
         let waited = timeline.elapsed - asked
-        try timeline.note("“\(result.output.prefix(60))…”")
+        try timeline.show("“\(result.output.prefix(60))…”")
         let settled = try balance(client)
         try expect(
             settled.available == before.available - result.charged,
             "The charge is not shown."
         )
         try expect(result.tokensRemaining == settled.available, "Answer and screen differ.")
-        try timeline.note("it cost \(result.charged); the screen shows \(settled.available)")
-        try timeline.note(
+        try timeline.show("it cost \(result.charged); the screen shows \(settled.available)")
+        try timeline.show(
             "waiting for the server would have shown the change \(Timeline.seconds(waited)) late"
         )
         timeline.saved(waited - delay)
@@ -85,7 +85,7 @@ struct Story: Sendable {
             for await state in client.updates(of: .balance) {
                 guard let value = state.value, seen.add(value.available) else { continue }
                 // If this write fails, the next chapter's write throws.
-                try? timeline.note("the screen shows \(value.available)")
+                try? timeline.show("the screen shows \(value.available)")
             }
         }
         defer { watcher.cancel() }
@@ -107,8 +107,8 @@ struct Story: Sendable {
             settled.available == before.available - charged && settled.held == 0,
             "\(before.available) minus \(charged) is shown as \(settled.available)."
         )
-        try expect(seen.hasNoDance, "The number went up and down: \(seen.all).")
-        try timeline.note(
+        try expect(seen.fellThenRose, "The number went up and down: \(seen.all).")
+        try timeline.show(
             "all three answered, \(charged) charged; the number never went the wrong way"
         )
         timeline.saved(timeline.elapsed - asked)
@@ -124,7 +124,7 @@ struct Story: Sendable {
             guard case .problem(let problem) = error, problem.code == .invalidContent else {
                 throw error
             }
-            try timeline.note("refused: \(problem.detail)")
+            try timeline.show("refused: \(problem.detail)")
         }
         // A refresh may increase the feed number meanwhile, so only the visible values are
         // compared.
@@ -133,7 +133,7 @@ struct Story: Sendable {
             after.available == before.available && after.held == before.held,
             "A refused call changed the balance."
         )
-        try timeline.note("its hold was released: the screen shows \(before.available)")
+        try timeline.show("its hold was released: the screen shows \(before.available)")
     }
 
     private func offline() async throws {
@@ -144,7 +144,7 @@ struct Story: Sendable {
         let shown = try balance(client)
         let state = client.snapshot(of: .balance)
         let age = LastKnown.age(of: state)
-        try timeline.note(
+        try timeline.show(
             "first frame, \(Timeline.milliseconds(timeline.elapsed - asked)): "
                 + "\(shown.available) tokens, known \(age.spoken) ago"
         )
@@ -155,7 +155,7 @@ struct Story: Sendable {
             guard case .transport = error else { throw error }
         }
         try expect(try balance(client) == shown, "A failed reload removed the last value.")
-        try timeline.note("the reload fails; the last value stays")
+        try timeline.show("the reload fails; the last value stays")
     }
 
     private func comeBack(port: Int) async throws {
@@ -169,7 +169,7 @@ struct Story: Sendable {
             confirmed.available == remembered.available,
             "The number changed during the restart."
         )
-        try timeline.note("same guest, same number: \(confirmed.available)")
+        try timeline.show("same guest, same number: \(confirmed.available)")
     }
 
     private func verify() async throws {
@@ -179,7 +179,7 @@ struct Story: Sendable {
         await inspection.close()
         try expect(report.differences.isEmpty, "The ledger does not add up: \(report.differences).")
         try expect(report.accounts == 1, "There are \(report.accounts) accounts instead of one.")
-        try timeline.note("\(report.transfers) entries recomputed: every balance is their sum")
+        try timeline.show("\(report.transfers) entries recomputed: every balance is their sum")
     }
 
     // MARK: Helpers

@@ -27,7 +27,7 @@ final class Timeline: Sendable {
     }
 
     /// Prints an event.
-    func note(_ text: String) throws {
+    func show(_ text: String) throws {
         try Output.write("  \(Self.seconds(elapsed).leftPadded(to: 9))  \(text)")
     }
 

@@ -30,7 +30,7 @@ struct ConfigCommand: AsyncParsableCommand {
             return
         }
         let loaded = try await options.load()
-        for warning in loaded.warnings { Output.complain("Warning: \(warning)") }
+        for warning in loaded.warnings { Output.writeError("Warning: \(warning)") }
         if json {
             try Output.write(
                 json: loaded.effective.map {

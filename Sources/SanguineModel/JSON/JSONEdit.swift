@@ -3,7 +3,7 @@ package struct JSONMember: Hashable, Sendable {
     /// The name with its escapes resolved.
     package let name: String
     /// The range of the name and the value.
-    package let place: Range<Int>
+    package let range: Range<Int>
     /// The range of the value.
     package let value: Range<Int>
 }
@@ -87,9 +87,9 @@ package struct JSONEdit {
             let change = changes[index]
             if change != [] {
                 separate()
-                result += original[start..<member.place.lowerBound]
-                result += change ?? Array(original[member.place])
-                result += original[member.place.upperBound..<end]
+                result += original[start..<member.range.lowerBound]
+                result += change ?? Array(original[member.range])
+                result += original[member.range.upperBound..<end]
             }
             start = end + (index + 1 < members.count ? 1 : 0)
         }
@@ -108,7 +108,7 @@ package struct JSONEdit {
 
     /// Returns the position of the comma or brace after a member.
     private func end(of member: JSONMember) -> Int {
-        original[member.place.upperBound...].firstIndex {
+        original[member.range.upperBound...].firstIndex {
             $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "}")
         } ?? original.count
     }

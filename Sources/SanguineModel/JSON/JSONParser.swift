@@ -96,19 +96,19 @@ package struct JSONParser {
 
     private mutating func range(of wanted: String) throws(Fault) -> Range<Int>? {
         skipSpace()
-        guard take(UInt8(ascii: "{")) else { return nil }
+        guard consume(UInt8(ascii: "{")) else { return nil }
         repeat {
             skipSpace()
             guard peek() == UInt8(ascii: "\"") else { return nil }
             let name = try string()
             skipSpace()
-            guard take(UInt8(ascii: ":")) else { throw malformed }
+            guard consume(UInt8(ascii: ":")) else { throw malformed }
             skipSpace()
             let start = index
             try skip()
             if name.hasBytes(of: wanted) { return start..<index }
             skipSpace()
-        } while take(UInt8(ascii: ","))
+        } while consume(UInt8(ascii: ","))
         return nil
     }
 
@@ -282,14 +282,14 @@ package struct JSONParser {
         hidden: ((String, [UInt8]) -> Void)? = nil
     ) throws(Fault) {
         skipSpace()
-        if !take(UInt8(ascii: "}")) {
+        if !consume(UInt8(ascii: "}")) {
             repeat {
                 skipSpace()
                 guard peek() == UInt8(ascii: "\"") else { throw malformed }
                 try countOne()
                 let name = try string()
                 skipSpace()
-                guard take(UInt8(ascii: ":")) else { throw malformed }
+                guard consume(UInt8(ascii: ":")) else { throw malformed }
                 skipSpace()
                 if try mayName(name) {
                     try member(&self, name)
@@ -299,8 +299,8 @@ package struct JSONParser {
                     hidden?(name, Array(bytes[start..<index]))
                 }
                 skipSpace()
-            } while take(UInt8(ascii: ","))
-            guard take(UInt8(ascii: "}")) else { throw malformed }
+            } while consume(UInt8(ascii: ","))
+            guard consume(UInt8(ascii: "}")) else { throw malformed }
         }
         depth -= 1
     }
@@ -309,13 +309,13 @@ package struct JSONParser {
         _ element: (inout JSONParser) throws(Fault) -> Void
     ) throws(Fault) {
         skipSpace()
-        if !take(UInt8(ascii: "]")) {
+        if !consume(UInt8(ascii: "]")) {
             repeat {
                 skipSpace()
                 try element(&self)
                 skipSpace()
-            } while take(UInt8(ascii: ","))
-            guard take(UInt8(ascii: "]")) else { throw malformed }
+            } while consume(UInt8(ascii: ","))
+            guard consume(UInt8(ascii: "]")) else { throw malformed }
         }
         depth -= 1
     }
@@ -334,16 +334,16 @@ package struct JSONParser {
 
     private mutating func number() throws(Fault) -> JSONValue {
         let start = index
-        _ = take(UInt8(ascii: "-"))
-        if !take(UInt8(ascii: "0")) { try digits() }
+        _ = consume(UInt8(ascii: "-"))
+        if !consume(UInt8(ascii: "0")) { try digits() }
         var isWhole = true
-        if take(UInt8(ascii: ".")) {
+        if consume(UInt8(ascii: ".")) {
             isWhole = false
             try digits()
         }
-        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+        if consume(UInt8(ascii: "e")) || consume(UInt8(ascii: "E")) {
             isWhole = false
-            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            if !consume(UInt8(ascii: "+")) { _ = consume(UInt8(ascii: "-")) }
             try digits()
         }
         // Integers of eighteen characters fit in 64 bits.
@@ -449,7 +449,7 @@ package struct JSONParser {
 
     func peek() -> UInt8? { index < bytes.count ? bytes[index] : nil }
 
-    mutating func take(_ byte: UInt8) -> Bool {
+    mutating func consume(_ byte: UInt8) -> Bool {
         guard peek() == byte else { return false }
         index += 1
         return true
@@ -498,7 +498,7 @@ extension JSONParser {
     /// Parses the second half of a pair, or returns `nil` and stays in position if there is none.
     private mutating func lowSurrogate() throws(Fault) -> UInt32? {
         let start = index
-        if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+        if consume(UInt8(ascii: "\\")), consume(UInt8(ascii: "u")) {
             let low = UInt32(try codeUnit())
             if low & 0xFC00 == 0xDC00 { return low }
         }
@@ -547,27 +547,27 @@ extension JSONParser {
         at place: Range<Int>? = nil
     ) -> [JSONMember]? {
         outline(bytes, place) { (parser, offset) throws(Fault) in
-            guard parser.take(UInt8(ascii: "{")) else { throw parser.malformed }
+            guard parser.consume(UInt8(ascii: "{")) else { throw parser.malformed }
             var members: [JSONMember] = []
             parser.skipSpace()
-            if parser.take(UInt8(ascii: "}")) { return members }
+            if parser.consume(UInt8(ascii: "}")) { return members }
             repeat {
                 parser.skipSpace()
                 let start = parser.index
                 guard parser.peek() == UInt8(ascii: "\"") else { throw parser.malformed }
                 let name = try parser.string()
                 parser.skipSpace()
-                guard parser.take(UInt8(ascii: ":")) else { throw parser.malformed }
+                guard parser.consume(UInt8(ascii: ":")) else { throw parser.malformed }
                 let value = try parser.place()
                 members.append(
                     JSONMember(
                         name: name,
-                        place: offset + start..<offset + value.upperBound,
+                        range: offset + start..<offset + value.upperBound,
                         value: offset + value.lowerBound..<offset + value.upperBound
                     )
                 )
-            } while parser.take(UInt8(ascii: ","))
-            guard parser.take(UInt8(ascii: "}")) else { throw parser.malformed }
+            } while parser.consume(UInt8(ascii: ","))
+            guard parser.consume(UInt8(ascii: "}")) else { throw parser.malformed }
             return members
         }
     }
@@ -578,15 +578,15 @@ extension JSONParser {
         at place: Range<Int>
     ) -> [Range<Int>]? {
         outline(bytes, place) { (parser, offset) throws(Fault) in
-            guard parser.take(UInt8(ascii: "[")) else { throw parser.malformed }
+            guard parser.consume(UInt8(ascii: "[")) else { throw parser.malformed }
             var elements: [Range<Int>] = []
             parser.skipSpace()
-            if parser.take(UInt8(ascii: "]")) { return elements }
+            if parser.consume(UInt8(ascii: "]")) { return elements }
             repeat {
                 let value = try parser.place()
                 elements.append(offset + value.lowerBound..<offset + value.upperBound)
-            } while parser.take(UInt8(ascii: ","))
-            guard parser.take(UInt8(ascii: "]")) else { throw parser.malformed }
+            } while parser.consume(UInt8(ascii: ","))
+            guard parser.consume(UInt8(ascii: "]")) else { throw parser.malformed }
             return elements
         }
     }

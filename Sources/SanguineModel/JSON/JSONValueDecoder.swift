@@ -79,7 +79,7 @@ struct JSONValueDecoder: Decoder {
         guard let reading, case .object(let members) = value,
             let migrated = try StoredForm.migrated(members, for: type)
         else { return try filled(type) }
-        if migrated != members { reading.note(migrated, at: codingPath) }
+        if migrated != members { reading.recordMigration(migrated, at: codingPath) }
         var decoder = self
         decoder.value = .object(migrated)
         return try decoder.filled(type)
@@ -99,7 +99,7 @@ struct JSONValueDecoder: Decoder {
             do {
                 return try Value(from: decoder)
             } catch let error as DecodingError {
-                guard reading.note(error, under: decoder) else { throw error }
+                guard reading.recordDefault(error, under: decoder) else { throw error }
             }
         }
     }

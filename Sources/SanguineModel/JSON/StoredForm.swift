@@ -178,7 +178,7 @@ extension StoredForm {
         func needs(_ standIn: Default) -> Bool { needed.contains(standIn.place) }
 
         /// Records that a value needs a default; returns whether another attempt can succeed.
-        func note(_ error: DecodingError, under decoder: JSONValueDecoder) -> Bool {
+        func recordDefault(_ error: DecodingError, under decoder: JSONValueDecoder) -> Bool {
             guard let fault = error.place(form.standIn), needed.count < Self.mostPlaces,
                 fault.path.count > decoder.codingPath.count
             else { return false }
@@ -191,7 +191,7 @@ extension StoredForm {
         }
 
         /// Records the result of a migration, after those of enclosing values.
-        func note(_ members: [String: JSONValue], at path: [any CodingKey]) {
+        func recordMigration(_ members: [String: JSONValue], at path: [any CodingKey]) {
             made.append((path, members))
         }
 

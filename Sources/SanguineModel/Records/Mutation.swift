@@ -6,7 +6,7 @@
 ///
 /// - a ``RecordMutation`` changes records with the same code on the client and on the Sanguine
 ///   server;
-/// - a `RequestMutation` of the client sends requests to any backend.
+/// - a `RemoteMutation` of the client sends requests to any backend.
 public protocol Mutation: Registrable, Codable {
     /// The name of the mutation on disk and on the wire. It is stable, unique among the mutations
     /// of an app, and has 1 to 64 visible ASCII characters, such as `habit.complete`.

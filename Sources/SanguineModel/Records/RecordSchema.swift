@@ -17,7 +17,7 @@ public struct RecordSchema: Sendable {
     /// mutations.
     ///
     /// If two different types have the same name, the ``faults`` mention it. They also mention any
-    /// other type, such as the client's `RequestMutation`, which a schema cannot contain.
+    /// other type, such as the client's `RemoteMutation`, which a schema cannot contain.
     public init(_ types: any Registrable.Type...) { self.init(types) }
 
     /// Creates a schema from a list of types, as ``init(_:)-(Registrable.Type...)`` does.

@@ -311,7 +311,7 @@ extension JSONValue {
         over present: [JSONValue],
         known old: [JSONValue]
     ) -> [JSONValue] {
-        if let oldPlaces = places(of: old), places(of: new) != nil {
+        if let oldPlaces = indexes(of: old), indexes(of: new) != nil {
             return new.map { element in
                 guard let place = element["id"].flatMap({ oldPlaces[$0] }) else { return element }
                 guard old[place] != element else { return present[place] }
@@ -337,7 +337,7 @@ extension JSONValue {
 
     /// Returns the indexes of an array's elements by their ids, or `nil` unless each has a unique
     /// id.
-    private static func places(of elements: [JSONValue]) -> [JSONValue: Int]? {
+    private static func indexes(of elements: [JSONValue]) -> [JSONValue: Int]? {
         var places: [JSONValue: Int] = [:]
         for (place, element) in elements.enumerated() {
             guard let id = element["id"], id != .null, places.updateValue(place, forKey: id) == nil

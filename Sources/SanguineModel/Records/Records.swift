@@ -39,9 +39,9 @@ public struct Records {
     /// Runs a record mutation.
     ///
     /// - Throws: ``Refusal`` if the operation cannot be done, or the error that the storage threw.
-    public mutating func run(_ mutator: some RecordMutation) throws {
+    public mutating func run(_ mutation: some RecordMutation) throws {
         do {
-            try mutator.apply(to: &self)
+            try mutation.apply(to: &self)
         } catch {
             if let fault { throw fault }
             if let failure { throw failure }
@@ -73,10 +73,10 @@ public struct Records {
         let present = read(key)
         guard mayWrite(key, over: present) else { return }
         guard let stored = present?.value else {
-            return note(key, changedTo: RecordValue(record))
+            return recordChange(key, changedTo: RecordValue(record))
         }
         do {
-            note(key, changedTo: try RecordValue(record, over: stored))
+            recordChange(key, changedTo: try RecordValue(record, over: stored))
         } catch {
             unreadable(R.self, record.id, error)
         }
@@ -162,7 +162,7 @@ public struct Records {
         let present = read(key)
         guard mayWrite(key, over: present) else { return }
         do {
-            note(key, changedTo: try value.put(over: present?.value))
+            recordChange(key, changedTo: try value.put(over: present?.value))
         } catch {
             failure = failure ?? error as? Refusal ?? .unstorable(key, error)
         }
@@ -172,7 +172,7 @@ public struct Records {
     public mutating func delete(_ key: RecordKey) {
         let present = read(key)
         guard mayWrite(key, over: present), present != nil else { return }
-        note(key, changedTo: nil)
+        recordChange(key, changedTo: nil)
     }
 
     /// Returns the keys of all records whose member has the value, ordered by their ids.
@@ -276,7 +276,7 @@ public struct Records {
         return true
     }
 
-    private mutating func note(_ key: RecordKey, changedTo value: RecordValue?) {
+    private mutating func recordChange(_ key: RecordKey, changedTo value: RecordValue?) {
         changes.updateValue(value, forKey: key)
         if changes.count > WireLimits.recordsChangedPerOperation {
             fail(.invalidContent, "Change at most 100 records in one operation.")

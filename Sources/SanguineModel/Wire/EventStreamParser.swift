@@ -12,7 +12,7 @@ package struct EventStreamParser: Sendable {
         /// An event with its type, `message` by default.
         case event(type: String, data: Data, id: String)
         /// A new id to resume from, without an event.
-        case place(String)
+        case resumeID(String)
         /// The time to wait before reconnecting.
         case retry(Duration)
         /// A comment, usually sent to keep the connection alive.
@@ -34,7 +34,7 @@ package struct EventStreamParser: Sendable {
     private var hasData = false
     private var type = ""
     private var id = ""
-    private var toldID = ""
+    private var reportedID = ""
 
     /// Creates a parser.
     ///
@@ -50,7 +50,7 @@ package struct EventStreamParser: Sendable {
     /// Parses bytes, and passes on the completed events.
     ///
     /// - Throws: ``TooLong``, after which the parser must not be used.
-    package mutating func take(
+    package mutating func parse(
         _ bytes: some Collection<UInt8>,
         _ receive: (Output) -> Void
     ) throws(TooLong) {
@@ -114,12 +114,12 @@ package struct EventStreamParser: Sendable {
             hasData = false
             type = ""
             if !remembersID { id = "" }
-            toldID = id
+            reportedID = id
         }
         if hasData {
             receive(.event(type: type.isEmpty ? "message" : type, data: data, id: id))
-        } else if id != toldID {
-            receive(.place(id))
+        } else if id != reportedID {
+            receive(.resumeID(id))
         }
     }
 

@@ -312,7 +312,7 @@ public struct FunctionDelta: Hashable, Codable, Sendable {
 }
 
 /// The result of a request to cancel a call: the response to `DELETE /v1/calls/{key}`.
-public struct CallEnding: Hashable, Codable, Sendable {
+public struct CallCancellation: Hashable, Codable, Sendable {
     /// The end of the call.
     public enum State: String, Codable, Sendable {
         /// It was cancelled, by this request or an earlier one.

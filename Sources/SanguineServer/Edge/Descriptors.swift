@@ -73,7 +73,7 @@ package struct Descriptors: Hashable, Sendable {
 /// NIO then waits a second before it tries again; connections wait in the system's queue.
 ///
 /// Mutable state is confined to the event loop.
-final class AcceptWatch: ChannelInboundHandler, RemovableChannelHandler {
+final class AcceptErrorLogger: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = Any
 
     private let logger: Logger

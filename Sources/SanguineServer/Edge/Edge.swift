@@ -15,7 +15,7 @@ struct Edge: Sendable {
     /// The time that a peer has to read a piece of a response.
     let writeTimeout: Duration
     /// Counts the connections of each address.
-    let places: SharedPool
+    let permits: SharedPool
     /// Trusted proxies, whose connections are not counted against an address.
     let proxies: TrustedProxies
     /// The server's certificate and key, or `nil` for connections without TLS.
@@ -26,9 +26,9 @@ struct Edge: Sendable {
     /// Counts a connection against its address.
     ///
     /// - Returns: A permit, which is released when the connection ends.
-    func place(of channel: any Channel) throws(SharedPool.Refusal) -> SharedPool.Place {
+    func acquirePermit(of channel: any Channel) throws(SharedPool.Refusal) -> SharedPool.Permit {
         let peer = channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }
-        return try places.take(address: proxies.contains(peer) ? nil : peer?.client)
+        return try permits.acquire(address: proxies.contains(peer) ? nil : peer?.client)
     }
 
     /// Sets a timeout for unacknowledged data and limits the socket's buffers.
@@ -58,10 +58,10 @@ struct Edge: Sendable {
     func configure(_ pipeline: ChannelPipeline.SynchronousOperations, logger: Logger) throws {
         try pipeline.configureHTTPServerPipeline(
             withPipeliningAssistance: false,  // One request is read at a time.
-            withErrorHandling: false,  // `RequestForm` handles errors.
+            withErrorHandling: false,  // `HTTP1Validator` handles errors.
             withOutboundHeaderValidation: false  // The types of the fields ensure validity.
         )
-        try pipeline.addHandler(RequestForm())
+        try pipeline.addHandler(HTTP1Validator())
         try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
         try configureParts(pipeline, logger: logger)
     }
@@ -78,8 +78,8 @@ struct Edge: Sendable {
     }
 
     /// Returns a handler that closes the connection when the peer does not read.
-    func flow() -> AnswerFlow {
-        AnswerFlow(
+    func flow() -> WriteBackpressure {
+        WriteBackpressure(
             timeout: TimeAmount(writeTimeout),
             gaveUp: { [unread] in unread.increment() }
         )

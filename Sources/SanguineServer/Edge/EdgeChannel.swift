@@ -38,7 +38,7 @@ struct EdgeChannel: HTTPChannelHandler {
                 idleTimeout: edge.idleTimeout,
                 gracefulCloseTimeout: edge.writeTimeout,
                 streamConfiguration: HTTP1Channel.Configuration(
-                    additionalChannelHandlers: [StreamForm(), edge.flow()],
+                    additionalChannelHandlers: [HTTP2Validator(), edge.flow()],
                     idleTimeout: TimeAmount(edge.idleTimeout)
                 )
             )
@@ -48,8 +48,8 @@ struct EdgeChannel: HTTPChannelHandler {
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         channel.eventLoop.makeCompletedFuture {
             do {
-                let place = try edge.place(of: channel)
-                channel.closeFuture.whenComplete { _ in place.leave() }
+                let place = try edge.acquirePermit(of: channel)
+                channel.closeFuture.whenComplete { _ in place.release() }
                 edge.setOptions(of: channel)
                 guard let tls = edge.tls else {
                     let http1 = try http1(channel, logger)
@@ -115,7 +115,7 @@ struct EdgeChannel: HTTPChannelHandler {
             let pipeline = channel.pipeline.syncOperations
             // First in the pipeline, so that it also sees writes that belong to no stream.
             try pipeline.addHandler(edge.flow(), position: .first)
-            try GoodbyeWatch.add(to: pipeline, timeout: TimeAmount(edge.writeTimeout))
+            try GoAwayTimeout.add(to: pipeline, timeout: TimeAmount(edge.writeTimeout))
             return .http2(value)
         }
     }

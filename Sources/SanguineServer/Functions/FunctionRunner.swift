@@ -67,7 +67,7 @@ struct FunctionRunner: Service {
     }
 
     /// Returns the endpoints for programs that use OpenAI's API.
-    func door(_ admission: Admission) -> OpenAIDoor {
+    func openAIRoutes(_ admission: Admission) -> OpenAIRoutes {
         let settings = surroundings.settings
         let name = settings.openAI.function
         var models: [(name: String, upstreams: [String])] = []
@@ -78,7 +78,7 @@ struct FunctionRunner: Service {
                 models.append((model, [upstream]))
             }
         }
-        return OpenAIDoor(
+        return OpenAIRoutes(
             setting: settings.functions.first { $0.name == name && $0.kind == .upstream },
             models: models,
             calls: calls,

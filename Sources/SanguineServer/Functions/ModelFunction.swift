@@ -89,7 +89,7 @@ extension Pricing {
         guess(promptBytes: size.bytes, attachments: size.attachments)
     }
 
-    func charge(_ progress: CallProgress, _ size: PromptSize) -> Int64 {
+    func charge(_ progress: RunProgress, _ size: PromptSize) -> Int64 {
         charge(progress, promptBytes: size.bytes, attachments: size.attachments)
     }
 }
@@ -140,7 +140,7 @@ struct ModelCall: Sendable {
     private struct Answered {
         var answer: UpstreamAnswer
         /// The generated output and reported usage.
-        var progress: CallProgress
+        var progress: RunProgress
     }
 
     /// Prepares a call of a function that asks a model.
@@ -214,7 +214,7 @@ struct ModelCall: Sendable {
         _ context: CallContext,
         part: @escaping @Sendable (UpstreamEvent) -> String
     ) async throws(Problem) -> Answered {
-        let progress = Mutex(CallProgress())
+        let progress = Mutex(RunProgress())
         do throws(UpstreamError) {
             let answer = try await upstreams.answer(
                 request,
@@ -225,7 +225,7 @@ struct ModelCall: Sendable {
                 streamed: context.isStreamed
             ) { event in
                 let made = progress.withLock { progress in
-                    progress.take(event)
+                    progress.record(event)
                     return progress
                 }
                 context.report(made)
@@ -234,7 +234,7 @@ struct ModelCall: Sendable {
             return Answered(
                 answer: answer,
                 progress: progress.withLock { progress in
-                    if !context.isStreamed { progress.take(answer) }
+                    if !context.isStreamed { progress.record(answer) }
                     return progress
                 }
             )
@@ -278,16 +278,16 @@ public struct Prompt: Hashable, Sendable, ExpressibleByStringInterpolation {
     var bytes: Int { messages.reduce(0) { $0 + $1.textBytes } }
 }
 
-extension CallProgress {
+extension RunProgress {
     /// Records a piece of an answer and the usage it reports.
-    fileprivate mutating func take(_ event: UpstreamEvent) {
+    fileprivate mutating func record(_ event: UpstreamEvent) {
         make(event.output)
         if event.isCutOff { answer() }
         if let usage = event.usage { report(usage.usage) }
     }
 
     /// Records an answer that was not streamed, and the usage it reports.
-    fileprivate mutating func take(_ answer: UpstreamAnswer) {
+    fileprivate mutating func record(_ answer: UpstreamAnswer) {
         make(answer.output)
         if let usage = answer.usage { report(usage.usage) }
     }

@@ -55,11 +55,11 @@ private final class InputProbe {
     /// Returns the members, or `nil` if the type cannot be decoded this way.
     static func members(of type: any Decodable.Type) -> [String: String]? {
         let probe = InputProbe()
-        guard (try? type.init(from: ProbeDecoder(note: probe.note))) != nil else { return nil }
+        guard (try? type.init(from: ProbeDecoder(note: probe.record))) != nil else { return nil }
         return probe.members
     }
 
-    private func note(_ name: String, _ type: String, _ isOptional: Bool) {
+    private func record(_ name: String, _ type: String, _ isOptional: Bool) {
         members[isOptional ? name + "?" : name] = type
     }
 }

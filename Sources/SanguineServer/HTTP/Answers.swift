@@ -39,7 +39,7 @@ extension HTTPFields {
 
 extension Channel {
     /// Adds a watch, synchronously if this is the connection's thread.
-    fileprivate func watch(_ watch: CloseWatch) async throws {
+    fileprivate func watch(_ watch: CloseDetector) async throws {
         if eventLoop.inEventLoop {
             try pipeline.syncOperations.addHandler(watch, position: .first)
         } else {
@@ -53,12 +53,12 @@ private struct BodyBrokeOff: Error {}
 
 extension Response {
     /// Creates a response, which streams its body if the answer has a stream.
-    init(_ answer: WireAnswer, on channel: any Channel) {
+    init(_ answer: WireResponse, on channel: any Channel) {
         self.init(answer)
         guard let stream = answer.stream else { return }
         body = ResponseBody(contentLength: stream.length) { writer in
             // Detects a disconnect while nothing is written.
-            let watch = CloseWatch { stream.close() }
+            let watch = CloseDetector { stream.close() }
             do {
                 try await channel.watch(watch)
                 defer {
@@ -81,7 +81,7 @@ extension Response {
     }
 
     /// Creates a response with a body in memory.
-    init(_ answer: WireAnswer) {
+    init(_ answer: WireResponse) {
         var headers = HTTPFields()
         for (field, value) in answer.fields { headers.add(field.name, value) }
         // The rest of a body that is too large is not read.

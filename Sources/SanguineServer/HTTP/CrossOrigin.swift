@@ -3,8 +3,9 @@ import Hummingbird
 
 /// Allows pages of the configured origins to call the API (CORS, Fetch standard); by default none.
 ///
-/// It wraps ``Frame``, so that a page can also read refusals. Hummingbird's own middleware is not
-/// suitable: it turns thrown errors into its own, and does not expose response headers to pages.
+/// It wraps ``ProblemMiddleware``, so that a page can also read refusals. Hummingbird's own
+/// middleware is not suitable: it turns thrown errors into its own, and does not expose response
+/// headers to pages.
 struct CrossOrigin: RouterMiddleware {
     /// The time for which a browser may cache a preflight: an hour.
     static let preflightSeconds = 3_600

@@ -18,7 +18,7 @@ struct Gate: Sendable {
     let files: SharedPool
     /// The responses that wait to be read.
     let answers: SharedPool
-    let uploads: UploadWatch
+    let uploads: UploadTimeouts
     let accountLimiter: RateLimiter<Identifier>
     let addressLimiter: RateLimiter<String>
     let addressProcessor: RateLimiter<String>
@@ -53,7 +53,7 @@ struct Gate: Sendable {
         turns factor: Int
     ) async throws(Problem) -> [UInt8] {
         let ticket = uploads.enter(context.channel, times: factor)
-        defer { uploads.leave(ticket) }
+        defer { uploads.stopWatching(ticket) }
         if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
@@ -87,7 +87,7 @@ struct Gate: Sendable {
         var bytes: [UInt8] = []
         do {
             let address = context.address
-            let place = try pool.take(0, account: context.exchange.account, address: address)
+            let place = try pool.acquire(0, account: context.exchange.account, address: address)
             for try await part in body {
                 guard bytes.count + part.readableBytes <= limit else {
                     throw WireBody.tooLarge(limit)

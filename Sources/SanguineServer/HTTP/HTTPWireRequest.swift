@@ -96,7 +96,7 @@ extension [Endpoint] {
 
 extension Endpoint {
     /// Handles a request on its connection's thread if that is brief, otherwise on any thread.
-    fileprivate func answer(_ request: HTTPWireRequest) async throws(Problem) -> WireAnswer {
+    fileprivate func answer(_ request: HTTPWireRequest) async throws(Problem) -> WireResponse {
         if isBrief, request.isShort { return try await handler(request) }
         return try await withTaskExecutorPreference(globalConcurrentExecutor) {
             () async throws(Problem) in try await handler(request)

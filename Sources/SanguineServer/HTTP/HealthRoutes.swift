@@ -21,7 +21,7 @@ struct HealthRoutes: Sendable {
         let detail = check.detail.map { #","detail":"\#($0)""# } ?? ""
         return Response(
             status: .ok,
-            headers: [.contentType: WireAnswer.json, .cacheControl: "no-store"],
+            headers: [.contentType: WireResponse.json, .cacheControl: "no-store"],
             body: .init(byteBuffer: ByteBuffer(string: #"{"status":"ok"\#(detail)}"#))
         )
     }
@@ -41,7 +41,7 @@ extension DataCheck {
 /// `/openapi.json`: the same bytes for all clients, so its tag is computed once.
 struct DocumentRoutes: Sendable {
     private static let document = PackageResources.openapi_json
-    private static let tag = WireAnswer.tag(of: document)
+    private static let tag = WireResponse.tag(of: document)
     private static let compressed = Gzip.compress(document)
 
     let gate: Gate

@@ -19,7 +19,7 @@ struct ServerContext: RequestContext {
     /// The id of the request in the log and in the header `x-request-id` of its response.
     let requestID: String
 
-    /// State that handlers report to the surrounding ``Frame``.
+    /// State that handlers report to the surrounding ``ProblemMiddleware``.
     let exchange = Exchange()
 
     init(source: ApplicationRequestContextSource) {
@@ -44,7 +44,7 @@ struct ServerContext: RequestContext {
     }
 }
 
-/// State that a handler reports to ``Frame``, even when it throws.
+/// State that a handler reports to ``ProblemMiddleware``, even when it throws.
 final class Exchange: Sendable {
     // A class with a mutex, because contexts are copied while the state is shared.
     private struct State {
@@ -54,7 +54,7 @@ final class Exchange: Sendable {
         var isCounted = false
         var isUnread = false
         var streamedBytes: Int?
-        var body: SharedPool.Place?
+        var body: SharedPool.Permit?
     }
 
     private let state = Mutex(State())
@@ -90,14 +90,14 @@ final class Exchange: Sendable {
     }
 
     /// Keeps the reserved bytes of the body until the request is answered.
-    func keep(_ place: SharedPool.Place) { state.withLock { $0.body = place } }
+    func keep(_ place: SharedPool.Permit) { state.withLock { $0.body = place } }
 
     /// Releases the reserved bytes of the body.
     func leaveBody() {
         state.withLock { state in
             defer { state.body = nil }
             return state.body
-        }?.leave()
+        }?.release()
     }
 
     /// The account of the request's token, once the token was checked.

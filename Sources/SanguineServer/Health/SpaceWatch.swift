@@ -26,7 +26,7 @@ struct SpaceWatch {
     ///   - free: The free bytes, or `nil` if unknown.
     ///   - now: The time since an arbitrary start.
     /// - Returns: The message to log, or `nil`.
-    mutating func look(_ free: Int64?, at now: Duration) -> Message? {
+    mutating func check(_ free: Int64?, at now: Duration) -> Message? {
         guard let free else { return nil }
         guard free >= limit else {
             if let warnedAt, now - warnedAt < Self.pause { return nil }

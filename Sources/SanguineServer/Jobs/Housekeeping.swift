@@ -20,7 +20,7 @@ struct Housekeeping: Service {
 
     let authority: Authority
     let calls: CallRunner
-    let uploads: UploadWatch
+    let uploads: UploadTimeouts
     let live: LiveHub
     let readiness: Readiness
     let freeBytes: Int
@@ -38,9 +38,9 @@ struct Housekeeping: Service {
                 if look % Self.looksPerSpace == 0 {
                     warn(&space, at: Self.interval * look)
                 }
-                await tell(&check)
+                await logDataCheck(&check)
                 uploads.endTurn()
-                live.look()
+                live.checkTime()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
                 // Before the holds expire: a settlement knows the cost of the call.
                 await settleEnded(&unsettled)
@@ -86,7 +86,7 @@ struct Housekeeping: Service {
     }
 
     /// Logs that the data check continues in the background, and its result.
-    private func tell(_ last: inout DataCheck) async {
+    private func logDataCheck(_ last: inout DataCheck) async {
         let now = authority.storage.dataCheck
         defer { last = now }
         switch (last, now) {
@@ -111,7 +111,7 @@ struct Housekeeping: Service {
         let metadata: Logger.Metadata = [
             "freeBytes": "\(free ?? 0)", "limit": "\(freeBytes)",
         ]
-        switch space.look(free, at: now) {
+        switch space.check(free, at: now) {
         case .low:
             logger.warning(
                 "The disk of the data folder is filling up. Free some space",

@@ -33,7 +33,7 @@ struct IndexBuilder: Service {
             while true {
                 let left = await step()
                 if let left, left != told {
-                    tell(left)
+                    logProgress(left)
                     told = left
                 }
                 if left == [] { break }
@@ -44,7 +44,7 @@ struct IndexBuilder: Service {
         try? await gracefulShutdown()
     }
 
-    private func tell(_ left: [IndexName]) {
+    private func logProgress(_ left: [IndexName]) {
         if left.isEmpty {
             logger.notice("All record indexes are built")
         } else {
@@ -58,7 +58,7 @@ struct IndexBuilder: Service {
     /// Returns the indexes that remain, or `nil` if the step failed.
     private func step() async -> [IndexName]? {
         do throws(Problem) {
-            return try await authority.buildIndexes(unreadable: tell)
+            return try await authority.buildIndexes(unreadable: log)
         } catch {
             // The storage has already logged its failure.
             logger.debug(
@@ -69,7 +69,7 @@ struct IndexBuilder: Service {
         }
     }
 
-    private func tell(unreadable: [RecordName]) {
+    private func log(unreadable: [RecordName]) {
         let names = unreadable.prefix(Self.namesPerLine).map { "\($0.collection)/\($0.id.text)" }
         logger.error(
             """

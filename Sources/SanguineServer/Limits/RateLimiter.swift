@@ -90,7 +90,7 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Returns whether the key has a request left, without taking it.
-    public func look(_ key: Key) -> RateDecision { decide(key) { $0.look(at: $1, policy) } }
+    public func look(_ key: Key) -> RateDecision { decide(key) { $0.peek(at: $1, policy) } }
 
     /// Charges the processor time of a request: one request of the limit per millisecond.
     ///
@@ -99,7 +99,7 @@ public final class RateLimiter<Key: Hashable & Sendable>: Sendable {
         let cost = Double(policy.interval) * Double(time.wholeNanoseconds) / 1_000_000
         _ = decide(key) { bucket, now in
             bucket.fullAt = max(bucket.fullAt, now) + Int64(cost.rounded(.up))
-            return bucket.look(at: now, policy)
+            return bucket.peek(at: now, policy)
         }
     }
 

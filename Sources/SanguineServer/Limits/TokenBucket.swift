@@ -92,7 +92,7 @@ struct TokenBucket: Hashable, Sendable {
     }
 
     /// Returns the result for a request without taking a token.
-    func look(at now: Int64, _ policy: RatePolicy) -> RateDecision {
+    func peek(at now: Int64, _ policy: RatePolicy) -> RateDecision {
         let capacity = policy.interval * Int64(policy.limit)
         let missing = max(fullAt, now) - now
         let isAdmitted = missing < capacity

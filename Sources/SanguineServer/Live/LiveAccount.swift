@@ -49,7 +49,7 @@ final class LiveAccount: Sendable {
     }
 
     /// Removes a connection that ended.
-    func leave(_ connection: LiveConnection) {
+    func remove(_ connection: LiveConnection) {
         guarded.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(connection)) }
     }
 

@@ -52,7 +52,7 @@ final class LiveConnection: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let step = guarded.withLock { guarded -> LiveConnectionState.Step? in
-                    let step = guarded.state.takeStep()
+                    let step = guarded.state.nextStep()
                     if step == nil { guarded.waiting = continuation }
                     return step
                 }
@@ -64,15 +64,15 @@ final class LiveConnection: Sendable {
     }
 
     /// Wakes the connection because the account has new changes.
-    func wake() { change { $0.wake() } }
+    func wake() { update { $0.wake() } }
 
     /// Ends the connection after its current step.
-    func end(_ reason: LiveConnectionState.Ending) { change { $0.end(reason) } }
+    func end(_ reason: LiveConnectionState.Ending) { update { $0.end(reason) } }
 
     /// Checks timeouts; a write that takes too long is ended by closing the connection.
     func timePassed(to now: Duration, pingInterval: Duration, writeTimeout: Duration) {
         var isOverdue = false
-        change { state in
+        update { state in
             isOverdue = state.timePassed(
                 to: now,
                 pingInterval: pingInterval,
@@ -84,22 +84,22 @@ final class LiveConnection: Sendable {
 
     /// Performs a write whose duration is limited.
     func writing(_ body: () async throws -> Void) async rethrows {
-        change { $0.beginWrite(at: uptime()) }
+        update { $0.beginWrite(at: uptime()) }
         try await body()
-        change { $0.endWrite(at: uptime()) }
+        update { $0.endWrite(at: uptime()) }
     }
 
     /// Records that a page was written.
-    func wrote(_ page: LivePage, head: Int64) { change { $0.wrote(page, head: head) } }
+    func wrote(_ page: LivePage, head: Int64) { update { $0.wrote(page, head: head) } }
 
     /// Records that the feed could not be read.
-    func readFailed() { change { $0.readFailed() } }
+    func readFailed() { update { $0.readFailed() } }
 
     /// Changes the state and resumes the waiting task if there is a next step.
-    private func change(_ body: (inout LiveConnectionState) -> Void) {
+    private func update(_ body: (inout LiveConnectionState) -> Void) {
         let resumed = guarded.withLock { guarded -> (() -> Void)? in
             body(&guarded.state)
-            guard let waiting = guarded.waiting, let step = guarded.state.takeStep() else {
+            guard let waiting = guarded.waiting, let step = guarded.state.nextStep() else {
                 return nil
             }
             guarded.waiting = nil

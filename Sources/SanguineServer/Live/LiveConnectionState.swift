@@ -46,7 +46,7 @@ struct LiveConnectionState: Sendable {
     }
 
     /// Removes and returns the next step; `nil` if there is nothing to do yet.
-    mutating func takeStep() -> Step? {
+    mutating func nextStep() -> Step? {
         if let ending { return .end(ending) }
         if hasNews, !isResting {
             hasNews = false

@@ -37,7 +37,7 @@ final class LiveHub: Sendable {
     private let guarded = Mutex(Guarded())
     private let feed: any FeedReading
     private let limits: Limits
-    private let places: SharedPool
+    private let permits: SharedPool
     private let clock: any WallClock
     private let uptime: @Sendable () -> Duration
     private let isLive: @Sendable (AccessPass) -> Bool
@@ -63,7 +63,7 @@ final class LiveHub: Sendable {
     ) {
         self.feed = feed
         self.limits = limits
-        places = SharedPool(limit: limits.total, accountShare: limits.perAccount)
+        permits = SharedPool(limit: limits.total, accountShare: limits.perAccount)
         self.clock = clock
         self.isLive = isLive
         uptime = Self.stopwatch(delay)
@@ -73,7 +73,7 @@ final class LiveHub: Sendable {
     }
 
     /// The number of connections.
-    var count: Int { places.count }
+    var count: Int { permits.count }
 
     /// Admits a connection.
     ///
@@ -86,9 +86,9 @@ final class LiveHub: Sendable {
         from address: String
     ) throws(Problem) -> LiveStream {
         let id = pass.identity.account
-        let place: SharedPool.Place
+        let place: SharedPool.Permit
         do throws(SharedPool.Refusal) {
-            place = try places.take(account: id, address: address)
+            place = try permits.acquire(account: id, address: address)
         } catch {
             throw error == .account ? .tooManyOfAccount : .tooManyInAll
         }
@@ -108,7 +108,7 @@ final class LiveHub: Sendable {
             uptime: uptime
         ) { [self] in
             release(id)
-            place.leave()
+            place.release()
         }
         gauge.increment()
         return LiveStream(
@@ -141,7 +141,7 @@ final class LiveHub: Sendable {
     }
 
     /// Checks the time, once a second: sends pings, and ends expired connections and slow writes.
-    func look() {
+    func checkTime() {
         let (accounts, isStopped) = guarded.withLock { guarded in
             (guarded.accounts.values.map(\.account), guarded.isStopped)
         }

@@ -12,12 +12,12 @@ struct LiveStream: Sendable {
 
     func write(to writer: inout any ResponseBodyWriter) async throws {
         let account = connection.account
-        let watch = CloseWatch { [connection] in connection.end(.closed) }
+        let watch = CloseDetector { [connection] in connection.end(.closed) }
         try await channel.pipeline.addHandler(watch, position: .first)
         defer { channel.pipeline.removeHandler(watch, promise: nil) }
         // Before the first read, so that later commits wake the connection.
         account.enter(connection)
-        defer { account.leave(connection) }
+        defer { account.remove(connection) }
         entered(connection)
         try await writeRetry(after: LiveLimits.retry, to: &writer)
         while true {

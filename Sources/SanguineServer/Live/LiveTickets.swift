@@ -18,7 +18,7 @@ final class LiveTickets: Sendable {
         let pass: AccessPass
         let expiresAt: Duration
         /// Released with the ticket.
-        let place: SharedPool.Place
+        let permit: SharedPool.Permit
     }
 
     private struct Guarded {
@@ -38,7 +38,7 @@ final class LiveTickets: Sendable {
 
     private let guarded = Mutex(Guarded())
     private let uptime: @Sendable () -> Duration
-    private let places = SharedPool(limit: LiveLimits.tickets)
+    private let permits = SharedPool(limit: LiveLimits.tickets)
 
     /// Creates an empty list.
     ///
@@ -55,10 +55,10 @@ final class LiveTickets: Sendable {
         let account = pass.identity.account
         makeRoom(for: account, now)
         do throws(SharedPool.Refusal) {
-            let place = try places.take(address: address)
+            let place = try permits.acquire(address: address)
             let expiry = now + LiveLimits.ticketLife
             guarded.withLock { guarded in
-                guarded.tickets[hash] = Ticket(pass: pass, expiresAt: expiry, place: place)
+                guarded.tickets[hash] = Ticket(pass: pass, expiresAt: expiry, permit: place)
                 guarded.byAccount[account, default: []].append(hash)
             }
         } catch {
@@ -76,7 +76,7 @@ final class LiveTickets: Sendable {
     private func makeRoom(for account: Identifier, _ now: Duration) {
         // The removed tickets release their places outside the lock.
         var removed: [Ticket?] = []
-        let isCrowded = places.count >= LiveLimits.tickets / 2
+        let isCrowded = permits.count >= LiveLimits.tickets / 2
         guarded.withLock { guarded in
             if isCrowded, now >= guarded.nextSweep {
                 guarded.nextSweep = now + .seconds(1)

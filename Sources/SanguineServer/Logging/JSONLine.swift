@@ -94,7 +94,7 @@ struct JSONLine: Sendable {
     private static func append(_ text: String, longest: Int, to bytes: inout [UInt8]) -> Bool {
         if let isPlain = text.utf8.withContiguousStorageIfAvailable({ utf8 in
             // Nearly every text is short and needs no escaping, so it is copied at once.
-            guard utf8.count <= longest, utf8.allSatisfy(Self.standsForItself) else { return false }
+            guard utf8.count <= longest, utf8.allSatisfy(Self.isUnescaped) else { return false }
             bytes.append(contentsOf: utf8)
             return true
         }), isPlain {
@@ -123,7 +123,7 @@ struct JSONLine: Sendable {
         return true
     }
 
-    private static func standsForItself(_ byte: UInt8) -> Bool {
+    private static func isUnescaped(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != 0x22 && byte != 0x5C && byte != 0x7F
     }
 

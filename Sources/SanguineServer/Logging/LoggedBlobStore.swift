@@ -16,7 +16,7 @@ struct LoggedBlobStore: BlobStore {
         do throws(StorageError) {
             try await store.keep(bytes, as: id, at: moment)
         } catch {
-            throw told(error, "blobs.keep")
+            throw logged(error, "blobs.keep")
         }
     }
 
@@ -28,7 +28,7 @@ struct LoggedBlobStore: BlobStore {
         do throws(StorageError) {
             return try await store.read(id, from: offset, count: count)
         } catch {
-            throw told(error, "blobs.read")
+            throw logged(error, "blobs.read")
         }
     }
 
@@ -40,7 +40,7 @@ struct LoggedBlobStore: BlobStore {
         do throws(StorageError) {
             return try await store.kept(before: moment, after: id, limit: limit)
         } catch {
-            throw told(error, "blobs.kept")
+            throw logged(error, "blobs.kept")
         }
     }
 
@@ -48,11 +48,11 @@ struct LoggedBlobStore: BlobStore {
         do throws(StorageError) {
             return try await store.remove(id, keptBefore: moment)
         } catch {
-            throw told(error, "blobs.remove")
+            throw logged(error, "blobs.remove")
         }
     }
 
-    private func told(_ error: StorageError, _ action: String) -> StorageError {
+    private func logged(_ error: StorageError, _ action: String) -> StorageError {
         onFailure(error, action)
         return error
     }

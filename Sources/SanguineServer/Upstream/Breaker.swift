@@ -33,16 +33,16 @@ final class Breaker: Sendable {
 
     /// Admits a call of the account, whose end must be reported, or returns `nil`.
     func admit(for account: Identifier?) -> BreakerState.Pass? {
-        change { [now] in $0.admit(at: now(), for: account) }
+        update { [now] in $0.admit(at: now(), for: account) }
     }
 
     /// Records how a call ended.
     func end(_ pass: BreakerState.Pass, _ verdict: BreakerState.Verdict) {
         let jitter = random()
-        change { [now] in $0.end(pass, verdict, at: now(), jitter: jitter) }
+        update { [now] in $0.end(pass, verdict, at: now(), jitter: jitter) }
     }
 
-    private func change<Value: Sendable>(_ body: (inout BreakerState) -> Value) -> Value {
+    private func update<Value: Sendable>(_ body: (inout BreakerState) -> Value) -> Value {
         let (value, phase) = state.withLock { state -> (Value, BreakerPhase?) in
             let before = state.phase
             let value = body(&state)

@@ -248,27 +248,29 @@ private struct FailureCount: Hashable, Sendable {
     /// The maximum number of accounts counted separately; failures of others count in full.
     private static let accountLimit = 64
 
-    private var nobodys = 0
+    private var anonymousFailures = 0
     private var accounts: [Identifier: Int] = [:]
 
     mutating func add(_ account: Identifier?) {
         if let account, accounts[account] != nil || accounts.count < Self.accountLimit {
             accounts[account, default: 0] += 1
         } else {
-            nobodys += 1
+            anonymousFailures += 1
         }
     }
 
     mutating func add(_ other: FailureCount) {
-        nobodys += other.nobodys
+        anonymousFailures += other.anonymousFailures
         accounts.merge(other.accounts, uniquingKeysWith: +)
     }
 
     /// The total number.
-    var all: Int { accounts.values.reduce(nobodys, +) }
+    var all: Int { accounts.values.reduce(anonymousFailures, +) }
 
     /// Returns the number, with at most `limit` failures of each account.
-    func count(atMost limit: Int) -> Int { accounts.values.reduce(nobodys) { $0 + min($1, limit) } }
+    func count(atMost limit: Int) -> Int {
+        accounts.values.reduce(anonymousFailures) { $0 + min($1, limit) }
+    }
 }
 
 /// Recent calls and failures, counted in ten time slots.

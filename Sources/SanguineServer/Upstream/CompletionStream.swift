@@ -65,7 +65,7 @@ struct CompletionStream: Sendable {
         guard received / Self.bytesPerTextByte <= textBytes else { throw tooLarge }
         guard !isTooLong else { return }
         collect { parser, receive throws(EventStreamParser.TooLong) in
-            try parser.take(bytes, receive)
+            try parser.parse(bytes, receive)
         }
     }
 
@@ -76,7 +76,7 @@ struct CompletionStream: Sendable {
     ///   completed stream without a finish reason, `tooLarge`.
     mutating func next() throws(UpstreamError) -> UpstreamEvent? {
         guard !isDone, let (type, data) = try nextData() else { return nil }
-        return try take(data, type)
+        return try process(data, type)
     }
 
     /// Returns the piece at the end of the body that is not followed by an empty line.
@@ -89,7 +89,7 @@ struct CompletionStream: Sendable {
             collect { parser, receive throws(EventStreamParser.TooLong) in
                 try parser.end(receive)
             }
-            if let (type, data) = try nextData() { last = try take(data, type) }
+            if let (type, data) = try nextData() { last = try process(data, type) }
         } catch .unreadable {
             // A truncated chunk: the connection broke without an error.
             throw .failed(mayHaveBeenSent: true)
@@ -98,7 +98,7 @@ struct CompletionStream: Sendable {
         return last
     }
 
-    private mutating func take(
+    private mutating func process(
         _ data: [UInt8],
         _ type: String
     ) throws(UpstreamError) -> UpstreamEvent? {

@@ -128,10 +128,10 @@ public struct UpstreamClient: Sendable {
             progress.ranOutOfTime()
             work.cancel()
         }
-        defer { deadlines.leave(deadline) }
-        let watch = silence.flatMap { silence -> SilenceWatch? in
+        defer { deadlines.cancel(deadline) }
+        let watch = silence.flatMap { silence -> SilenceTimeout? in
             guard silence < timeout else { return nil }
-            return SilenceWatch(deadlines, progress, longest: silence) {
+            return SilenceTimeout(deadlines, progress, longest: silence) {
                 progress.ranOutOfTime()
                 work.cancel()
             }
@@ -213,7 +213,7 @@ public struct UpstreamClient: Sendable {
         } onCancel: {
             reading.cancel()
         }
-        deadlines.leave(deadline)
+        deadlines.cancel(deadline)
         return bytes
     }
 
@@ -363,7 +363,7 @@ public struct UpstreamClient: Sendable {
         let limit = configuration.answerBytes
         let bytes = Array(body.readableBytesView.prefix(limit))
         let beginning = await LongWork.shared.perform(for: .init(progress.account)) {
-            CutOffAnswer(bytes, to: request)
+            TruncatedAnswer(bytes, to: request)
         }
         if let beginning {
             var event = UpstreamEvent(chunk: [], text: "")

@@ -47,16 +47,16 @@ extension UpstreamError: CustomStringConvertible {
         switch self {
         case .timeout:
             "The upstream did not answer in time. Try again, or raise 'upstream.timeout'."
-        case .refused(let refusal) where UpstreamBlame(refusal) == .credentials:
+        case .refused(let refusal) where UpstreamFailureCause(refusal) == .credentials:
             "The upstream refused the key (status \(refusal.status)). Check 'upstream.key'."
         case .refused(let refusal) where refusal.status == 404:
             """
             The upstream does not have this address or model. Check 'upstream.url' and \
             'upstream.model'.
             """
-        case .refused(let refusal) where UpstreamBlame(refusal) == .caller:
+        case .refused(let refusal) where UpstreamFailureCause(refusal) == .caller:
             "The upstream refused the caller's input (status \(refusal.status))."
-        case .refused(let refusal) where UpstreamBlame(refusal) == .settings:
+        case .refused(let refusal) where UpstreamFailureCause(refusal) == .settings:
             """
             The upstream refused a member that the function set (status \(refusal.status)). \
             Check the function's settings.

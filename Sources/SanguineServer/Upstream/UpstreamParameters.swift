@@ -69,8 +69,8 @@ struct UpstreamParameters: Hashable, Sendable {
             other.hasStreamOptions = false
         }
         if configuration.outputLimit == .auto {
-            let old = words.place(ofWord: Self.maxTokens)
-            let new = words.place(ofWord: Self.maxCompletionTokens)
+            let old = words.position(ofWord: Self.maxTokens)
+            let new = words.position(ofWord: Self.maxCompletionTokens)
             // "Unsupported parameter: 'max_tokens' … Use 'max_completion_tokens' instead."
             switch (old, new) {
             case (nil, nil): break
@@ -126,10 +126,10 @@ final class LearnedParameters: Sendable {
 }
 
 extension String {
-    fileprivate func hasWord(_ word: String) -> Bool { place(ofWord: word) != nil }
+    fileprivate func hasWord(_ word: String) -> Bool { position(ofWord: word) != nil }
 
     /// Returns the position of a name that is not part of a longer one.
-    fileprivate func place(ofWord word: String) -> Int? {
+    fileprivate func position(ofWord word: String) -> Int? {
         let (text, word) = (Array(utf8), Array(word.utf8))
         guard text.count >= word.count else { return nil }
         func isName(_ index: Int) -> Bool {

@@ -13,8 +13,9 @@ import SystemPackage
 /// The process gets the video as its standard input, an unnamed file, and nothing else: no
 /// environment and no protocols except files. Only the container format of the content type is
 /// permitted, so that playlists cannot refer to other URLs. It uses one thread at the lowest
-/// priority, if the system has `nice`, and ends with the task that waits for it. If the server process is killed, FFmpeg ends at the limit of its
-/// processor time, or when it writes to the closed pipe.
+/// priority, if the system has `nice`, and ends with the task that waits for it. If the server
+/// process is killed, FFmpeg ends at the limit of its processor time, or when it writes to the
+/// closed pipe.
 struct FFmpeg: Sendable {
     /// The maximum size of an image in bytes.
     private static let pictureBytes = 1 << 20

@@ -19,7 +19,7 @@ struct FrameSampler: Sendable {
     }
 
     /// The account for requests without one.
-    private static let nobody = Identifier(at: Timestamp(millisecondsSince1970: 0))
+    private static let anonymousAccount = Identifier(at: Timestamp(millisecondsSince1970: 0))
 
     /// Returns at most `count` frames of a video as JPEG images, oldest first.
     typealias Sample =
@@ -98,13 +98,13 @@ struct FrameSampler: Sendable {
         within timeout: Duration,
         _ clock: any Clock<Duration>
     ) async throws(Failure) -> [[UInt8]] {
-        let caller = CallQueue.Caller(account: account ?? Self.nobody)
+        let caller = CallQueue.Caller(account: account ?? Self.anonymousAccount)
         let first = await withTaskGroup(of: Result<[[UInt8]], Failure>.self) { group in
             group.addTask {
                 guard let turn = await turns.enter(caller, "", FunctionLimits()) else {
                     return .failure(.cancelled)
                 }
-                defer { turn.leave() }
+                defer { turn.release() }
                 do throws(Failure) {
                     return .success(try await sample(video, type, count))
                 } catch {

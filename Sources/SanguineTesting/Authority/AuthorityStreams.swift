@@ -25,8 +25,8 @@ struct AuthorityStreams: Sendable {
     }
 
     private var readers: [UInt64: Reader] = [:]
-    private var untold: [Delivery] = []
-    private var isTelling = false
+    private var undelivered: [Delivery] = []
+    private var isDelivering = false
 
     var count: Int { readers.count }
 
@@ -44,7 +44,7 @@ struct AuthorityStreams: Sendable {
             since: place.number,
             epoch: place.epoch
         )
-        untold.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
+        undelivered.append(Delivery(stream: stream, bytes: Data("retry: 2000\n\n".utf8)))
         advance(number, memory)
     }
 
@@ -68,7 +68,7 @@ struct AuthorityStreams: Sendable {
     mutating func sayAll(_ text: String) {
         for number in readers.keys.sorted() {
             guard let stream = readers[number]?.stream else { continue }
-            untold.append(Delivery(stream: stream, bytes: Data(text.utf8)))
+            undelivered.append(Delivery(stream: stream, bytes: Data(text.utf8)))
         }
     }
 
@@ -86,7 +86,7 @@ struct AuthorityStreams: Sendable {
             )
             // A deleted account has no changes.
             guard let answer = try? memory.pull(reader.pass.identity.account, request) else {
-                untold.append(Delivery(stream: stream, bytes: Data()))
+                undelivered.append(Delivery(stream: stream, bytes: Data()))
                 return
             }
             readers[number]?.since = answer.next
@@ -94,7 +94,7 @@ struct AuthorityStreams: Sendable {
             readers[number]?.horizon = answer.horizon ?? reader.horizon
             let bytes = LiveEvents.bytes(of: answer, after: reader.since)
             // Even without events: a stream that is released here must end outside of the lock.
-            untold.append(Delivery(stream: stream, bytes: Data(bytes)))
+            undelivered.append(Delivery(stream: stream, bytes: Data(bytes)))
             guard answer.hasMore else { return }
         }
     }
@@ -103,14 +103,14 @@ struct AuthorityStreams: Sendable {
 
     /// Begins the delivery, and returns whether the caller must perform it, because no other does.
     mutating func begin() -> Bool {
-        guard !isTelling, !untold.isEmpty else { return false }
-        isTelling = true
+        guard !isDelivering, !undelivered.isEmpty else { return false }
+        isDelivering = true
         return true
     }
 
     /// Returns the next delivery, or ends the delivery if there is none.
     mutating func next() -> Delivery? {
-        isTelling = !untold.isEmpty
-        return untold.isEmpty ? nil : untold.removeFirst()
+        isDelivering = !undelivered.isEmpty
+        return undelivered.isEmpty ? nil : undelivered.removeFirst()
     }
 }

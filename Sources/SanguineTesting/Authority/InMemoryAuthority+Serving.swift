@@ -50,7 +50,7 @@ extension InMemoryAuthority {
         return TransportResponse(answer)
     }
 
-    private func wireAnswer(_ request: TransportRequest) async -> WireAnswer {
+    private func wireAnswer(_ request: TransportRequest) async -> WireResponse {
         do throws(Problem) {
             try failIfAsked(request)
             guard request.path != "/v1/live" else {
@@ -150,7 +150,7 @@ extension InMemoryAuthority {
     }
 
     /// Delivers a committed change of an account to its live connections.
-    func tellReaders(of account: Identifier) {
+    func notifyReaders(of account: Identifier) {
         state.withLock { $0.streams.changed(account, memory) }
         writeToStreams()
     }
@@ -168,7 +168,7 @@ extension InMemoryAuthority {
     /// Reads an answer event by event, at its client's pace.
     private static func opened(_ head: TransportResponse, _ body: WireStream) -> TransportStream {
         let stream = TransportStream(response: head, onCancel: { body.close() })
-        Task { [weak stream, room = stream.room] in
+        Task { [weak stream, room = stream.demand] in
             while let bytes = await body.next() {
                 for event in bytes.events {
                     stream?.receive(event)
@@ -192,7 +192,7 @@ extension InMemoryAuthority {
 }
 
 extension TransportResponse {
-    init(_ answer: WireAnswer) {
+    init(_ answer: WireResponse) {
         let headers = answer.fields.map { ($0.field.rawValue, $0.value) }
         self.init(
             status: answer.status,

@@ -95,7 +95,7 @@ public final class InMemoryAuthority: StreamingTransport {
         router = InMemoryRouter(memory.authority, state)
         user = state.withLock { $0.newIdentifier(at: clock.now()) }
         must { try memory.addAccount(user) }
-        memory.authority.onHead { [weak self] account, _ in self?.tellReaders(of: account) }
+        memory.authority.onHead { [weak self] account, _ in self?.notifyReaders(of: account) }
     }
 
     // MARK: - Accounts and sessions

@@ -47,7 +47,7 @@ struct InMemoryRouter: Sendable {
                 return judge?(operation)
             },
             onPush: { account, request, answer in
-                state.withLock { $0.note(request, answer, of: account) }
+                state.withLock { $0.record(request, answer, of: account) }
             }
         )
         admission = Admission(authority)
@@ -57,7 +57,7 @@ struct InMemoryRouter: Sendable {
     }
 
     /// Answers a request.
-    func answer(_ request: TransportRequest) async throws(Problem) -> WireAnswer {
+    func answer(_ request: TransportRequest) async throws(Problem) -> WireResponse {
         let parts = request.path.split(separator: "/")
         let method = request.method == "HEAD" ? "GET" : request.method
         var allowed: Set<String> = []
@@ -133,7 +133,7 @@ extension TransportRequest {
 
 extension InMemoryAuthority.State {
     /// Records the applied operations of a push.
-    fileprivate mutating func note(
+    fileprivate mutating func record(
         _ request: PushRequest,
         _ answer: PushAnswer,
         of account: Identifier

@@ -76,12 +76,12 @@ final class Lifeline: UploadingTransport {
         let stream = TransportStream(response: upstream.response) { [weak self] in
             self?.release(number)
         }
-        let pump = Task { [weak self, weak stream, room = stream.room] in
+        let pump = Task { [weak self, weak stream, room = stream.demand] in
             var ending: TransportError?
             do throws(TransportError) {
                 while let bytes = try await upstream.next() {
                     // Neither is retained while the reader is slow.
-                    guard try await self?.hand(bytes, to: stream) == true else { break }
+                    guard try await self?.deliver(bytes, to: stream) == true else { break }
                     await room.wait()
                 }
             } catch {
@@ -96,7 +96,7 @@ final class Lifeline: UploadingTransport {
     }
 
     /// Passes bytes on; returns whether the stream still exists.
-    private func hand(
+    private func deliver(
         _ bytes: Data,
         to stream: TransportStream?
     ) async throws(TransportError) -> Bool {

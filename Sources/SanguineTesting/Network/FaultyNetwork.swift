@@ -142,7 +142,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         return "FaultyNetwork, seed \(seed): \(numbers.joined(separator: ", "))\(lines)"
     }
 
-    func note(_ kind: Event.Kind, _ number: Int, _ request: TransportRequest) {
+    func record(_ kind: Event.Kind, _ number: Int, _ request: TransportRequest) {
         state.withLock { state in
             state.counts[kind, default: 0] += 1
             if state.events.count >= TestingLimits.events { state.events.removeFirst() }
@@ -197,7 +197,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
             return (plan, task)
         }
         guard let task else {
-            note(.turnedAway, plan.number, request)
+            record(.turnedAway, plan.number, request)
             throw .offline("the network is partitioned")
         }
         let result = await withTaskCancellationHandler {
@@ -207,11 +207,11 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         }
         let isCut = state.withLock { $0.flights.removeValue(forKey: plan.number)?.isCut } ?? true
         if Task.isCancelled {
-            note(.failed, plan.number, request)
+            record(.failed, plan.number, request)
             throw .cancelled
         }
         if isCut {
-            note(.cutOff, plan.number, request)
+            record(.cutOff, plan.number, request)
             throw .interrupted("the network was partitioned")
         }
         return (try result.get(), plan)
@@ -231,12 +231,12 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
             value = try await deliver(base)
         } catch {
             // A cancelled exchange is recorded by the code that cancelled it.
-            if !Task.isCancelled { note(.failed, plan.number, request) }
+            if !Task.isCancelled { record(.failed, plan.number, request) }
             return .failure(error)
         }
         if plan.isAnswerLost { return await lose(request, plan, .answerLost) }
         guard await wait(plan.back) else { return .failure(.cancelled) }
-        note(.carried, plan.number, request)
+        record(.carried, plan.number, request)
         return .success(value)
     }
 
@@ -245,7 +245,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
         _ plan: Plan,
         _ kind: Event.Kind
     ) async -> Result<Value, TransportError> {
-        note(kind, plan.number, request)
+        record(kind, plan.number, request)
         guard await wait(min(plan.timeToNotice, request.timeout)) else {
             return .failure(.cancelled)
         }
@@ -260,7 +260,7 @@ public final class FaultyNetwork: StreamingTransport, UploadingTransport,
             state.copies[plan.number] = Task { [weak self, clock, base] in
                 if plan.copy > .zero, (try? await clock.sleep(for: plan.copy)) == nil { return }
                 guard !Task.isCancelled else { return }
-                self?.note(.doubled, plan.number, request)
+                self?.record(.doubled, plan.number, request)
                 _ = try? await base.carry(request, progress: nil)
                 self?.state.withLock { _ = $0.copies.removeValue(forKey: plan.number) }
             }
@@ -366,7 +366,7 @@ extension FaultyNetwork {
         let isOpen = state.withLock { state in
             guard state.partitions == plan.partitions else { return false }
             let cut = state.cuts[request.path]?.popFirst()
-            let pump = Task { [weak self, weak stream, room = stream.room] in
+            let pump = Task { [weak self, weak stream, room = stream.demand] in
                 var rest = cut
                 while let part = await Self.next(of: upstream) {
                     // Neither is retained while the reader is slow.
@@ -419,7 +419,7 @@ extension FaultyNetwork {
         case .bytes(let bytes) where isBroken:
             // TCP has no events, so some bytes of the last event may arrive.
             stream.receive(bytes.prefix(drawLength(of: bytes, request)))
-            note(.streamBroken, plan.number, request)
+            record(.streamBroken, plan.number, request)
             stream.finish(.interrupted("the connection broke"))
             return false
         case .bytes(let bytes):

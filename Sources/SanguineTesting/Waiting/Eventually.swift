@@ -16,8 +16,8 @@
 ///   - line: The line that the error names.
 ///   - isolation: The isolation of the condition. Default: the caller's.
 ///   - condition: The condition to wait for.
-/// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled, and the
-///   condition's error.
+/// - Throws: ``WaitTimeout`` after the bound, `CancellationError` when the task is cancelled, and
+///   the condition's error.
 public func eventually(
     _ awaited: String,
     within bound: Duration = TestingLimits.wait,
@@ -28,7 +28,7 @@ public func eventually(
 ) async throws {
     var patience = Patience(min(bound, TestingLimits.longestWait), isPolling: true)
     while try await !condition() {
-        guard try await patience.rest() else { throw VainWait(awaited, bound, fileID, line) }
+        guard try await patience.rest() else { throw WaitTimeout(awaited, bound, fileID, line) }
     }
 }
 
@@ -48,7 +48,7 @@ public func eventually(
 ///   - line: The line that the error names.
 ///   - body: The code to run, in a separate task.
 /// - Returns: The body's result.
-/// - Throws: ``VainWait`` after the bound, even if the body ignores its cancellation;
+/// - Throws: ``WaitTimeout`` after the bound, even if the body ignores its cancellation;
 ///   `CancellationError` when the task is cancelled; and the body's error.
 public func within<Value: Sendable>(
     _ bound: Duration,
@@ -77,8 +77,8 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
     ///   - line: The line that the error names.
     ///   - fits: Whether an element fits. Default: all do.
     /// - Returns: The first element that fits.
-    /// - Throws: ``VainWait`` after the bound or the end of the sequence, `CancellationError` when
-    ///   the task is cancelled, and the sequence's error.
+    /// - Throws: ``WaitTimeout`` after the bound or the end of the sequence, `CancellationError`
+    ///   when the task is cancelled, and the sequence's error.
     @discardableResult
     public func first(
         _ awaited: String,
@@ -98,7 +98,7 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
             line: line
         )
         guard let found else {
-            throw VainWait(awaited, found: "the sequence has ended", bound, fileID, line)
+            throw WaitTimeout(awaited, found: "the sequence has ended", bound, fileID, line)
         }
         return found
     }
@@ -122,7 +122,7 @@ extension Task {
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
     /// - Returns: The task's result.
-    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the waiting task is
+    /// - Throws: ``WaitTimeout`` after the bound, `CancellationError` when the waiting task is
     ///   cancelled, and the task's error.
     @discardableResult
     public func finished(

@@ -17,7 +17,7 @@ extension SanguineClient {
     ///   - bound: The longest time to wait, at most ``TestingLimits/longestWait``.
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
-    /// - Throws: ``VainWait``, which names the remaining work, after the bound;
+    /// - Throws: ``WaitTimeout``, which names the remaining work, after the bound;
     ///   `CancellationError` when the task is cancelled.
     public func waitUntilIdle(
         within bound: Duration = TestingLimits.wait,
@@ -34,7 +34,7 @@ extension SanguineClient {
             if looks == 3 { return }
             guard try await patience.rest() else {
                 let found = work.isEmpty ? "" : "still running: \(work.joined(separator: ", "))"
-                throw VainWait("the client to be idle", found: found, bound, fileID, line)
+                throw WaitTimeout("the client to be idle", found: found, bound, fileID, line)
             }
         }
     }

@@ -79,7 +79,7 @@ public final class WatchedState<State: Sendable>: Sendable {
     ///   - fileID: The file that the error names.
     ///   - line: The line that the error names.
     ///   - condition: The condition. It is evaluated under the lock, after each change.
-    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled.
+    /// - Throws: ``WaitTimeout`` after the bound, `CancellationError` when the task is cancelled.
     public func wait(
         for awaited: String,
         within bound: Duration = TestingLimits.wait,
@@ -100,7 +100,7 @@ public final class WatchedState<State: Sendable>: Sendable {
         switch ending {
         case .met: return
         case .cancelled: throw CancellationError()
-        case .late(let state): throw VainWait(awaited, found: found(state), bound, fileID, line)
+        case .late(let state): throw WaitTimeout(awaited, found: found(state), bound, fileID, line)
         }
     }
 
@@ -117,8 +117,8 @@ public final class WatchedState<State: Sendable>: Sendable {
     ///   - line: The line that the error names.
     ///   - find: Returns the value, or `nil`. It is called under the lock, after each change.
     /// - Returns: The found value.
-    /// - Throws: ``VainWait`` after the bound, `CancellationError` when the task is cancelled, and
-    ///   the closure's error.
+    /// - Throws: ``WaitTimeout`` after the bound, `CancellationError` when the task is cancelled,
+    ///   and the closure's error.
     @discardableResult
     public func first<Found: Sendable>(
         _ awaited: String,

@@ -78,7 +78,7 @@ struct OldFolders: Sendable {
 // MARK: - The app of the client folder
 
 /// A mutation of an HTTP backend, for which a spend stands in.
-struct BuyTea: RequestMutation {
+struct BuyTea: RemoteMutation {
     static let name = "tea.buy"
     let cups: Int64
 
@@ -86,7 +86,7 @@ struct BuyTea: RequestMutation {
         view.update(.greeting) { $0 += " and tea" }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("/v1/spend", SpendRequest(amount: cups, reason: "tea"))
     }
 }

@@ -65,7 +65,7 @@ struct AnswerLogTests {
         async throws
     {
         add(large)
-        let runs = (0..<3).map { _ in Task { await log.room() } }
+        let runs = (0..<3).map { _ in Task { await log.waitForSpace() } }
         log.stored(through: 1)
         for run in runs { try await run.finished("a run that waits for room") }
         #expect(log.unstored() == nil)
@@ -75,7 +75,7 @@ struct AnswerLogTests {
         async throws
     {
         add(large)
-        let run = Task { await log.room() }
+        let run = Task { await log.waitForSpace() }
         log.cut()
         try await run.finished("a run that is cut")
         add("more")
@@ -85,7 +85,7 @@ struct AnswerLogTests {
 
     @Test func `a cancelled task does not wait for room`() async throws {
         add(large)
-        let run = Task { await log.room() }
+        let run = Task { await log.waitForSpace() }
         run.cancel()
         try await run.finished("a run that is cancelled")
         #expect(log.unstored()?.texts.count == 1)
@@ -114,13 +114,13 @@ struct AnswerLogTests {
             let reader = Task { await log.next(at: 0, for: number) }
             try await eventually("the reader is done") {
                 switch stop {
-                case "quiet": log.beQuiet(number)
+                case "quiet": log.wakeWithoutParts(number)
                 case "wake": log.wakeAll()
                 default: reader.cancel()
                 }
                 return await isDone(reader)
             }
-            guard case .quiet = try await reader.finished() else {
+            guard case .idle = try await reader.finished() else {
                 Issue.record("The reader was not quiet: \(stop)")
                 return
             }

@@ -37,7 +37,7 @@ struct CallCutTests {
     @Test func `a disconnect cancels nothing`() async throws {
         let world = CallWorld(function())
         let who = try await world.account()
-        var events: CallEvents? = try await world.stream(who, "k")
+        var events: CallEventStream? = try await world.stream(who, "k")
         steps.allow(2)
         _ = try await events?.read(2)
         events?.close()
@@ -91,7 +91,7 @@ struct CallCutTests {
         var function = function()
         function.body = { [steps] input, context async throws(Problem) in
             await context.write("a", 1)
-            var progress = CallProgress()
+            var progress = RunProgress()
             progress.add(bytes: 1)
             progress.report(Usage(inputTokens: 0, outputTokens: input["used"]?.integer ?? 0))
             context.report(progress)
@@ -236,7 +236,7 @@ struct CallCutTests {
         _ = try await events.read(stored)
         if stored > 0 {
             try await world.waitForWaits(2)
-            world.delay.advance(by: CallRun.storeInterval)
+            world.delay.advance(by: RunExecution.storeInterval)
             try await world.storage.state.wait(for: "stored parts") { !$0.parts.isEmpty }
         }
         steps.allow(9)
@@ -343,7 +343,7 @@ struct CallCutTests {
         steps.allow(3)
         _ = try await events.read(3)
         try await world.waitForWaits(2)
-        world.delay.advance(by: CallRun.storeInterval)
+        world.delay.advance(by: RunExecution.storeInterval)
         try await world.storage.state.wait(for: "stored parts") { !$0.parts.isEmpty }
         world.storage.fail { _, isCommit in isCommit ? .failed("no") : nil }
         steps.allow(11)

@@ -84,10 +84,10 @@ struct CallFaultTests {
     @Test func `the end of a call does not affect a newer call with its key`()
         async throws
     {
-        let calls = LiveCalls()
+        let calls = RunningCalls()
         let queue = CallQueue(limit: 1, accountShare: 1)
         func call(_ number: UInt64) -> RunningCall {
-            let flight = Flight(
+            let sharedRun = SharedRun(
                 id: .numbered(number),
                 at: ManualClock.start,
                 isStreamed: false,
@@ -95,7 +95,7 @@ struct CallFaultTests {
             ) { _ in }
             return RunningCall(
                 AcceptedCall(operation: .numbered(number), account: .numbered(1), key: "k"),
-                flight,
+                sharedRun,
                 .price,
                 ticket: nil,
                 isPlain: true,

@@ -284,8 +284,8 @@ struct CallQueueTests {
         var second: CallQueue.Turn? = queue.turn(of: "f", limits)
         #expect(first.tryTake(caller(1)) && second?.tryTake(caller(2)) == false)
         #expect(first.holder == caller(1) && second?.holder == nil)
-        first.leave()
-        first.leave()
+        first.release()
+        first.release()
         #expect(queue.counts == (0, 0))
         #expect(second?.tryTake(caller(2)) == true && queue.counts == (1, 0))
         second = nil
@@ -301,7 +301,7 @@ struct CallQueueTests {
         waiting.cancel()
         #expect(try await waiting.finished() == nil)
         #expect(queue.counts == (1, 0))
-        turn.leave()
+        turn.release()
         let late = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             let turn = queue.turn(of: "f", limits)
@@ -320,14 +320,14 @@ struct CallQueueTests {
         let shared = queue.turn(of: "f", limits)
         #expect(shared.join(caller(1)) != nil && shared.join(caller(2)) != nil)
         let waiting = Task { await shared.wait() }
-        other.leave()
+        other.release()
         #expect(try await waiting.finished() == caller(2))
         #expect(shared.holder == caller(2) && queue.counts == (2, 0))
         // A later caller gets no ticket.
         #expect(shared.join(caller(3)) == nil && queue.counts == (2, 0))
-        busy.leave()
+        busy.release()
         #expect(queue.counts == (1, 0))
-        shared.leave()
+        shared.release()
         #expect(queue.counts == (0, 0))
     }
 
@@ -341,7 +341,7 @@ struct CallQueueTests {
         late.stopWaiting()
         #expect(try await waiting.finished() == nil)
         #expect(late.join(caller(3)) == nil && queue.counts == (1, 0))
-        busy.leave()
+        busy.release()
         #expect(late.holder == nil && queue.counts == (0, 0))
     }
 }

@@ -121,7 +121,7 @@ struct ChargeMomentTests {
         let function = function(Self.price(moment), .stop)
         let world = CallWorld(function)
         let who = try await world.account()
-        var events: CallEvents? = try await world.stream(who, "k")
+        var events: CallEventStream? = try await world.stream(who, "k")
         try await function.waitForRuns(1)
         steps.allow(parts)
         if parts > 0 { _ = try await events?.read(parts) }

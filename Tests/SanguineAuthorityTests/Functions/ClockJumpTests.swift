@@ -112,7 +112,7 @@ struct ClockJumpTests {
         let events = try await world.stream(who, "k")
         _ = try await events.read(1)
         try await world.waitForWaits(2)
-        world.delay.advance(by: CallRun.storeInterval)
+        world.delay.advance(by: RunExecution.storeInterval)
         try await world.storage.state.wait(for: "a stored part") { !$0.parts.isEmpty }
         world.wall.advance(by: .seconds(10 * 86_400))
         _ = try await world.runner.sweep(limit: 100)

@@ -158,8 +158,8 @@ private struct CutGame {
 
     /// Advances the time, so that parts are stored.
     private mutating func store() async throws {
-        world.delay.advance(by: CallRun.storeInterval)
-        wall.advance(by: CallRun.storeInterval)
+        world.delay.advance(by: RunExecution.storeInterval)
+        wall.advance(by: RunExecution.storeInterval)
     }
 
     private mutating func cancel() async throws {
@@ -194,7 +194,7 @@ private struct CutGame {
         let after: Int64? =
             call.seen.isEmpty || Bool.random(using: &random)
             ? nil : Int64.random(in: 0..<Int64(call.seen.count), using: &random)
-        let events: CallEvents
+        let events: CallEventStream
         do {
             events =
                 byPost

@@ -29,7 +29,7 @@ struct DeadlinesTests {
         clock.advance(by: .seconds(20))
         try await wait(for: [10, 20, 20, 30])
         #expect(deadlines.count == 0)
-        for ticket in tickets { deadlines.leave(ticket) }
+        for ticket in tickets { deadlines.cancel(ticket) }
         #expect(clock.sleeperCount == 0)
     }
 
@@ -45,7 +45,7 @@ struct DeadlinesTests {
             if Int.random(in: 0..<10, using: &random) == 0 {
                 kept.append(seconds)
             } else {
-                deadlines.leave(ticket)
+                deadlines.cancel(ticket)
             }
         }
         #expect(deadlines.count == kept.count)
@@ -59,11 +59,11 @@ struct DeadlinesTests {
         let deadlines = Deadlines(clock)
         let first = add(10, to: deadlines)
         let second = add(20, to: deadlines)
-        deadlines.leave(first)
+        deadlines.cancel(first)
         try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(20))
         try await wait(for: [20])
-        deadlines.leave(second)
+        deadlines.cancel(second)
         #expect(deadlines.count == 0)
     }
 
@@ -71,7 +71,7 @@ struct DeadlinesTests {
         async throws
     {
         let deadlines = Deadlines(clock)
-        deadlines.leave(add(10, to: deadlines))
+        deadlines.cancel(add(10, to: deadlines))
         let later = add(20, to: deadlines)
         try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(10))
@@ -84,14 +84,14 @@ struct DeadlinesTests {
         _ = add(5, to: deadlines)
         clock.advance(by: .seconds(5))
         try await wait(for: [20, 5])
-        deadlines.leave(later)
+        deadlines.cancel(later)
     }
 
     @Test func `no task sleeps after all deadlines have fired or were removed before the wake-up`()
         async throws
     {
         let deadlines = Deadlines(clock)
-        deadlines.leave(add(10, to: deadlines))
+        deadlines.cancel(add(10, to: deadlines))
         try await clock.waitForSleepers(1)
         clock.advance(by: .seconds(10))
         try await clock.waitForNoSleepers()

@@ -46,11 +46,11 @@ struct RepeatGuardTests {
     @Test func `a call that was not made is uncounted`() throws {
         let receipt = try #require(try repeats.count("f", account, 1, limit: 1, at: .zero))
         #expect(count(1, limit: 1) != nil)
-        repeats.takeBack(receipt)
+        repeats.uncount(receipt)
         #expect(count(1, limit: 1) == nil)
         #expect(count(1, limit: 1, after: 60) == nil)
         // A receipt of an earlier minute does not change a later one.
-        repeats.takeBack(receipt)
+        repeats.uncount(receipt)
         #expect(count(1, limit: 1, after: 60) != nil)
     }
 }

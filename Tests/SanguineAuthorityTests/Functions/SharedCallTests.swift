@@ -144,7 +144,7 @@ struct SharedCallTests {
     /// Starts a streamed run with a leading and a following call.
     private func stream(
         payer: FunctionRules.Payer
-    ) async throws -> (CallWorld, lead: Identity, follow: Identity, [CallEvents]) {
+    ) async throws -> (CallWorld, lead: Identity, follow: Identity, [CallEventStream]) {
         let world = CallWorld(function(payer: payer, streams: true))
         let (lead, follow) = (try await world.account(1), try await world.account(2))
         let first = try await world.stream(lead, "k", ["q": "x"])
@@ -187,11 +187,11 @@ struct SharedCallTests {
         #expect(try await world.isSound())
     }
 
-    private func flight(
+    private func sharedRun(
         _ number: UInt64,
-        onUnread: @escaping @Sendable (Flight) -> Void = { _ in }
-    ) -> Flight {
-        Flight(
+        onUnread: @escaping @Sendable (SharedRun) -> Void = { _ in }
+    ) -> SharedRun {
+        SharedRun(
             id: .numbered(number),
             at: ManualClock.start,
             isStreamed: true,
@@ -201,8 +201,8 @@ struct SharedCallTests {
     }
 
     @Test func `no call joins a run that is cut short`() async throws {
-        let flight = self.flight(1)
-        let table = FlightTable(over: ResultTier(bytes: 1_000))
+        let sharedRun = self.sharedRun(1)
+        let table = SharedRunTable(over: ResultMemoryCache(bytes: 1_000))
         var question = FunctionRules(cache: .forever)
         question.version = "1"
         let key = try #require(
@@ -222,38 +222,38 @@ struct SharedCallTests {
                 now: ManualClock.start
             )
         )
-        func find(_ flight: Flight) -> Flight? {
-            switch table.find(key, at: ManualClock.start, else: { flight }) {
-            case .lead(let flight), .follow(let flight): flight
+        func find(_ sharedRun: SharedRun) -> SharedRun? {
+            switch table.find(key, at: ManualClock.start, else: { sharedRun }) {
+            case .lead(let sharedRun), .follow(let sharedRun): sharedRun
             case .known: nil
             }
         }
-        let other = self.flight(2)
-        #expect(find(flight) === flight && find(other) === flight)
+        let other = self.sharedRun(2)
+        #expect(find(sharedRun) === sharedRun && find(other) === sharedRun)
         // Two calls want it, so neither can cancel it for the other.
-        #expect(!flight.cancelIfOnesOwn(.callCancelled) && flight.cutReason == nil)
-        flight.leave(isUnread: true)
-        #expect(flight.cancelIfOnesOwn(.callCancelled))
+        #expect(!sharedRun.cancelIfOnesOwn(.callCancelled) && sharedRun.cutReason == nil)
+        sharedRun.leave(isUnread: true)
+        #expect(sharedRun.cancelIfOnesOwn(.callCancelled))
         #expect(find(other) === other)
-        table.remove(key, flight)
-        #expect(find(flight) === other)
+        table.remove(key, sharedRun)
+        #expect(find(sharedRun) === other)
     }
 
     @Test func `a run without calls is stopped`() async throws {
         let unread = WatchedState(0)
-        let flight = self.flight(1) { _ in unread.withLock { $0 += 1 } }
-        #expect(flight.join())
-        flight.readerJoined(isFirst: true)
-        flight.leave(isUnread: false)
-        #expect(flight.cutReason == nil)
-        flight.readerLeft()
+        let sharedRun = self.sharedRun(1) { _ in unread.withLock { $0 += 1 } }
+        #expect(sharedRun.join())
+        sharedRun.readerJoined(isFirst: true)
+        sharedRun.leave(isUnread: false)
+        #expect(sharedRun.cutReason == nil)
+        sharedRun.readerLeft()
         // The reader of the other call has not arrived yet.
         #expect(unread.value == 0)
-        flight.readerJoined(isFirst: true)
-        flight.readerLeft()
-        #expect(unread.value == 1 && flight.cutReason == nil)
-        flight.leave(isUnread: false)
-        #expect(flight.cutReason?.code == .callCancelled)
-        #expect(!flight.join())
+        sharedRun.readerJoined(isFirst: true)
+        sharedRun.readerLeft()
+        #expect(unread.value == 1 && sharedRun.cutReason == nil)
+        sharedRun.leave(isUnread: false)
+        #expect(sharedRun.cutReason?.code == .callCancelled)
+        #expect(!sharedRun.join())
     }
 }

@@ -193,15 +193,15 @@ struct SharedTurnTests {
             )
         )
         let services = world.runner.services
-        func lead() -> Flight {
+        func lead() -> SharedRun {
             let turn = services.queue.turn(of: "f", FunctionLimits())
-            let new = Flight(
+            let new = SharedRun(
                 id: .numbered(1),
                 at: world.wall.now(),
                 isStreamed: false,
                 turn: turn
             ) { _ in }
-            _ = services.flights.find(key, at: world.wall.now()) { new }
+            _ = services.sharedRuns.find(key, at: world.wall.now()) { new }
             return new
         }
         var leader = lead()
@@ -209,7 +209,7 @@ struct SharedTurnTests {
         for number in 1...CallLimits.refusedLeaders {
             let refused = leader
             try await eventually("the call waits for leader \(number)") { refused.callCount == 2 }
-            services.flights.remove(key, refused)
+            services.sharedRuns.remove(key, refused)
             leader = lead()
             refused.election.resolve(false)
         }

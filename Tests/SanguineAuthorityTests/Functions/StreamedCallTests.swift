@@ -81,7 +81,7 @@ struct StreamedCallTests {
             let index = Int64.random(in: 0..<Int64(number))
             let events = try await world.find(who, "k", after: index - 1)
             readers.append(Task { try await events.read() })
-            if number % 8 == 0 { world.delay.advance(by: CallRun.storeInterval) }
+            if number % 8 == 0 { world.delay.advance(by: RunExecution.storeInterval) }
         }
         steps.allow(41)
         let whole = try await first.read()
@@ -103,7 +103,7 @@ struct StreamedCallTests {
             return try await slow.read(1)
         }()
         steps.allow(200)
-        try await world.delay.advancing(by: CallRun.storeInterval) {
+        try await world.delay.advancing(by: RunExecution.storeInterval) {
             try await world.storage.state.wait(for: "all parts stored") { state in
                 state.parts.last.map { $0.first + Int64($0.parts.count) } == 200
             }
@@ -132,7 +132,7 @@ struct StreamedCallTests {
         steps.allow(21)
         try await made.wait(for: "a run that waits") { $0 == 5 }
         let five = try await events.read(5)
-        world.delay.advance(by: CallRun.storeInterval)
+        world.delay.advance(by: RunExecution.storeInterval)
         try await world.told.wait(for: "a failed store") { $0.notStored > 0 }
         #expect(made.value == 5)
         world.storage.fail { _, _ in nil }
@@ -177,7 +177,7 @@ struct StreamedCallTests {
             }
         }
         try await world.waitForWaits(2)
-        world.delay.advance(by: CallRun.storeInterval)
+        world.delay.advance(by: RunExecution.storeInterval)
         try await world.waitForWaits(1)
         steps.allow(11)
         let all = try await events.read(10, into: some)
@@ -274,7 +274,7 @@ struct StreamedCallTests {
         let (who, other) = (try await world.account(1), try await world.account(2))
         let events = try await world.stream(who, "k")
         for isOver in [false, true] {
-            for reader in [CallReader.plain, .parts(after: nil), .parts(after: 3)] {
+            for reader in [AnswerForm.plain, .parts(after: nil), .parts(after: 3)] {
                 let refused = await problem { () throws(Problem) in
                     let position = OperationPosition(account: other.account, key: "k")
                     return try await world.runner.find(position, from: nil, as: reader)
@@ -329,7 +329,7 @@ struct StreamedCallTests {
         let quiet = Task { await events.next() }
         try await world.waitForWaits(2)
         world.delay.advance(by: .seconds(20))
-        guard case .quiet = try await quiet.finished() else {
+        guard case .idle = try await quiet.finished() else {
             Issue.record("Something came.")
             return
         }

@@ -117,11 +117,11 @@ final class CallWorld: Sendable {
         _ key: String,
         _ input: JSONValue = [:],
         of name: String = "f",
-        as reader: CallReader = .plain,
+        as reader: AnswerForm = .plain,
         from address: String? = nil
     ) async throws(Problem) -> CallReply {
         let request = FunctionRequest(input: input)
-        let text = String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
+        let text = String(decoding: ResponseEncoder.encode(request), as: UTF8.self)
         return try await runner.call(
             name,
             who,
@@ -158,15 +158,18 @@ final class CallWorld: Sendable {
         _ input: JSONValue = [:],
         of name: String = "f",
         after index: Int64? = nil
-    ) async throws -> CallEvents {
+    ) async throws -> CallEventStream {
         let reply = try await call(who, key, input, of: name, as: .parts(after: index))
         guard case .events(let events, _) = reply else { throw NoEvents() }
         return events
     }
 
     /// Finds a call by its key and reads it in parts.
-    func find(_ who: Identity, _ key: String, after index: Int64? = nil) async throws -> CallEvents
-    {
+    func find(
+        _ who: Identity,
+        _ key: String,
+        after index: Int64? = nil
+    ) async throws -> CallEventStream {
         let position = OperationPosition(account: who.account, key: key)
         let reply = try await runner.find(position, from: nil, as: .parts(after: index))
         guard case .events(let events, _) = reply else { throw NoEvents() }
@@ -174,7 +177,7 @@ final class CallWorld: Sendable {
     }
 
     /// Cancels a call.
-    func cancel(_ who: Identity, _ key: String) async throws(Problem) -> CallEnding {
+    func cancel(_ who: Identity, _ key: String) async throws(Problem) -> CallCancellation {
         try await runner.cancel(OperationPosition(account: who.account, key: key))
     }
 
@@ -236,7 +239,7 @@ struct Heard: Sendable, Equatable {
     /// Adds an event.
     mutating func take(_ event: CallEvent) {
         switch event {
-        case .quiet: break
+        case .idle: break
         case .parts(let index, let texts):
             if first == nil { first = index }
             isInOrder = isInOrder && index == next && endIndex == nil
@@ -252,7 +255,7 @@ struct Heard: Sendable, Equatable {
     }
 }
 
-extension CallEvents {
+extension CallEventStream {
     /// Reads until there are this many texts in total, or to the end.
     func read(_ count: Int = .max, into heard: Heard = Heard()) async throws -> Heard {
         try await within(TestingLimits.wait, "\(count) parts of a stream") { [self] in

@@ -239,7 +239,7 @@ extension LedgerGame {
             Bool.random(using: &random)
             ? .failed(Problem(.upstreamFailed, "Call again."))
             : .succeeded(charge: charge) { row, _ in
-                let encoder = AnswerEncoder(unit: "tokens")
+                let encoder = ResponseEncoder(unit: "tokens")
                 return encoder.balance(row).body
             }
         let before = world.transfers[call.account]?.count

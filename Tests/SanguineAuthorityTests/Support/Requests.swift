@@ -7,7 +7,7 @@ import SanguineTesting
 extension Submission where Content: Encodable {
     /// Creates a submission as the server does, with a fingerprint of the call and the content.
     init(_ key: String, _ content: Content, call: String = "call") {
-        let text = String(decoding: AnswerEncoder.encode(content), as: UTF8.self)
+        let text = String(decoding: ResponseEncoder.encode(content), as: UTF8.self)
         self.init(key: key, fingerprint: Fingerprint(call, text), content: .success(content))
     }
 }
@@ -88,7 +88,7 @@ extension CallCommands {
 
 extension LedgerCommands {
     init(at now: Timestamp = ManualClock.start) {
-        self.init(encoder: AnswerEncoder(unit: "tokens"), now: now, holdLife: .seconds(600))
+        self.init(encoder: ResponseEncoder(unit: "tokens"), now: now, holdLife: .seconds(600))
     }
 }
 

@@ -26,7 +26,7 @@ struct ScriptedFunction: MeteredFunction {
     /// Returns the problem if it cannot run for an account.
     var unavailableFor: @Sendable (Identifier) -> Problem? = { _ in nil }
     /// Returns the charge for the progress.
-    var cost: (@Sendable (CallProgress) -> Int64)?
+    var cost: (@Sendable (RunProgress) -> Int64)?
     let runs = WatchedState(Runs())
     var body: Body
 

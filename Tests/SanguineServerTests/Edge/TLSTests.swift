@@ -164,7 +164,7 @@ struct TLSTests {
             let edge = Edge(
                 idleTimeout: .seconds(60),
                 writeTimeout: .seconds(60),
-                places: SharedPool(limit: 1, addressShare: 1),
+                permits: SharedPool(limit: 1, addressShare: 1),
                 proxies: TrustedProxies([]),
                 tls: try TLSIdentity(certificate: files.certificate, key: files.key),
                 unread: Counter(label: "unread", factory: OpenMetricsRegistry())
@@ -177,9 +177,9 @@ struct TLSTests {
                 connection.setup(channel: channel, logger: logger)
             }.get()
             await loop.advanceTime(by: .seconds(Int64(EdgeLimits.handshakeSeconds) - 1))
-            #expect(edge.places.count == 1)
+            #expect(edge.permits.count == 1)
             await loop.advanceTime(by: .seconds(1))
-            #expect(edge.places.count == 0)
+            #expect(edge.permits.count == 0)
             await #expect(throws: ChannelError.outputClosed) { try await value.agreed.get() }
             await loop.shutdownGracefully()
         }

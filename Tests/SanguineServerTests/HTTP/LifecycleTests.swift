@@ -133,7 +133,7 @@ struct LifecycleTests {
             try await setup.delay.waitForSleepers(2)
             call.cancel()
             let error = await #expect(throws: (any Error).self) { try await call.finished() }
-            #expect(!(error is VainWait))
+            #expect(!(error is WaitTimeout))
             await server.group.triggerGracefulShutdown()
             setup.delay.advance(by: .seconds(1))
         }
@@ -162,7 +162,7 @@ struct LifecycleTests {
                 fingerprint: Fingerprint(
                     "POST",
                     "/v1/functions/echo",
-                    String(decoding: AnswerEncoder.encode(request), as: UTF8.self)
+                    String(decoding: ResponseEncoder.encode(request), as: UTF8.self)
                 ),
                 content: Result<CallTerms, Problem>.success(terms)
             )

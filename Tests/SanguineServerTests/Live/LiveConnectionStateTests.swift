@@ -23,67 +23,67 @@ struct LiveConnectionStateTests {
     }
 
     @Test mutating func `a new connection reads first, then waits to be woken`() {
-        #expect(state.takeStep() == .read)
-        #expect(state.takeStep() == nil)
+        #expect(state.nextStep() == .read)
+        #expect(state.nextStep() == nil)
         state.wake()
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
     }
 
     @Test mutating func `a wake during a read is not lost`() {
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         state.wake()
         state.wrote(page(to: 4, head: 4), head: 4)
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
     }
 
     @Test mutating func `a page that ends before the known head is followed by another`() {
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         state.wrote(page(to: 4, head: 4), head: 5)
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         state.wrote(page(to: 5, head: 9, hasMore: true), head: 5)
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         #expect(state.position.number == 5)
     }
 
     @Test mutating func `a page that does not advance is not read repeatedly`() {
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         state.wrote(page(to: 3, head: 3), head: 5)
-        #expect(state.takeStep() == nil)
+        #expect(state.nextStep() == nil)
     }
 
     @Test mutating func `a ping is due after a silent interval and is followed by a read`() {
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         #expect(!pass(19))
-        #expect(state.takeStep() == nil)
+        #expect(state.nextStep() == nil)
         #expect(!pass(20))
-        #expect(state.takeStep() == .ping)
+        #expect(state.nextStep() == .ping)
         state.beginWrite(at: .seconds(20))
         state.endWrite(at: .seconds(20))
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         #expect(!pass(39))
-        #expect(state.takeStep() == nil)
+        #expect(state.nextStep() == nil)
     }
 
     @Test mutating func `a write that takes too long ends the connection`() {
         state.beginWrite(at: .zero)
         #expect(!pass(29))
         #expect(pass(30))
-        #expect(state.takeStep() == .end(.slow))
+        #expect(state.nextStep() == .end(.slow))
     }
 
     @Test mutating func `a failed read is retried after the next time check`() {
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
         state.readFailed()
-        #expect(state.takeStep() == nil)
+        #expect(state.nextStep() == nil)
         #expect(!pass(1))
-        #expect(state.takeStep() == .read)
+        #expect(state.nextStep() == .read)
     }
 
     @Test mutating func `the first reason to end a connection is final`() {
         state.end(.shutdown)
         state.end(.closed)
         state.wake()
-        #expect(state.takeStep() == .end(.shutdown))
-        #expect(state.takeStep() == .end(.shutdown))
+        #expect(state.nextStep() == .end(.shutdown))
+        #expect(state.nextStep() == .end(.shutdown))
     }
 }

@@ -148,10 +148,10 @@ struct LiveHubTests {
         let (task, text) = run(try admit(to: hub))
         try await text.wait(for: "retry")
         wall.advance(by: .seconds(899))
-        hub.look()
+        hub.checkTime()
         #expect(!text.isFinished)
         wall.advance(by: .seconds(1))
-        hub.look()
+        hub.checkTime()
         try await task.finished()
         #expect(text.isFinished)
     }
@@ -164,7 +164,7 @@ struct LiveHubTests {
         try await ending.wait(for: "retry")
         try await text.wait(for: "retry")
         ended.sessions.withLock { _ = $0.insert(session) }
-        hub.look()
+        hub.checkTime()
         try await task.finished()
         #expect(!text.isFinished)
         hub.stop()
@@ -176,7 +176,7 @@ struct LiveHubTests {
         let session = Identifier.new()
         let stream = try admit(to: hub, session: session)
         ended.sessions.withLock { _ = $0.insert(session) }
-        hub.look()
+        hub.checkTime()
         let (task, text) = run(stream)
         try await task.finished("the end of the stream")
         #expect(text.isFinished && feed.reads == 0)
@@ -219,7 +219,7 @@ struct LiveHubTests {
         feed.fail(nil)
         // The retry waits for the next time check.
         try await eventually("a change") {
-            hub.look()
+            hub.checkTime()
             return !text.numbers.isEmpty
         }
         #expect(text.numbers == [1])

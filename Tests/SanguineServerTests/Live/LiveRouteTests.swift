@@ -142,7 +142,7 @@ struct LiveRouteTests {
             server.setup.delay.advance(by: .seconds(20))
             do {
                 return try await heard.wait(for: "a comment", within: bound) { $0.count >= count }
-            } catch let error as VainWait {
+            } catch let error as WaitTimeout {
                 if bound == TestingLimits.wait { throw error }
             }
         }

@@ -200,10 +200,10 @@ struct AnswerOutputTests {
             """#.utf8
         )
         let request = UpstreamRequest.chat(Array("{}".utf8), maxOutputTokens: 16)
-        let whole = try #require(CutOffAnswer(body, to: request))
+        let whole = try #require(TruncatedAnswer(body, to: request))
         var largest: Int64 = 0
         for count in 1...body.count {
-            guard let beginning = CutOffAnswer(Array(body.prefix(count)), to: request) else {
+            guard let beginning = TruncatedAnswer(Array(body.prefix(count)), to: request) else {
                 #expect(count < 40, "\(count) bytes")
                 continue
             }
@@ -212,6 +212,6 @@ struct AnswerOutputTests {
             largest = max(largest, tokens)
         }
         #expect(largest == whole.output.estimatedTokens && largest == 5)
-        #expect(CutOffAnswer(Array("<html>".utf8), to: request) == nil)
+        #expect(TruncatedAnswer(Array("<html>".utf8), to: request) == nil)
     }
 }

@@ -144,7 +144,7 @@ struct VideoFunctionTests {
                         FileManager.default.fileExists(atPath: begun)
                     }
                     let ending = try await guest.send("DELETE", "/v1/calls/k")
-                    #expect(try ending.decode(CallEnding.self).charged == 0)
+                    #expect(try ending.decode(CallCancellation.self).charged == 0)
                     #expect(try await call.finished().body.contains("call_cancelled"))
                     #expect(shown.value.isEmpty)
                     let balance = try await guest.balance()

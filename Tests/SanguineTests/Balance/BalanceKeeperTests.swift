@@ -35,7 +35,7 @@ struct BalanceKeeperTests {
         let call = Task { try await client.call(Ask(question: "why?")) }
         try await authority.reached(path, at: .request)
         let key = try #require(authority.requests(path).first?.headers["Idempotency-Key"])
-        let data = try #require(try client.users.present.store.state(BalanceKeeper.stateName))
+        let data = try #require(try client.users.current.store.state(BalanceKeeper.stateName))
         #expect(try #require(SpendingArchive(data)).balance.pending.map(\.key) == [key])
         try await authority.release(path, at: .request)
         _ = try await call.finished()
@@ -176,7 +176,7 @@ struct BalanceKeeperTests {
             let call = Task { try await first.call(Ask(question: "why?")) }
             try await authority.reached(path, at: .work)
             // From here on the process is dead and writes nothing.
-            first.users.present.store.close()
+            first.users.current.store.close()
 
             let second = try fixture.client(folder: folder)
             #expect(second.cached(.balance)?.available == 97)
@@ -261,7 +261,7 @@ struct BalanceKeeperTests {
             first.close()
             let second = try fixture.client(folder: folder)
             authority.stop(path, at: .request)
-            let begun = try second.users.present.functions.begin(Ask(question: "why?"))
+            let begun = try second.users.current.functions.begin(Ask(question: "why?"))
             #expect(second.cached(.balance)?.held == 7)
             try await authority.release(path, at: .request)
             _ = try await begun.value()

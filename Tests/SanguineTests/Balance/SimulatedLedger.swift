@@ -11,7 +11,7 @@ struct SimulatedLedger {
         /// The number at which the call ended, or `nil` while it runs.
         var end: Int64?
         /// The balance right after the call ended.
-        var answer: CallAnswer?
+        var answer: CallCost?
 
         /// The amount that the call finally takes from `available`.
         var charge: Int64 { fails ? 0 : cost }
@@ -44,7 +44,7 @@ struct SimulatedLedger {
         held -= operation.hold
         available += operation.hold - operation.charge
         operation.end = head
-        operation.answer = CallAnswer(
+        operation.answer = CallCost(
             charged: operation.charge,
             available: available,
             held: held,

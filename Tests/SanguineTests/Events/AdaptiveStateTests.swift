@@ -22,14 +22,14 @@ struct AdaptiveStateTests {
         var random = SplitMix64(seed: seed)
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 1_795_262_400_000)
-        state.landed(changed: true, at: now)
+        state.fetchCompleted(changed: true, at: now)
         var logs = 0.0
         for look in 0..<looks {
             let ttl = state.ttl(within: range)
             now = now + ttl
             let seconds = Double(ttl.wholeMilliseconds) / 1_000
             let changed = Double.random(in: 0..<1, using: &random) > exp(-seconds / mean)
-            state.landed(changed: changed, at: now)
+            state.fetchCompleted(changed: changed, at: now)
             if look >= looks / 2 { logs += log(seconds) }
         }
         return exp(logs / Double(looks - looks / 2))
@@ -48,12 +48,12 @@ struct AdaptiveStateTests {
     @Test func `the time to live of a source that never changes grows up to the limit`() {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
-        state.landed(changed: true, at: now)
+        state.fetchCompleted(changed: true, at: now)
         var ttls: [Duration] = []
         for _ in 0..<12 {
             ttls.append(state.ttl(within: range))
             now = now + (ttls.last ?? .zero)
-            state.landed(changed: false, at: now)
+            state.fetchCompleted(changed: false, at: now)
         }
 
         #expect(ttls.first == .minutes(1))
@@ -65,7 +65,7 @@ struct AdaptiveStateTests {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
         for _ in 0..<20 {
-            state.landed(changed: true, at: now)
+            state.fetchCompleted(changed: true, at: now)
             now = now + .hours(2)
         }
 
@@ -76,13 +76,13 @@ struct AdaptiveStateTests {
         var state = AdaptiveState()
         var now = Timestamp(millisecondsSince1970: 0)
         for _ in 0..<40 {
-            state.landed(changed: false, at: now)
+            state.fetchCompleted(changed: false, at: now)
             now = now + state.ttl(within: range)
         }
         #expect(state.ttl(within: range) == .hours(24))
         for _ in 0..<20 {
             now = now + .minutes(10)
-            state.landed(changed: true, at: now)
+            state.fetchCompleted(changed: true, at: now)
         }
 
         #expect(state.ttl(within: range) < .minutes(10))
@@ -91,7 +91,7 @@ struct AdaptiveStateTests {
     @Test func `one fetch proves nothing`() {
         var state = AdaptiveState()
         #expect(state.ttl(within: range) == .minutes(1))
-        state.landed(changed: false, at: Timestamp(millisecondsSince1970: 0))
+        state.fetchCompleted(changed: false, at: Timestamp(millisecondsSince1970: 0))
 
         #expect(state.ttl(within: range) == .minutes(1))
         #expect(state.meanTimeBetweenChanges == nil)
@@ -100,10 +100,10 @@ struct AdaptiveStateTests {
     @Test func `a clock that was set back restarts the count and breaks nothing`() {
         var state = AdaptiveState()
         let now = Timestamp(millisecondsSince1970: 1_000_000)
-        state.landed(changed: false, at: now)
-        state.landed(changed: false, at: now + .minutes(10))
+        state.fetchCompleted(changed: false, at: now)
+        state.fetchCompleted(changed: false, at: now + .minutes(10))
         let before = state.ttl(within: range)
-        state.landed(changed: true, at: now - .hours(1))
+        state.fetchCompleted(changed: true, at: now - .hours(1))
 
         #expect(state.ttl(within: range) == before)
     }
@@ -122,7 +122,7 @@ struct AdaptiveStateTests {
                 default: .random(in: 0...10_000_000, using: &random)
                 }
             now = now + .milliseconds(milliseconds)
-            state.landed(changed: Bool.random(using: &random), at: now)
+            state.fetchCompleted(changed: Bool.random(using: &random), at: now)
             let lower = Duration.milliseconds(Int64.random(in: 0...10_000_000, using: &random))
             let upper = lower + .milliseconds(Int64.random(in: 0...10_000_000, using: &random))
             guard (lower...upper).contains(state.ttl(within: lower...upper)) else {

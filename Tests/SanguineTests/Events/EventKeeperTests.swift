@@ -255,7 +255,7 @@ struct EventKeeperTests {
             let reader = reader(world, .untilMidnight.polled(every: .seconds(60)))
             try await reader.wait(for: "ada 1")
             try await delay.waitForSleepers(1)
-            (released, events) = (world.client, world.client.device.events)
+            (released, events) = (world.client, world.client.services.events)
             #expect(released != nil)
         }
 

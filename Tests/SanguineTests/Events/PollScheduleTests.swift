@@ -16,8 +16,8 @@ struct PollScheduleTests {
             let due = try #require(schedule.nextDue)
             #expect((Duration.seconds(90) ... .seconds(110)).contains(due - now))
             now = due
-            #expect(schedule.takeDue(at: now - .nanoseconds(1), using: &random).isEmpty)
-            #expect(schedule.takeDue(at: now, using: &random) == ["a"])
+            #expect(schedule.popDue(at: now - .nanoseconds(1), using: &random).isEmpty)
+            #expect(schedule.popDue(at: now, using: &random) == ["a"])
         }
     }
 
@@ -26,9 +26,9 @@ struct PollScheduleTests {
         var schedule = PollSchedule<String>()
         schedule.begin("a", every: .seconds(10), at: .zero, using: &random)
 
-        #expect(schedule.takeDue(at: .hours(8), using: &random) == ["a"])
-        #expect(schedule.takeDue(at: .hours(8), using: &random).isEmpty)
-        #expect(schedule.takeDue(at: .hours(8) + .seconds(8), using: &random).isEmpty)
+        #expect(schedule.popDue(at: .hours(8), using: &random) == ["a"])
+        #expect(schedule.popDue(at: .hours(8), using: &random).isEmpty)
+        #expect(schedule.popDue(at: .hours(8) + .seconds(8), using: &random).isEmpty)
     }
 
     @Test func `the shortest of several intervals for a key applies`() throws {
@@ -47,11 +47,11 @@ struct PollScheduleTests {
         schedule.begin("a", every: .seconds(10), at: .zero, using: &random)
         schedule.begin("a", every: .seconds(10), at: .zero, using: &random)
         schedule.end("a")
-        #expect(schedule.takeDue(at: .seconds(20), using: &random) == ["a"])
+        #expect(schedule.popDue(at: .seconds(20), using: &random) == ["a"])
         schedule.end("a")
 
         #expect(schedule.nextDue == nil)
-        #expect(schedule.takeDue(at: .hours(1), using: &random).isEmpty)
+        #expect(schedule.popDue(at: .hours(1), using: &random).isEmpty)
     }
 
     @Test func `a zero interval is a second`() throws {
@@ -85,7 +85,7 @@ struct PollScheduleTests {
                 schedule.end(key)
             default:
                 now += .milliseconds(Int.random(in: 0...50_000, using: &random))
-                for due in schedule.takeDue(at: now, using: &random) {
+                for due in schedule.popDue(at: now, using: &random) {
                     let pause = now - last[due, default: .zero]
                     #expect(observers[due, default: 0] > 0, "\(due) is due and unobserved")
                     #expect(pause >= (intervals[due] ?? .zero) * 0.9, "\(due) came too early")

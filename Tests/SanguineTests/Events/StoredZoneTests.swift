@@ -57,8 +57,8 @@ struct StoredZoneTests {
 
     @Test func `setting a zone for a user who has left is refused`() throws {
         let client = try client(TemporaryFolder())
-        let user = client.users.present
-        client.users.change(to: nil)
+        let user = client.users.current
+        client.users.switchUser(to: nil)
 
         #expect(throws: SanguineError.userChanged) { try user.zone.set("Asia/Tokyo") }
         #expect(client.timeZone == "Europe/Berlin")
@@ -67,7 +67,7 @@ struct StoredZoneTests {
     @Test func `the next user has the configuration's zone`() throws {
         let client = try client(TemporaryFolder())
         try client.setTimeZone("Asia/Tokyo")
-        client.users.change(to: nil)
+        client.users.switchUser(to: nil)
 
         #expect(client.queries.entries.zone.identifier == "Europe/Berlin")
     }
@@ -75,7 +75,7 @@ struct StoredZoneTests {
     @Test func `a stored zone that this system does not know is ignored`() throws {
         let folder = TemporaryFolder()
         let first = try client(folder)
-        try first.users.present.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))
+        try first.users.current.store.setState(StoredZone.stateName, Data("Mars/Olympus".utf8))
         first.close()
 
         #expect(try client(folder).timeZone == "Europe/Berlin")

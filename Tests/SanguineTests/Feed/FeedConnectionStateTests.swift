@@ -91,7 +91,7 @@ struct FeedConnectionStateTests {
     {
         #expect(state.start() == [.connect(1)])
         _ = state.opened(1, at: .zero)
-        state.told(1, retry: .seconds(4))
+        state.setRetryDelay(1, retry: .seconds(4))
         let actions = end(1, .ended, at: 900)
         let (number, duration) = try #require(wait(actions))
         #expect((.seconds(4) ... .seconds(6)).contains(duration))
@@ -165,25 +165,25 @@ struct FeedConnectionStateTests {
     @Test mutating func `a first connection is opened when a pull has returned a position`() throws
     {
         #expect(state.start() == [.connect(1)])
-        let actions = end(1, .noPlace)
+        let actions = end(1, .noPosition)
         let (waiting, duration) = try #require(wait(actions))
         #expect(!actions.contains(.pull) && duration <= .seconds(3))
-        #expect(state.placed() == [.cancel(waiting), .connect(3)])
-        #expect(state.placed() == [])
+        #expect(state.pullEnded() == [.cancel(waiting), .connect(3)])
+        #expect(state.pullEnded() == [])
         #expect(state.opened(3, at: .zero) == [.setLive(true)])
     }
 
     @Test mutating func `a pull that returns no position for too long is repeated`() throws {
         #expect(state.start() == [.connect(1)])
-        let (waiting, _) = try #require(wait(end(1, .noPlace)))
+        let (waiting, _) = try #require(wait(end(1, .noPosition)))
         #expect(state.waited(waiting) == [.connect(3)])
-        #expect(end(3, .noPlace).last == .pull)
+        #expect(end(3, .noPosition).last == .pull)
     }
 
     @Test mutating func `a pull does not end a wait after a failure`() {
         #expect(state.start() == [.connect(1)])
         _ = end(1, .failed(retryAfter: .seconds(30)))
-        #expect(state.placed() == [])
+        #expect(state.pullEnded() == [])
     }
 
     @Test mutating func `an abandoned connection changes nothing`() {

@@ -22,7 +22,7 @@ struct LiveBatchesTests {
     }
 
     @Test mutating func `a change that is the newest is a batch`() throws {
-        let batch = try batches.take(try change(11, head: 11))
+        let batch = try batches.add(try change(11, head: 11))
         #expect(batch?.since == 10)
         #expect(batch?.next == 11)
         #expect(batch?.isComplete == true)
@@ -45,7 +45,7 @@ struct LiveBatchesTests {
                     let id = try #require(RecordID("r\(seq)-\(part)"))
                     sent.append(id)
                     let change = RecordChange(collection: "$quotas", id: id, seq: seq, value: [:])
-                    guard let batch = try batches.take(LiveChange(change, head: known)) else {
+                    guard let batch = try batches.add(LiveChange(change, head: known)) else {
                         continue
                     }
                     #expect(batch.since == place)
@@ -70,30 +70,30 @@ struct LiveBatchesTests {
     }
 
     @Test mutating func `an operation with many records is never split`() throws {
-        #expect(try batches.take(try change(11, through: 13, head: 13)) == nil)
-        #expect(try batches.take(try change(12, through: 13, head: 13)) == nil)
-        let batch = try batches.take(try change(13, through: 13, head: 13))
+        #expect(try batches.add(try change(11, through: 13, head: 13)) == nil)
+        #expect(try batches.add(try change(12, through: 13, head: 13)) == nil)
+        let batch = try batches.add(try change(13, through: 13, head: 13))
         #expect(batch?.changes.map(\.seq) == [11, 12, 13])
         #expect(batch?.since == 10)
         #expect(batch?.next == 13)
     }
 
     @Test mutating func `changes up to the head are batched together`() throws {
-        #expect(try batches.take(try change(11, head: 12)) == nil)
-        let batch = try batches.take(try change(12, head: 12))
+        #expect(try batches.add(try change(11, head: 12)) == nil)
+        let batch = try batches.add(try change(12, head: 12))
         #expect(batch?.changes.map(\.seq) == [11, 12])
     }
 
     @Test mutating func `an operation whose last change was replaced ends anyway`() throws {
         // 12 belonged to it and was changed again at 14.
-        #expect(try batches.take(try change(11, through: 12, head: 14)) == nil)
-        let batch = try batches.take(try change(14, head: 14))
+        #expect(try batches.add(try change(11, through: 12, head: 14)) == nil)
+        let batch = try batches.add(try change(14, head: 14))
         #expect(batch?.changes.map(\.seq) == [11, 14])
         #expect(batch?.next == 14)
     }
 
     @Test mutating func `a position without a change completes the pending batch`() throws {
-        #expect(try batches.take(try change(11, head: 12)) == nil)
+        #expect(try batches.add(try change(11, head: 12)) == nil)
         let batch = batches.reached(12)
         #expect(batch?.changes.map(\.seq) == [11])
         #expect(batch?.next == 12)
@@ -101,15 +101,15 @@ struct LiveBatchesTests {
     }
 
     @Test mutating func `earlier changes are ignored`() throws {
-        #expect(try batches.take(try change(10, head: 11)) == nil)
-        #expect(try batches.take(try change(11, head: 11))?.changes.count == 1)
-        #expect(try batches.take(try change(11, head: 11)) == nil)
+        #expect(try batches.add(try change(10, head: 11)) == nil)
+        #expect(try batches.add(try change(11, head: 11))?.changes.count == 1)
+        #expect(try batches.add(try change(11, head: 11)) == nil)
     }
 
     @Test mutating func `a long sequence is split into incomplete batches`() throws {
         var all: [SyncState.FeedBatch] = []
         for seq in 11...1_010 {
-            if let batch = try batches.take(try change(Int64(seq), head: 1_010)) {
+            if let batch = try batches.add(try change(Int64(seq), head: 1_010)) {
                 all.append(batch)
             }
         }
@@ -121,7 +121,7 @@ struct LiveBatchesTests {
     @Test mutating func `an operation without an end is abandoned`() throws {
         #expect(throws: LiveBatches.Overrun.self) {
             for seq in 11...5_000 {
-                _ = try batches.take(try change(Int64(seq), through: 9_000, head: 9_000))
+                _ = try batches.add(try change(Int64(seq), through: 9_000, head: 9_000))
             }
         }
     }
@@ -149,7 +149,7 @@ struct LiveBatchesTests {
             let later = min(index + Int.random(in: 0...9, using: &random), changes.count - 1)
             event.head = max(event.change.through ?? 0, changes[later].change.through ?? 0)
             let before = batches.position
-            guard let batch = try batches.take(event) else { continue }
+            guard let batch = try batches.add(event) else { continue }
             #expect(batch.since == before)
             #expect(ends.contains(batch.next))
             seen += batch.changes.map(\.seq)

@@ -29,7 +29,7 @@ struct LiveFeedTests {
                 random: RandomSource(SplitMix64(seed: 1))
             ),
             handlers: LiveFeed.Handlers(
-                place: { [seen] in seen.position.map { FeedMark(number: $0) } },
+                position: { [seen] in seen.position.map { FeedMark(number: $0) } },
                 receive: { [seen] batch in
                     seen.note("batch \(batch.since)-\(batch.next)")
                     seen.position = batch.next

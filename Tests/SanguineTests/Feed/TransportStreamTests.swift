@@ -75,7 +75,7 @@ struct TransportStreamTests {
 
     @Test func `a sender waits until the reader has read the available bytes`() async throws {
         let stream = stream()
-        let room = stream.room
+        let room = stream.demand
         await room.wait()
         stream.receive(Data("a".utf8))
         let isTaken = WatchedState(false)
@@ -90,7 +90,7 @@ struct TransportStreamTests {
 
     @Test func `a sender that waits is released with the stream or by cancellation`() async throws {
         var stream: TransportStream? = stream()
-        let room = try #require(stream?.room)
+        let room = try #require(stream?.demand)
         stream?.receive(Data("a".utf8))
         let cancelled = Task { await room.wait() }
         cancelled.cancel()

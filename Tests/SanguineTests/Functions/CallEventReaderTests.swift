@@ -9,7 +9,7 @@ import Testing
 struct CallEventReaderTests {
     /// Feeds the reader and returns whether there were new events.
     private func feed(_ reader: inout CallEventReader, _ bytes: Data) throws -> Bool {
-        try reader.take(bytes)
+        try reader.receive(bytes)
     }
 
     private func event(_ index: Int, _ text: String) -> Data {
@@ -48,7 +48,7 @@ struct CallEventReaderTests {
         var reader = CallEventReader()
         #expect(try feed(&reader, event(0, "a") + event(1, "b")))
         let end = #"{"type":"about:blank","code":"interrupted","status":502,"charged":1}"#
-        #expect(try reader.take(Data("id: 1\nevent: problem\ndata: \(end)\n\n".utf8)))
+        #expect(try reader.receive(Data("id: 1\nevent: problem\ndata: \(end)\n\n".utf8)))
         guard case .problem(let problem) = reader.end else {
             Issue.record("The stream has no end.")
             return
@@ -63,7 +63,7 @@ struct CallEventReaderTests {
         var reader = CallEventReader()
         let stops = #"{"type":"about:blank","code":"operation_in_progress","status":409}"#
         #expect(throws: CallEventReader.Broken.self) {
-            try reader.take(event(0, "a") + Data("event: problem\ndata: \(stops)\n\n".utf8))
+            try reader.receive(event(0, "a") + Data("event: problem\ndata: \(stops)\n\n".utf8))
         }
         #expect(reader.end == nil && reader.last == 0)
         reader.reconnect()

@@ -96,7 +96,7 @@ struct OfflineCallTests {
         goOffline()
         let call = TellLater(seed: 77_777_003, parts: 2)
         let key = try client.stream(call).key
-        let store = client.users.present.store
+        let store = client.users.current.store
         let balance = try #require(try store.state(BalanceKeeper.stateName))
         #expect(try store.state("call \(key)") != nil)
         try store.setStates([BalanceKeeper.stateName: try Self.earlier(balance)])
@@ -107,7 +107,7 @@ struct OfflineCallTests {
             client.openCalls.map(\.state) == [.answered]
         }
         #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
-        #expect(try client.users.present.store.names(with: "77777003").isEmpty)
+        #expect(try client.users.current.store.names(with: "77777003").isEmpty)
         #expect(try await stage.isSettled(client, available: 97))
     }
 
@@ -151,8 +151,8 @@ struct OfflineCallTests {
     @Test func `a queued call is found by its key as soon as it is listed`() async throws {
         let client = try await stage.launch()
         goOffline()
-        let functions = client.users.present.functions
-        let found = Mutex<CallFlight?>(nil)
+        let functions = client.users.current.functions
+        let found = Mutex<CallInProgress?>(nil)
         functions.balance.onChange(
             BalanceKeeper.Handlers(
                 changed: {
@@ -166,7 +166,7 @@ struct OfflineCallTests {
             )
         )
         let begun = try functions.begin(TellLater(parts: 1))
-        #expect(found.withLock { $0 } === begun.flight)
+        #expect(found.withLock { $0 } === begun.callInProgress)
     }
 
     @Test func `a request is stored once and removed when its answer was read`() async throws {
@@ -175,7 +175,7 @@ struct OfflineCallTests {
         let call = TellLater(seed: 77_777_003, parts: 2)
         let key = try client.stream(call).key
         client = try stage.device.launch()
-        #expect(try client.users.present.store.names(with: "77777003") == ["call \(key)"])
+        #expect(try client.users.current.store.names(with: "77777003") == ["call \(key)"])
         #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
         goOnline()
         try await eventually("the call is answered") {
@@ -184,7 +184,7 @@ struct OfflineCallTests {
         client = try stage.device.launch()
         #expect(client.openCalls.first?.input(of: TellLater.self)?.seed == 77_777_003)
         #expect(try await client.result(of: TellLater.self, key: key).output == call.text)
-        #expect(try client.users.present.store.names(with: "77777003").isEmpty)
+        #expect(try client.users.current.store.names(with: "77777003").isEmpty)
     }
 
     @Test func `a large request is stored until it is no longer sent`() async throws {
@@ -206,7 +206,7 @@ struct OfflineCallTests {
             client.openCalls.map(\.state) == [.answered]
         }
         #expect(try await client.result(of: Long.self, key: key).output == "\(text.count)")
-        #expect(try client.users.present.store.names(with: "xxxxxxxx").isEmpty)
+        #expect(try client.users.current.store.names(with: "xxxxxxxx").isEmpty)
     }
 
     @Test func `a queued call that is refused later reports why`() async throws {

@@ -127,7 +127,7 @@ struct OpenCallTests {
         _ = try await client.result(of: Tell.self, key: key)
         #expect(client.openCalls.isEmpty)
         client = try stage.device.launch()
-        #expect(try client.users.present.store.state("call \(key)") == nil)
+        #expect(try client.users.current.store.state("call \(key)") == nil)
         #expect(try stage.device.files(with: "77777001").isEmpty)
     }
 

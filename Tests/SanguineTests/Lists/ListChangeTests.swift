@@ -154,7 +154,7 @@ struct ListChangeTests {
 }
 
 /// Inserts the row of the answer.
-struct AnsweredTrack: RequestMutation {
+struct AnsweredTrack: RemoteMutation {
     static let name = "track.answered"
     let track: Int
 
@@ -162,7 +162,7 @@ struct AnsweredTrack: RequestMutation {
         view.insert(Track(id: track), into: .tracks, at: .max)
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)")
         request.settle(.tracks, row: Track(id: track, title: "Answered"))
     }

@@ -135,7 +135,7 @@ struct ListPhaseTests {
         // No other fetch follows, because the caller's request precedes the invalidation.
         test.client.invalidate(.feed("a"))
         let entry = source.entry.erased
-        #expect(test.client.queries.snapshot(of: entry).currentFlight != nil)
+        #expect(test.client.queries.snapshot(of: entry).currentFetch != nil)
         test.network.release()
         _ = try await load.finished()
         #expect(source.snapshot().phase == .ready && test.network.requests.count == 1)

@@ -10,14 +10,17 @@ extension ListStateTests {
         try loadSix(next: "x")
         let stale = try request(.next)
         let recovery = try expire(stale)
-        let first = try land(try #require(recovery.start.first), page("abcdefghijkl", next: "l2"))
+        let first = try complete(
+            try #require(recovery.start.first),
+            page("abcdefghijkl", next: "l2")
+        )
         #expect(first.start.map(\.cursor) == ["l2"])
         #expect(shown == "efghijklmnopqrstuvwx")
         let walk = try #require(first.start.first)
-        let second = try land(walk, page("mnopqrstuvwx", next: "x2"))
+        let second = try complete(walk, page("mnopqrstuvwx", next: "x2"))
         let next = try #require(second.start.first)
         #expect(next.cursor == "x2")
-        _ = try land(next, page("yz", next: nil))
+        _ = try complete(next, page("yz", next: nil))
 
         #expect(shown == "abcdefghijklmnopqrstuvwxyz")
     }
@@ -30,11 +33,11 @@ extension ListStateTests {
         #expect(walk.cursor == nil)
         #expect(walk.limit == PageLimits.largestSize)
         #expect(shown == "abcdefghijkl")
-        let nextEffect = try land(walk, page("abcdefgijkl", next: "l2"))
+        let nextEffect = try complete(walk, page("abcdefgijkl", next: "l2"))
         let next = try #require(nextEffect.start.first)
         #expect(next.cursor == "l2")
         #expect(shown == "abcdefgijkl")
-        let effect = try land(next, page("mnop", next: nil))
+        let effect = try complete(next, page("mnop", next: nil))
 
         #expect(effect.answer.map(\.error) == [nil])
         #expect(shown == "abcdefgijklmnop")
@@ -46,7 +49,7 @@ extension ListStateTests {
         let stale = try request(.next)
         let recovery = try expire(stale, error)
         let walk = try #require(recovery.start.first)
-        let nextEffect = try land(walk, page("abcdefghijkl", next: "l2"))
+        let nextEffect = try complete(walk, page("abcdefghijkl", next: "l2"))
         let next = try #require(nextEffect.start.first)
         let effect = try expire(next, error)
 
@@ -61,7 +64,7 @@ extension ListStateTests {
             let walk = try #require(recovery.start.first)
             #expect(walk.cursor == nil)
             // Nothing is left to load, so no page follows.
-            let effect = try land(walk, page("abcdefghijkl", next: nil))
+            let effect = try complete(walk, page("abcdefghijkl", next: nil))
             #expect(effect.answer.map(\.error) == [nil])
             try load(.refresh, page("wxyz", next: "z"))
         }
@@ -72,7 +75,7 @@ extension ListStateTests {
         let refresh = try request(.refresh)
         let recovery = try expire(try request(.next))
         let walk = try #require(recovery.start.first)
-        let landing = try land(refresh, page("xabc", next: "c2"))
+        let landing = try complete(refresh, page("xabc", next: "c2"))
 
         #expect(landing.cancel == [walk.number])
         #expect(landing.start.map(\.cursor) == ["l"])
@@ -85,7 +88,7 @@ extension ListStateTests {
         let recovery = try expire(try request(.next))
         let walk = try #require(recovery.start.first)
         let refresh = try request(.refresh)
-        let landing = try land(walk, page("abcdefghijkl", next: "l2"))
+        let landing = try complete(walk, page("abcdefghijkl", next: "l2"))
 
         #expect(landing.cancel == [refresh.number])
         #expect(Set(landing.start.map(\.load)) == [.refresh, .next])

@@ -213,15 +213,15 @@ struct ListSimulation {
         guard let answer = exchanges[index].answer else { return }
         let exchange = exchanges.remove(at: index)
         let request = exchange.request
-        let lane = request.load == .next
+        let isNext = request.load == .next
         guard let page = answer.page else {
             recoveries += 1
             let actions = state.fail(request.number, Self.expired, isCursorExpired: true)
             // A refresh continues with the rows that it has.
-            let landings = actions?.hasNewBase == true ? pending[lane] ?? [] : []
-            pending[lane] = []
+            let landings = actions?.hasNewBase == true ? pending[isNext] ?? [] : []
+            pending[isNext] = []
             end(actions)
-            if lane, state.tail != nil { isRenewed = true }
+            if isNext, state.tail != nil { isRenewed = true }
             return look(after: landings)
         }
         landings += 1
@@ -232,11 +232,11 @@ struct ListSimulation {
         // Rows that have moved into a page that may be newer than this one stay there.
         let isOvertaken =
             request.load == .next && state.tail.map { $0.round < state.list.round } ?? false
-        let actions = state.land(request.number, page)
-        pending[lane, default: []].append(
+        let actions = state.complete(request.number, page)
+        pending[isNext, default: []].append(
             FeedJudge.Landing(answer: answer.number, asked: exchange.asked)
         )
-        let landed = settlePending(lane, actions)
+        let landed = settlePending(isNext, actions)
         end(actions)
         judge.brought(page.items, feed)
         if request.load == .refresh, state.hasPrevious {
@@ -260,13 +260,13 @@ struct ListSimulation {
     /// Returns the pages that are now in the list, if the fetch in that lane has finished with
     /// them.
     private mutating func settlePending(
-        _ lane: Bool,
+        _ isNext: Bool,
         _ actions: ListState<FeedRow>.Actions?
     ) -> [FeedJudge.Landing] {
-        let landed = pending[lane] ?? []
+        let landed = pending[isNext] ?? []
         let isEnded = actions?.hasNewBase == true
-        let flight = lane ? state.tail : state.head
-        if isEnded || flight?.chain.requests ?? 0 == 0 { pending[lane] = [] }
+        let fetch = isNext ? state.tail : state.head
+        if isEnded || fetch?.chain.requests ?? 0 == 0 { pending[isNext] = [] }
         return isEnded ? landed : []
     }
 

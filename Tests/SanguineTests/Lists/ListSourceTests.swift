@@ -229,7 +229,7 @@ struct ListSourceTests {
         user.change(to: nil, in: test.client)
 
         #expect(test.client.snapshot(of: .feed("a")) == ListSnapshot())
-        #expect(try test.client.users.present.store.entry(ListQuery.feed("a").key.text) == nil)
+        #expect(try test.client.users.current.store.entry(ListQuery.feed("a").key.text) == nil)
     }
 
     @Test func `a list that shares its name with another list is empty after a sign-out`()

@@ -32,11 +32,11 @@ struct ListStateTests {
         return try #require(actions.start.first)
     }
 
-    mutating func land(
+    mutating func complete(
         _ request: ListRequest,
         _ page: ListPage<Row>
     ) throws -> ListState<Row>.Actions {
-        let actions = state.land(request.number, page)
+        let actions = state.complete(request.number, page)
         return try #require(actions)
     }
 
@@ -50,7 +50,7 @@ struct ListStateTests {
 
     /// Loads a page and finishes its request.
     mutating func load(_ load: ListLoad, _ page: ListPage<Row>) throws {
-        _ = try land(try request(load), page)
+        _ = try complete(try request(load), page)
     }
 
     /// Three pages: abcd, efgh, ijkl.
@@ -64,7 +64,7 @@ struct ListStateTests {
         let request = try request(.next)
         #expect(request.cursor == nil)
         #expect(request.limit == 4)
-        let actions = try land(request, page("abcd", next: "d"))
+        let actions = try complete(request, page("abcd", next: "d"))
 
         #expect(actions.answer.map(\.waiter) == [1])
         #expect(shown == "abcd")
@@ -76,7 +76,7 @@ struct ListStateTests {
         let starts = (1...1_000).map { _ in join(.next).start.count }
         #expect(starts.reduce(0, +) == 1)
         let number = try #require(state.tail?.number)
-        let landing = state.land(number, page("efgh", next: nil))
+        let landing = state.complete(number, page("efgh", next: nil))
         let actions = try #require(landing)
 
         #expect(actions.answer.count == 1_000)
@@ -94,14 +94,14 @@ struct ListStateTests {
         let last = state.leave(waiter: lastWaiter - 1)
         #expect(first.cancel.isEmpty)
         #expect(last.cancel == [number])
-        let late = state.land(number, page("efgh", next: nil))
+        let late = state.complete(number, page("efgh", next: nil))
         #expect(late?.start == nil)
         #expect(shown == "abcd")
     }
 
     @Test mutating func `the next page follows a fetched page that reaches appended rows`() throws {
         try load(.refresh, page("abcd", next: "d"))
-        _ = state.change(state.list.arranged(state.list.rows + [Row(id: "x"), Row(id: "y")]))
+        _ = state.apply(state.list.arranged(state.list.rows + [Row(id: "x"), Row(id: "y")]))
         #expect(shown == "abcdxy" && state.list.appended == 2)
         // Another device has deleted the first row, and the server has stored the appended ones.
         try load(.refresh, page("bcdx", next: "x"))
@@ -109,7 +109,7 @@ struct ListStateTests {
 
         let request = try request(.next)
         #expect(request.cursor == "x")
-        _ = try land(request, page("y", next: nil))
+        _ = try complete(request, page("y", next: nil))
         #expect(shown == "bcdxy" && state.list.appended == 0)
         #expect(!state.hasMore)
     }
@@ -119,7 +119,7 @@ struct ListStateTests {
         try loadThree()
         let actions = join(.refresh)
         #expect(actions.start.count == 1)
-        let landing = try land(actions.start[0], page("xyab", next: "b2", version: 1))
+        let landing = try complete(actions.start[0], page("xyab", next: "b2", version: 1))
 
         #expect(landing.start.isEmpty)
         #expect(shown == "xyabcdefghijkl")
@@ -145,10 +145,10 @@ struct ListStateTests {
     @Test mutating func `a shown row is searched for before the list starts over`() throws {
         try loadThree()
         _ = state.show("f")
-        let landing = try land(try request(.refresh), page("abcx", next: "x"))
+        let landing = try complete(try request(.refresh), page("abcx", next: "x"))
         let second = try #require(landing.start.first)
         #expect(second.cursor == "x")
-        _ = try land(second, page("efghi", next: "i2"))
+        _ = try complete(second, page("efghi", next: "i2"))
 
         #expect(shown == "abcxefghijkl")
     }
@@ -158,10 +158,10 @@ struct ListStateTests {
         try load(.refresh, page("abcd", next: "d2"))
         let showing = state.show("f")
         let review = try #require(showing.start.first)
-        let landing = try land(review, page("efgx", next: "x"))
+        let landing = try complete(review, page("efgx", next: "x"))
         let second = try #require(landing.start.first)
         #expect(second.cursor == "x")
-        _ = try land(second, page("ijk", next: "k2"))
+        _ = try complete(second, page("ijk", next: "k2"))
 
         #expect(shown == "abcdefgxijkl")
     }
@@ -172,15 +172,15 @@ struct ListStateTests {
         try load(.next, page("b", next: "b"))
         try load(.next, page("c", next: "c"))
         // An operation removes "c", and another device inserts "x" at its position.
-        _ = state.amend(state.list.arranged(page("ab", next: nil).items))
+        _ = state.replaceRows(state.list.arranged(page("ab", next: nil).items))
         try load(.refresh, page("a", next: "a"))
         try load(.next, page("d", next: nil))
         let first = try #require(state.show("b").start.first)
-        _ = try land(first, page("b", next: "b"))
+        _ = try complete(first, page("b", next: "b"))
         let second = try #require(state.show("d").start.first)
         #expect(second.cursor == "b")
-        let third = try #require(try land(second, page("x", next: "x")).start.first)
-        _ = try land(third, page("d", next: nil))
+        let third = try #require(try complete(second, page("x", next: "x")).start.first)
+        _ = try complete(third, page("d", next: nil))
 
         #expect(shown == "abxd")
     }
@@ -205,12 +205,12 @@ struct ListStateTests {
         try loadThree()
         state.setAnchor("f")
         let first = try request(.refresh)
-        let landing = try land(first, page("wxyz", next: "z"))
+        let landing = try complete(first, page("wxyz", next: "z"))
         let second = try #require(landing.start.first)
         #expect(shown == "abcdefghijkl")
         #expect(second.cursor == "z")
         #expect(second.limit == PageLimits.largestSize)
-        let actions = try land(second, page("uvab", next: "b"))
+        let actions = try complete(second, page("uvab", next: "b"))
 
         #expect(actions.answer.count == 1)
         #expect(shown == "wxyzuvabcdefghijkl")
@@ -221,7 +221,7 @@ struct ListStateTests {
         state.setAnchor("f")
         var request = try request(.refresh)
         var requests = 1
-        while let next = state.land(
+        while let next = state.complete(
             request.number,
             page(["1", "2", "3", "4", "5", "6"][requests], next: "\(requests)")
         )?.start.first {
@@ -247,9 +247,9 @@ struct ListStateTests {
         #expect(shown == "efghijklmnopqrstuvwx")
         #expect(state.beginning.rows.map(\.id).joined() == "1234")
         let request = try request(.previous)
-        let landing = try land(request, page("1234", next: "4"))
+        let landing = try complete(request, page("1234", next: "4"))
         let second = try #require(landing.start.first)
-        _ = try land(second, page("abcd", next: "d2"))
+        _ = try complete(second, page("abcd", next: "d2"))
 
         #expect(shown == "1234abcdefghijklmnop")
         #expect(!state.hasPrevious)
@@ -258,10 +258,10 @@ struct ListStateTests {
     @Test mutating func `rows that were added above those further down are not skipped`() throws {
         try loadSix()
         let request = try request(.previous)
-        let landing = try land(request, page("abd1", next: "1"))
+        let landing = try complete(request, page("abd1", next: "1"))
         let second = try #require(landing.start.first)
         #expect(second.cursor == "1")
-        _ = try land(second, page("23ef", next: "f2"))
+        _ = try complete(second, page("23ef", next: "f2"))
 
         #expect(shown == "abd123efghijklmnop")
     }
@@ -301,9 +301,9 @@ struct ListStateTests {
         try load(.next, page("mnop", next: "p"))
         try load(.next, page("qrst", next: "t"))
         state.setAnchor("s")
-        let landing = try land(try request(.refresh), page("1234", next: "4"))
+        let landing = try complete(try request(.refresh), page("1234", next: "4"))
         let second = try #require(landing.start.first)
-        _ = try land(second, page("abcd", next: "d2"))
+        _ = try complete(second, page("abcd", next: "d2"))
 
         #expect(shown == "abcdefghijklmnopqrst")
         #expect(state.hasPrevious)
@@ -338,7 +338,7 @@ struct ListStateTests {
         let request = try #require(showing.start.first)
         #expect(request.load == .review)
         #expect(request.cursor == "d2")
-        let actions = state.land(request.number, page("efxg", next: "g2", version: 1))
+        let actions = state.complete(request.number, page("efxg", next: "g2", version: 1))
 
         #expect(actions?.start.isEmpty == true)
         #expect(shown == "abcdefxghijkl")
@@ -367,7 +367,7 @@ struct ListStateTests {
         let second = try request(.next)
 
         #expect(second.cursor == "l")
-        _ = state.land(second.number, page("mnop", next: nil))
+        _ = state.complete(second.number, page("mnop", next: nil))
         #expect(state.tailError == nil)
         #expect(shown == "abcdefghijklmnop")
     }
@@ -381,7 +381,7 @@ struct ListStateTests {
         #expect(state.hasPrevious)
         let request = try request(.previous)
         #expect(request.cursor == nil)
-        _ = state.land(request.number, page("abcd", next: "d2"))
+        _ = state.complete(request.number, page("abcd", next: "d2"))
 
         #expect(shown == "abcdefghijklmnopqrst")
         #expect(!state.hasPrevious)
@@ -404,7 +404,7 @@ struct ListStateTests {
         try loadThree()
         let next = try request(.next)
         try load(.refresh, page("wxyz", next: "z"))
-        let actions = try land(next, page("mnop", next: nil))
+        let actions = try complete(next, page("mnop", next: nil))
 
         #expect(shown == "wxyz")
         #expect(actions.start.map(\.cursor) == ["z"])
@@ -416,7 +416,7 @@ struct ListStateTests {
         try loadThree()
         let next = try request(.next)
         try load(.refresh, page("nabc", next: "c2", version: 1))
-        _ = try land(next, page("mnop", next: nil))
+        _ = try complete(next, page("mnop", next: nil))
 
         #expect(shown == "nabcdefghijklmop")
         #expect(state.list.rows[0].version == 1)
@@ -456,7 +456,8 @@ struct ListStateTests {
         try load(.refresh, page("abcd", next: "0"))
         var request = try request(.next)
         var requests = 1
-        while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
+        while let next = state.complete(request.number, page("", next: "\(requests)"))?.start.first
+        {
             request = next
             requests += 1
         }
@@ -467,14 +468,15 @@ struct ListStateTests {
 
         let again = try self.request(.next)
         #expect(again.cursor == "\(requests)")
-        _ = try land(again, page("ef", next: nil))
+        _ = try complete(again, page("ef", next: nil))
         #expect(shown == "abcdef" && !state.hasMore && state.tailError == nil)
     }
 
     @Test mutating func `empty pages at the beginning are skipped, up to a limit`() throws {
         var request = try request(.refresh)
         var requests = 1
-        while let next = state.land(request.number, page("", next: "\(requests)"))?.start.first {
+        while let next = state.complete(request.number, page("", next: "\(requests)"))?.start.first
+        {
             request = next
             requests += 1
         }
@@ -490,7 +492,7 @@ struct ListStateTests {
     {
         var request = try request(.refresh)
         var pages = 1
-        while let next = state.land(request.number, page("", next: "\(pages)"))?.start.first {
+        while let next = state.complete(request.number, page("", next: "\(pages)"))?.start.first {
             request = next
             pages += 1
         }
@@ -502,16 +504,16 @@ struct ListStateTests {
     @Test mutating func `a first row after empty pages is found`() throws {
         var request = try request(.refresh)
         for number in 1..<10 {
-            let actions = try land(request, page("", next: "\(number)"))
+            let actions = try complete(request, page("", next: "\(number)"))
             request = try #require(actions.start.first)
         }
-        _ = try land(request, page("ab", next: "b"))
+        _ = try complete(request, page("ab", next: "b"))
         #expect(shown == "ab" && state.hasMore && state.tailError == nil)
     }
 
     @Test mutating func `an empty cursor ends the list`() throws {
         try load(.refresh, page("abcd", next: "0"))
-        _ = try land(try request(.next), page("ef", next: ""))
+        _ = try complete(try request(.next), page("ef", next: ""))
         #expect(shown == "abcdef" && !state.hasMore)
         #expect(!ListPage<Row>(items: [], nextCursor: "").hasMore)
     }
@@ -524,7 +526,7 @@ struct ListStateTests {
         #expect(actions.cancel == [next.number])
         #expect(actions.answer.map(\.error) == [.userChanged])
         #expect(shown.isEmpty && !state.hasMore && !state.isLoaded)
-        let late = state.land(next.number, page("mnop", next: nil))
+        let late = state.complete(next.number, page("mnop", next: nil))
         #expect(late?.start == nil)
     }
 }

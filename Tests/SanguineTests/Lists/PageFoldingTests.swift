@@ -19,7 +19,7 @@ struct PageFoldingTests {
     )
 
     private func folded(_ ids: [Int]) -> PageList<Row> {
-        list.folding(7, rows: ids.map { Row(id: $0) })
+        list.merging(7, rows: ids.map { Row(id: $0) })
     }
 
     @Test func `a removed row is missing from its page`() {
@@ -40,7 +40,7 @@ struct PageFoldingTests {
         let stored = try StoredCoding.encode(folded)
         let read = try StoredCoding.decode(PageList<Row>.self, from: stored)
         #expect(read.appended == 2)
-        #expect(read.folding(8, rows: [1, 2, 9, 3, 4].map { Row(id: $0) }).appended == 0)
+        #expect(read.merging(8, rows: [1, 2, 9, 3, 4].map { Row(id: $0) }).appended == 0)
     }
 
     @Test func `a page without rows passes its start to the next page`() {
@@ -55,7 +55,7 @@ struct PageFoldingTests {
     }
 
     @Test func `a first row gets a page`() {
-        let folded = PageList<Row>().folding(1, rows: [Row(id: 1)])
+        let folded = PageList<Row>().merging(1, rows: [Row(id: 1)])
         #expect(folded.isValid && folded.rows.count == 1)
     }
 

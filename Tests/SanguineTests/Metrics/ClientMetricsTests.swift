@@ -20,11 +20,11 @@ struct ClientMetricsTests {
     private func fly(
         _ named: NamedMetrics,
         for duration: Duration,
-        _ outcome: FlightOutcome = .landed
+        _ outcome: FetchOutcome = .completed
     ) {
-        let ticket = named.flightBegan()
+        let ticket = named.fetchBegan()
         clock.advance(by: duration)
-        named.flightEnded(ticket, outcome: outcome)
+        named.fetchEnded(ticket, outcome: outcome)
     }
 
     @Test func `reads are counted by result`() throws {
@@ -61,10 +61,10 @@ struct ClientMetricsTests {
         fly(named, for: .milliseconds(1))
         fly(named, for: .milliseconds(1), .failed(.transport(.timedOut)))
         fly(named, for: .milliseconds(1), .cancelled)
-        named.flightRetried(afterAttempt: 1, failedWith: .transport(.timedOut))
-        let ticket = named.flightBegan()
+        named.fetchRetried(afterAttempt: 1, failedWith: .transport(.timedOut))
+        let ticket = named.fetchBegan()
         let row = try #require(metrics.summary()[query: "profile"])
-        named.flightEnded(ticket, outcome: .landed)
+        named.fetchEnded(ticket, outcome: .completed)
 
         #expect((row.flights, row.failures, row.cancellations, row.retries) == (4, 1, 1, 1))
         #expect(row.inFlight == 1)
@@ -157,10 +157,10 @@ struct ClientMetricsTests {
         let named = metrics.named("profile")
         named.hit()
         fly(named, for: .seconds(2))
-        let ticket = named.flightBegan()
+        let ticket = named.fetchBegan()
         metrics.reset()
         let row = try #require(metrics.summary()[query: "profile"])
-        named.flightEnded(ticket, outcome: .landed)
+        named.fetchEnded(ticket, outcome: .completed)
 
         #expect((row.reads, row.flights, row.slow, row.inFlight) == (0, 0, 0, 1))
         #expect(row.durations == nil)

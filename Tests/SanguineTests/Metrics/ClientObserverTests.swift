@@ -19,11 +19,11 @@ struct ClientObserverTests {
     @Test func `an observer receives a fetch with its duration, outcome and attempts`() {
         let metrics = make()
         let named = metrics.named("profile")
-        let ticket = named.flightBegan()
+        let ticket = named.fetchBegan()
         clock.advance(by: .milliseconds(300))
-        named.flightRetried(afterAttempt: 1, failedWith: .transport(.timedOut))
+        named.fetchRetried(afterAttempt: 1, failedWith: .transport(.timedOut))
         clock.advance(by: .milliseconds(200))
-        named.flightEnded(ticket, outcome: .landed, attempts: 2)
+        named.fetchEnded(ticket, outcome: .completed, attempts: 2)
         metrics.relay.flush()
 
         #expect(
@@ -45,7 +45,9 @@ struct ClientObserverTests {
         let surplus = 10
         // The posting thread is not blocked; otherwise this would never end.
         observer.whileStuck {
-            for _ in 0..<MetricsLimits.waitingEvents * 2 + surplus { metrics.note(.storeDegraded) }
+            for _ in 0..<MetricsLimits.waitingEvents * 2 + surplus {
+                metrics.notifyObserver(.storeDegraded)
+            }
         }
         metrics.relay.flush()
         let missed = observer.events.reduce(0) { sum, event in
@@ -60,8 +62,8 @@ struct ClientObserverTests {
     @Test func `an observer is notified when the user changes`() throws {
         let account = Identifier("0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa")
         let test = try TestClient { $0.observer = observer }
-        test.client.users.change(to: nil)
-        test.client.users.change(to: account)
+        test.client.users.switchUser(to: nil)
+        test.client.users.switchUser(to: account)
         test.client.metrics.relay.flush()
 
         #expect(
@@ -75,7 +77,7 @@ struct ClientObserverTests {
         let metrics = make()
         let named = metrics.named("profile")
         let problem = Problem(ProblemCode(rawValue: code), "Ada")
-        named.flightEnded(named.flightBegan(), outcome: .failed(.problem(problem)))
+        named.fetchEnded(named.fetchBegan(), outcome: .failed(.problem(problem)))
         metrics.relay.flush()
 
         #expect(

@@ -33,7 +33,7 @@ struct DebugReportTests {
         let client = try await ClientFixture().clientWithBalance()
         defer { client.close() }
         let account = try #require(client.accountId).description
-        let device = try client.device.vault.identity().deviceId
+        let device = try client.services.vault.identity().deviceId
 
         let lines = section("client", of: client)
         #expect(lines.contains("server: http://test.invalid:80"))
@@ -155,7 +155,7 @@ struct DebugReportTests {
         try await client.synchronize()
         try await client.waitUntilIdle()
 
-        let position = client.users.present.outbox.read { $0.state.position }
+        let position = client.users.current.outbox.read { $0.state.position }
         let lines = section("feed", of: client)
         #expect(position > 0)
         #expect(lines.first?.hasPrefix("cursor: at \(position), ") == true)
@@ -209,7 +209,7 @@ struct DebugReportTests {
         let client = try await ClientFixture().clientWithBalance()
         defer { client.close() }
         let token = try await client.session.accessToken()
-        let secret = try client.device.vault.identity().deviceSecret
+        let secret = try client.services.vault.identity().deviceSecret
 
         let report = client.debugReport()
         #expect(!report.contains(token) && !report.contains(secret))

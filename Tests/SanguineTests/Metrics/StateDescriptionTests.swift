@@ -18,44 +18,44 @@ struct StateDescriptionTests {
         var state = EntryState()
         #expect(state.debugDescription == "no data")
 
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.join(waiter: 2, nextFlight: 8)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.join(waiter: 2, nextFetch: 8)
         #expect(state.debugDescription == "no data, fetching, 2 waiting")
     }
 
     @Test func `an entry with data says whether it was invalidated and is observed`() {
         var state = EntryState()
-        _ = state.observe(1, isFresh: false, nextFlight: 7)
-        _ = state.land(7, at: now, nextFlight: 8)
+        _ = state.observe(1, isFresh: false, nextFetch: 7)
+        _ = state.complete(7, at: now, nextFetch: 8)
         #expect(state.debugDescription == "held, 1 observing")
 
-        state.note(generation: 1)
+        state.markStale(generation: 1)
         #expect(state.debugDescription == "held, invalidated, 1 observing")
     }
 
     @Test func `a failed entry names the code of the error, and not its text`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
-        _ = state.fail(7, error: .transport(.offline(Self.secret)), nextFlight: 8)
+        _ = state.join(waiter: 1, nextFetch: 7)
+        _ = state.fail(7, error: .transport(.offline(Self.secret)), nextFetch: 8)
         #expect(state.debugDescription == "no data, failed with offline")
     }
 
     @Test func `a code that is not of the usual form is not shown`() {
         var state = EntryState()
-        _ = state.join(waiter: 1, nextFlight: 7)
+        _ = state.join(waiter: 1, nextFetch: 7)
         let problem = Problem(ProblemCode(rawValue: Self.secret), "Ask \(Self.secret).")
-        _ = state.fail(7, error: .problem(problem), nextFlight: 8)
+        _ = state.fail(7, error: .problem(problem), nextFetch: 8)
         #expect(state.debugDescription == "no data, failed with other")
     }
 
     // MARK: - Outbox
 
     private func outbox() -> OutboxState {
-        OutboxState(limit: 10, [.mutation: .init(operations: 1, flights: 2)])
+        OutboxState(limit: 10, [.remote: .init(operations: 1, sends: 2)])
     }
 
     private func item(_ sequence: Int64) -> OutboxState.Item {
-        OutboxState.Item(id: id, sequence: sequence, lane: Self.secret, kind: .mutation)
+        OutboxState.Item(id: id, sequence: sequence, lane: Self.secret, kind: .remote)
     }
 
     @Test func `an outbox counts its operations by phase, and the sends in progress`() {
@@ -66,22 +66,22 @@ struct StateDescriptionTests {
             state.debugDescription == "2 of 10 operations; 2 unsent, 0 settling, 0 refused"
         )
 
-        _ = state.takeOff()
+        _ = state.startSend()
         #expect(state.debugDescription.hasSuffix("; 1 send in progress"))
     }
 
     @Test func `an outbox says why nothing is sent, and shows no lane`() throws {
         var state = outbox()
         state.add(item(1))
-        let taken = state.takeOff()
-        let flight = try #require(taken).flight.number
-        _ = state.fail(flight, .retry, wasSent: false)
+        let taken = state.startSend()
+        let send = try #require(taken).send.number
+        _ = state.fail(send, .retry, wasSent: false)
         #expect(state.debugDescription.contains("next try awaited by 1 lane"))
         #expect(state.failuresInARow(of: 1) == 1)
         #expect(state.waitingGroups(of: 1).count == 1)
 
         state.set(.offline, true)
-        state.set(.signIn(.mutation), true)
+        state.set(.signIn(.remote), true)
         #expect(
             state.debugDescription.hasSuffix("; paused: no network, no valid token of the backend")
         )
@@ -118,10 +118,10 @@ struct StateDescriptionTests {
         let operation = Replay.Operation(
             sequence: 1,
             id: id,
-            mutator: CreateRecord(RecordKey("notes", .of(Self.secret)), [:])
+            mutation: CreateRecord(RecordKey("notes", .of(Self.secret)), [:])
         )
         var item = OutboxState.Item(id: id, sequence: 1, lane: Self.secret)
-        item.mayBeDone = true
+        item.outcomeUnknown = true
         state.outbox.enter(epoch)
         _ = try state.add(operation, as: item, over: base)
         // Held back: the answer does not say whether it contains the operation.

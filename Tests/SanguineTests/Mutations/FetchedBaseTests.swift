@@ -44,7 +44,7 @@ struct FetchedBaseTests {
             .of(post),
             askedAt: 10,
             effects: effects,
-            held: held.map { (.of($0), BaseNotes()) },
+            held: held.map { (.of($0), BaseMetadata()) },
             decode: query.erased.decode
         )
     }
@@ -140,13 +140,13 @@ struct FetchedBaseTests {
             decode: query.erased.decode
         )
         #expect(shown(base)?.likes == 2)
-        #expect(base?.notes.doubts.operations == [1])
+        #expect(base?.notes.possiblyApplied.operations == [1])
     }
 
     @Test func `without a previous value, the effect is deferred`() {
         let base = fetched(Post(likes: 1), over: nil, effect { $0.likes += 1 })
         #expect(shown(base)?.likes == 1)
-        #expect(base?.notes.doubts.operations == [1])
+        #expect(base?.notes.possiblyApplied.operations == [1])
     }
 
     @Test func `a settled write is part of the kept value`() {

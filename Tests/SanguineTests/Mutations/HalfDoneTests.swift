@@ -17,11 +17,11 @@ struct HalfDoneTests {
     }
 
     /// The step that `send` performs after its request, by the name of the test's mutation.
-    private static let steps = Mutex<[String: @Sendable (MutationRequest) async throws -> Void]>(
+    private static let steps = Mutex<[String: @Sendable (MutationContext) async throws -> Void]>(
         [:]
     )
 
-    private struct LikeAndMore: RequestMutation {
+    private struct LikeAndMore: RemoteMutation {
         static let name = "song.like-and-more"
         let test: String
 
@@ -29,7 +29,7 @@ struct HalfDoneTests {
             view.update(.song("a")) { $0.likes += 1 }
         }
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             try await request.post("songs/a/like")
             try await HalfDoneTests.steps.withLock { $0[test] }?(request)
         }
@@ -42,7 +42,7 @@ struct HalfDoneTests {
         try fixture.client(seed: seed) { $0.register(LikeAndMore.self) }
     }
 
-    private func then(_ step: (@Sendable (MutationRequest) async throws -> Void)?) {
+    private func then(_ step: (@Sendable (MutationContext) async throws -> Void)?) {
         Self.steps.withLock { $0[test] = step }
     }
 

@@ -215,7 +215,7 @@ struct ListWriteTests {
         let effect = try #require(effect())
         // The source's rows contain the write and are stored before the cache records that.
         queries.extend(entry, size: { _ in nil }) { list, _ in
-            effect.list?.folded(.of(list), effect).value(as: PageList<Track>.self)
+            effect.list?.merged(.of(list), effect).value(as: PageList<Track>.self)
         }
         client.close()
         fixture.connectivity.disconnect()

@@ -14,7 +14,7 @@ struct MutationCostTests {
     /// The number of times that effects ran, by song; each test has its own song.
     private static let runs = Mutex<[String: Int]>([:])
 
-    private struct Count: RequestMutation {
+    private struct Count: RemoteMutation {
         static let name = "song.count"
         let song: String
         var mustChange = true
@@ -26,7 +26,7 @@ struct MutationCostTests {
             }
         }
 
-        func send(_ request: MutationRequest) async throws { try await request.post("count") }
+        func send(_ request: MutationContext) async throws { try await request.post("count") }
     }
 
     private static func client(_ song: String) throws -> (SanguineClient, SongFixture) {
@@ -92,7 +92,7 @@ struct MutationCostTests {
 /// The search for the next operation to send starts where the last one ended.
 @Suite("Search for the next operation", .bounded(.seconds(120)))
 struct FlightSearchTests {
-    private static let flights: [OutboxState.Kind: Int] = [.mutator: 2, .mutation: 3]
+    private static let flights: [OutboxState.Kind: Int] = [.record: 2, .remote: 3]
 
     /// Returns the next operation to send by searching all of them.
     private static func expected(_ state: OutboxState) -> Int64? {
@@ -125,14 +125,14 @@ struct FlightSearchTests {
         var random = SplitMix64(seed: seed)
         var state = OutboxState(
             limit: 200,
-            Self.flights.mapValues { .init(operations: 1, flights: $0) }
+            Self.flights.mapValues { .init(operations: 1, sends: $0) }
         )
-        var flights: [OutboxState.Flight] = []
+        var sends: [OutboxState.Send] = []
         var (last, taken) = (Int64(0), 0)
         var sent: Set<Int64> = []  // The operations that a server may have received.
         for _ in 0..<600 {
             let lane = "\(Int.random(in: 0..<5, using: &random))"
-            let kind = Bool.random(using: &random) ? OutboxState.Kind.mutator : .mutation
+            let kind = Bool.random(using: &random) ? OutboxState.Kind.record : .remote
             let some = state.items.keys.randomElement(using: &random) ?? 0
             switch Int.random(in: 0..<12, using: &random) {
             case 0..<4 where !state.isFull:
@@ -142,17 +142,17 @@ struct FlightSearchTests {
                 item.isArriving = Int.random(in: 0..<6, using: &random) == 0
                 state.add(item)
             case 4, 5:
-                guard !flights.isEmpty else { continue }
-                let flight = flights.remove(at: Int.random(in: 0..<flights.count, using: &random))
-                let ids = flight.sequences.compactMap { state.items[$0]?.id }
+                guard !sends.isEmpty else { continue }
+                let send = sends.remove(at: Int.random(in: 0..<sends.count, using: &random))
+                let ids = send.sequences.compactMap { state.items[$0]?.id }
                 let results = ids.map { PushResult(id: $0, status: .applied, head: 1) }
-                _ = state.land(flight.number, results)
+                _ = state.complete(send.number, results)
             case 6:
-                guard !flights.isEmpty else { continue }
+                guard !sends.isEmpty else { continue }
                 let wasSent = Bool.random(using: &random)
-                let flight = flights.removeFirst()
-                if wasSent { sent.formUnion(flight.sequences) }
-                _ = state.fail(flight.number, .retry, wasSent: wasSent)
+                let send = sends.removeFirst()
+                if wasSent { sent.formUnion(send.sequences) }
+                _ = state.fail(send.number, .retry, wasSent: wasSent)
             case 7:
                 state.wake(Bool.random(using: &random) ? .init(kind: kind, lane: lane) : nil)
             case 8:
@@ -160,7 +160,7 @@ struct FlightSearchTests {
                 state.set(pause, Int.random(in: 0..<3, using: &random) == 0)
             case 11: for sequence in state.items.keys { state.arrived(sequence) }
             case 9:
-                let reached = sent.union(flights.flatMap(\.sequences))
+                let reached = sent.union(sends.flatMap(\.sequences))
                 let unsent = state.items[some].map { state.unsent($0.kind, in: $0.lane) } ?? []
                 let mayGo = unsent.contains(some)
                 #expect(unsent == unsent.sorted(by: >) && !(mayGo && reached.contains(some)))
@@ -169,10 +169,10 @@ struct FlightSearchTests {
             default: _ = state.settle([some])
             }
             let wanted = Self.expected(state)
-            let flight = state.takeOff()?.flight
-            #expect(flight?.sequences.first == wanted)
-            if let flight {
-                flights.append(flight)
+            let send = state.startSend()?.send
+            #expect(send?.sequences.first == wanted)
+            if let send {
+                sends.append(send)
                 taken += 1
             }
         }

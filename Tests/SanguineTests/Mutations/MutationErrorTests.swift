@@ -18,7 +18,7 @@ struct MutationErrorTests {
     private static let failures = Mutex<[String: [any Error]]>([:])
 
     /// Sends with code that the client does not know.
-    private struct SendOwn: RequestMutation {
+    private struct SendOwn: RemoteMutation {
         static let name = "song.own"
         let test: String
 
@@ -26,7 +26,7 @@ struct MutationErrorTests {
             view.update(.song("a")) { $0.likes += 1 }
         }
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             let error = MutationErrorTests.failures.withLock { failures -> (any Error)? in
                 guard var rest = failures[test], !rest.isEmpty else { return nil }
                 defer { failures[test] = rest }
@@ -37,7 +37,7 @@ struct MutationErrorTests {
     }
 
     /// Updates a value that follows the server, in a way that the compiler cannot detect.
-    private struct ChangeDerived: RequestMutation {
+    private struct ChangeDerived: RemoteMutation {
         static let name = "derived.change"
         let isBalance: Bool
 
@@ -49,7 +49,7 @@ struct MutationErrorTests {
             view.update(query) { _ in }
         }
 
-        func send(_ request: MutationRequest) async throws {}
+        func send(_ request: MutationContext) async throws {}
     }
 
     @Test(arguments: [true, false])
@@ -155,13 +155,13 @@ struct MutationErrorTests {
     }
 
     /// Sends with the system's own HTTP client.
-    private struct SendByURLSession: RequestMutation {
+    private struct SendByURLSession: RemoteMutation {
         static let name = "song.session"
         let address: URL
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             _ = try await URLSession.shared.data(from: address)
         }
     }

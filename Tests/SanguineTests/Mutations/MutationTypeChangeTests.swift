@@ -7,7 +7,7 @@ import Testing
 @testable import Sanguine
 
 /// The like of a later version of the app, with the new member `by`.
-private struct LikeBy: RequestMutation, Defaulted {
+private struct LikeBy: RemoteMutation, Defaulted {
     static let name = LikeSong.name
     static let defaults = LikeBy(song: "", by: 1)
     let song: String
@@ -18,19 +18,19 @@ private struct LikeBy: RequestMutation, Defaulted {
         view.update(.song(song)) { [by] in $0.likes += by }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("songs/\(song)/like")
     }
 }
 
 /// A later version without a declared default.
-private struct LikeBare: RequestMutation {
+private struct LikeBare: RemoteMutation {
     static let name = LikeSong.name
     let song: String
     var by: Int
 
     func effects(on view: inout MutationEffects) {}
-    func send(_ request: MutationRequest) async throws {}
+    func send(_ request: MutationContext) async throws {}
 }
 
 /// A song of a later version of the app, with the same query.

@@ -43,7 +43,7 @@ struct SettlingTests {
         takesAnswer: Bool
     ) async throws {
         let client = try await stored()
-        _ = try client.users.present.outbox.file.version()
+        _ = try client.users.current.outbox.file.version()
         try execute(
             "CREATE TRIGGER t BEFORE DELETE ON operation BEGIN SELECT RAISE(ABORT, 'no'); END",
             in: OutboxFile.name
@@ -65,7 +65,7 @@ struct SettlingTests {
         try client.perform(PlayTrack(track: 1))
         try await client.settle()
         client.queries.entries.flush()
-        #expect(try client.users.present.outbox.file.rows(.mutation).isEmpty)
+        #expect(try client.users.current.outbox.file.rows(.remote).isEmpty)
     }
 
     @Test func `a value that was invalidated before a crash is stale after it`() async throws {

@@ -23,7 +23,7 @@ extension ListQuery where Item == Song {
     static var songs: Self { ListQuery("songs", path: "songs", policy: .fresh(for: .minutes(5))) }
 }
 
-struct LikeSong: RequestMutation {
+struct LikeSong: RemoteMutation {
     static let name = "song.like"
     let song: String
     var line: String?
@@ -34,12 +34,12 @@ struct LikeSong: RequestMutation {
         view.updateRows(of: .songs) { if $0.id == song { $0.likes += 1 } }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("songs/\(song)/like")
     }
 }
 
-struct RenameSong: RequestMutation {
+struct RenameSong: RemoteMutation {
     static let name = "song.rename"
     let song: String
     let title: String
@@ -49,7 +49,7 @@ struct RenameSong: RequestMutation {
         view.update(.song(song)) { $0.title = title }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let body = ["title": title]
         let renamed = try await request.post("songs/\(song)/title", body, as: Song.self)
         request.settle(.song(song), renamed)
@@ -57,7 +57,7 @@ struct RenameSong: RequestMutation {
 }
 
 /// Used with a backend whose reads lag behind its writes.
-struct CountPlay: RequestMutation {
+struct CountPlay: RemoteMutation {
     static let name = "song.play"
     let song: String
 
@@ -65,13 +65,13 @@ struct CountPlay: RequestMutation {
         view.update(.song(song)) { $0.likes += 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let made = try await request.post("songs/\(song)/like", as: Song.self)
         request.settle(.song(song)) { $0.likes >= made.likes }
     }
 }
 
-struct AddSong: RequestMutation {
+struct AddSong: RemoteMutation {
     static let name = "song.add"
     let id: String
     var lane: String { id }
@@ -80,19 +80,19 @@ struct AddSong: RequestMutation {
         view.insert(Song(id: id), into: .songs)
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let made = try await request.post("songs", as: Song.self)
         request.replaceID(id, by: made.id)
     }
 }
 
-struct RemoveSong: RequestMutation {
+struct RemoveSong: RemoteMutation {
     static let name = "song.remove"
     let song: String
 
     func effects(on view: inout MutationEffects) { view.remove(song, from: .songs) }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.response("songs/\(song)", method: "DELETE")
     }
 }
@@ -229,7 +229,7 @@ extension SanguineClient {
             line: line,
             where: isSettled
         )
-        try await users.present.mutations.settling.settleAll()
+        try await users.current.mutations.settling.settleAll()
     }
 
     func likes(_ song: String) -> Int? { cached(.song(song))?.likes }

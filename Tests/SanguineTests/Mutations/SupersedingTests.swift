@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sanguine
 
-private struct UnlikeSong: RequestMutation, Superseding {
+private struct UnlikeSong: RemoteMutation, Superseding {
     static let name = "song.unlike"
     let song: String
     var lane: String { song }
@@ -16,7 +16,7 @@ private struct UnlikeSong: RequestMutation, Superseding {
         view.update(.song(song)) { $0.likes -= 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("songs/\(song)/unlike")
     }
 
@@ -26,7 +26,7 @@ private struct UnlikeSong: RequestMutation, Superseding {
 }
 
 /// Only the last title counts.
-private struct TitleSong: RequestMutation, Superseding {
+private struct TitleSong: RemoteMutation, Superseding {
     static let name = "song.entitle"
     let song: String
     let title: String
@@ -36,7 +36,7 @@ private struct TitleSong: RequestMutation, Superseding {
         view.update(.song(song)) { $0.title = title }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("songs/\(song)/title", ["title": title])
     }
 
@@ -46,14 +46,14 @@ private struct TitleSong: RequestMutation, Superseding {
 }
 
 /// Also withdraws queued operations on the song.
-private struct DropSong: RequestMutation, Superseding {
+private struct DropSong: RemoteMutation, Superseding {
     static let name = "song.drop"
     let song: String
     var lane: String { song }
 
     func effects(on view: inout MutationEffects) { view.remove(song, from: .songs) }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.response("songs/\(song)", method: "DELETE")
     }
 
@@ -281,7 +281,7 @@ struct SupersedingMutatorTests {
         configuration.folder = fixture.folder?.url
         configuration.schema = client.configuration.schema
         try SanguineCompanion(configuration).perform(SetCount(id: .of("a"), to: 2))
-        client.users.present.outbox.look()
+        client.users.current.outbox.loadForeignOperations()
 
         #expect(client.count("a") == 2 && client.outbox.pending.count == 2)
     }

@@ -28,7 +28,7 @@ extension ListQuery where Item == Track {
 }
 
 /// Adds, so that a duplicate is visible.
-struct PlayTrack: RequestMutation {
+struct PlayTrack: RemoteMutation {
     static let name = "track.play"
     let track: Int
     var lane = "play"
@@ -40,14 +40,14 @@ struct PlayTrack: RequestMutation {
         view.updateRows(of: .tracks) { if $0.id == track { $0.plays += 1 } }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let played = try await request.post("tracks/\(track)/play", as: Track.self)
         if takesAnswer { request.settle(.track(track), played) }
     }
 }
 
 /// Sets, so that a duplicate is not visible.
-struct RetitleTrack: RequestMutation {
+struct RetitleTrack: RemoteMutation {
     static let name = "track.retitle"
     let track: Int
     let title: String
@@ -58,23 +58,23 @@ struct RetitleTrack: RequestMutation {
         view.updateRows(of: .tracks) { if $0.id == track { $0.title = title } }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)/title", ["title": title])
     }
 }
 
-struct DropTrack: RequestMutation {
+struct DropTrack: RemoteMutation {
     static let name = "track.drop"
     let track: Int
 
     func effects(on view: inout MutationEffects) { view.remove(track, from: .tracks) }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.response("tracks/\(track)", method: "DELETE")
     }
 }
 
-struct AppendTrack: RequestMutation {
+struct AppendTrack: RemoteMutation {
     static let name = "track.append"
     let track: Int
 
@@ -82,13 +82,13 @@ struct AppendTrack: RequestMutation {
         view.insert(Track(id: track), into: .tracks, at: .max)
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)")
     }
 }
 
 /// Inserts at the top, in a lane of its own.
-struct AddTrack: RequestMutation {
+struct AddTrack: RemoteMutation {
     static let name = "track.add"
     let track: Int
     var lane: String { "add \(track)" }
@@ -97,7 +97,7 @@ struct AddTrack: RequestMutation {
         view.insert(Track(id: track), into: .tracks)
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("tracks/\(track)")
     }
 }

@@ -9,7 +9,7 @@ import Testing
 /// The table of answers in the guide *Mutations*, row by row.
 @Suite("Backend responses to writes", .bounded)
 struct WriteAnswerTests {
-    private struct Write: RequestMutation {
+    private struct Write: RemoteMutation {
         static let name = "song.write"
         let method: String
         var isDecoded = false
@@ -18,7 +18,7 @@ struct WriteAnswerTests {
             view.update(.song("a")) { $0.likes += 1 }
         }
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             guard isDecoded else { return try await request.send(method, "songs/a/like") }
             _ = try await request.send(method, "songs/a/like", as: Song.self)
         }
@@ -158,7 +158,7 @@ struct WriteAnswerTests {
         fixture.server.fail(example.answer)
         let receipt = try client.perform(Write(method: method, isDecoded: example.isDecoded))
         try await fixture.pass(untilWrites: tried)
-        try await eventually("the sending has ended") { !client.users.present.outbox.isSending }
+        try await eventually("the sending has ended") { !client.users.current.outbox.isSending }
         guard client.outbox.summary.unsent == 0 else {
             // The write is queued, and finally applied under the same key.
             try await fixture.pass(untilWrites: tried + 1)
@@ -212,7 +212,7 @@ struct WriteAnswerTests {
             first.outbox.pending.first?.lastFailure?.response?.status == 403
         }
         #expect(first.outbox.refused.isEmpty)
-        try await eventually("the sending has ended") { !first.users.present.outbox.isSending }
+        try await eventually("the sending has ended") { !first.users.current.outbox.isSending }
         if isRestarted { first.close() }
         let client =
             isRestarted ? try fixture.client(seed: 2) { $0.register(Write.self) } : first

@@ -68,9 +68,9 @@ struct RangeGame {
 
     /// Finishes all fetches.
     mutating func rest() {
-        while let flight = state.flights.first, fault == nil {
-            sample(flight)
-            land(flight.number)
+        while let request = state.requests.first, fault == nil {
+            sample(request)
+            complete(request.number)
             check()
         }
         if !readers.isEmpty { fault = fault ?? "\(readers.count) readers were never answered." }
@@ -87,7 +87,7 @@ struct RangeGame {
         let wanted = RangeSet(range)
         readers[lastReader] = Reader(wanted: wanted, versions: versions)
         state.touch(range)
-        let before = state.flights.count
+        let before = state.requests.count
         let missing = isRefreshing ? wanted : wanted.subtracting(fresh(in: range))
         let actions = state.join(waiter: lastReader, missing: missing)
         if actions.start.isEmpty && before > 0 && !missing.isEmpty { shared += 1 }
@@ -114,16 +114,16 @@ struct RangeGame {
     }
 
     private mutating func sample() {
-        guard !state.flights.isEmpty else { return }
-        sample(state.flights[chance(state.flights.count)])
+        guard !state.requests.isEmpty else { return }
+        sample(state.requests[chance(state.requests.count)])
     }
 
-    private mutating func sample(_ flight: RangeState.Flight) {
-        lastEvent = "sample \(flight.range)"
-        guard samples[flight.number] == nil else { return }
+    private mutating func sample(_ request: RangeState.RangeRequest) {
+        lastEvent = "sample \(request.range)"
+        guard samples[request.number] == nil else { return }
         var brought: [Int: Int] = [:]
-        for position in flight.range { brought[position] = value(versions[position]) }
-        samples[flight.number] = brought
+        for position in request.range { brought[position] = value(versions[position]) }
+        samples[request.number] = brought
     }
 
     /// Completes a fetch; its values are written at once or a little later.
@@ -136,25 +136,25 @@ struct RangeGame {
             arrived.insert(number)
             if chance(3) == 0 { return }
         }
-        land(number)
+        complete(number)
     }
 
-    private mutating func land(_ number: UInt64) {
+    private mutating func complete(_ number: UInt64) {
         lastEvent = "land \(number)"
         if !arrived.contains(number) { _ = state.arrive(number) }
         arrived.remove(number)
-        guard let flight = state.flight(number), let brought = samples.removeValue(forKey: number)
+        guard let request = state.request(number), let brought = samples.removeValue(forKey: number)
         else { return }
-        contents.land(brought, flight, asOf: now, keeping: [flight.range] + state.recent)
-        if let actions = state.land(number) { play(actions, isSuccess: true) }
+        contents.add(brought, request, asOf: now, keeping: [request.range] + state.recent)
+        if let actions = state.complete(number) { play(actions, isSuccess: true) }
     }
 
     private mutating func fail() {
-        guard !state.flights.isEmpty else { return }
-        let flight = state.flights[chance(state.flights.count)]
-        lastEvent = "fail \(flight.number)"
-        drop(flight.number)
-        if let actions = state.fail(flight.number, .closed) { play(actions, isSuccess: false) }
+        guard !state.requests.isEmpty else { return }
+        let request = state.requests[chance(state.requests.count)]
+        lastEvent = "fail \(request.number)"
+        drop(request.number)
+        if let actions = state.fail(request.number, .closed) { play(actions, isSuccess: false) }
     }
 
     private mutating func change() {
@@ -193,7 +193,7 @@ struct RangeGame {
     // MARK: - Effects and checks
 
     private mutating func play(_ actions: RangeState.Actions, isSuccess: Bool) {
-        for flight in actions.cancel { drop(flight) }
+        for request in actions.cancel { drop(request) }
         for (number, _) in actions.answer {
             guard let reader = readers.removeValue(forKey: number), isSuccess else { continue }
             answered += 1
@@ -201,10 +201,10 @@ struct RangeGame {
         }
     }
 
-    private mutating func drop(_ flight: UInt64) {
-        samples[flight] = nil
+    private mutating func drop(_ request: UInt64) {
+        samples[request] = nil
         // It had already kept earlier ones from writing.
-        guard arrived.remove(flight) != nil else { return }
+        guard arrived.remove(request) != nil else { return }
         for reader in readers.keys { readers[reader]?.isExcused = true }
     }
 

@@ -59,7 +59,7 @@ struct RangeSourcesTests {
         let test = try TestClient()
         crowd(test.client.queries)
 
-        #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
+        #expect(test.client.queries.ranges.count <= RangeLimits.keepers)
     }
 
     @Test func `a source is released with its last observer`() async throws {
@@ -74,6 +74,6 @@ struct RangeSourcesTests {
         }
         try await eventually("the source is released") { watched == nil }
 
-        #expect(test.client.queries.stretches.count <= RangeLimits.keepers)
+        #expect(test.client.queries.ranges.count <= RangeLimits.keepers)
     }
 }

@@ -44,8 +44,8 @@ struct RangeStateTests {
         let second = state.join(waiter: 2, missing: set(5..<15))
         #expect(second.start.map(\.range) == [10..<15])
 
-        #expect(answered(state.land(second.start[0].number)) == [])
-        #expect(answered(state.land(1)) == [1, 2])
+        #expect(answered(state.complete(second.start[0].number)) == [])
+        #expect(answered(state.complete(1)) == [1, 2])
         #expect(state.isIdle)
     }
 
@@ -55,7 +55,7 @@ struct RangeStateTests {
         _ = state.join(waiter: 2, missing: set(5..<15))
 
         #expect(state.leave(waiter: 2).cancel == [2])
-        #expect(state.flights.map(\.range) == [0..<10])
+        #expect(state.requests.map(\.range) == [0..<10])
         #expect(state.leave(waiter: 1).cancel == [1])
     }
 
@@ -66,8 +66,8 @@ struct RangeStateTests {
         _ = state.join(waiter: 3, missing: set(10..<15))
 
         #expect(answered(state.fail(1, .closed)) == [1, 2])
-        #expect(state.flights.map(\.number) == [2])
-        #expect(answered(state.land(2)) == [3])
+        #expect(state.requests.map(\.number) == [2])
+        #expect(answered(state.complete(2)) == [3])
     }
 
     @Test func `a fetch older than an invalidation serves no later reader`() {
@@ -77,8 +77,8 @@ struct RangeStateTests {
         let actions = state.join(waiter: 2, missing: set(0..<10))
 
         #expect(actions.start.map(\.range) == [3..<5])
-        #expect(answered(state.land(2)) == [])
-        #expect(answered(state.land(1)) == [1, 2])
+        #expect(answered(state.complete(2)) == [])
+        #expect(answered(state.complete(1)) == [1, 2])
     }
 
     @Test func `a reader of a superseded fetch waits for the newer one`() {
@@ -88,8 +88,8 @@ struct RangeStateTests {
         _ = state.join(waiter: 2, missing: set(3..<5))
         _ = state.arrive(2)
 
-        #expect(answered(state.land(1)) == [])
-        #expect(answered(state.land(2)) == [1, 2])
+        #expect(answered(state.complete(1)) == [])
+        #expect(answered(state.complete(2)) == [1, 2])
     }
 
     @Test func `an earlier fetch does not overwrite a later one's values`() {
@@ -100,10 +100,10 @@ struct RangeStateTests {
         state.invalidate(set(0..<2))
         _ = state.join(waiter: 2, missing: set(0..<2))
         for (number, text) in [(UInt64(2), "new"), (1, "old")] {
-            let flight = state.arrive(number)
+            let request = state.arrive(number)
             let values = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, text) })
-            if let flight { contents.land(values, flight, asOf: now, keeping: []) }
-            _ = state.land(number)
+            if let request { contents.add(values, request, asOf: now, keeping: []) }
+            _ = state.complete(number)
         }
 
         #expect(contents.values == [0: "new", 1: "new", 2: "old"])

@@ -161,9 +161,9 @@ import Testing
     {
         let fixture = RecordsFixture(onDisk: true)
         let client = try fixture.client()
-        try await client.users.present.feed.synchronize()
+        try await client.users.current.feed.synchronize()
         try companion(fixture).perform(Count(id: .of("a")))
-        try client.users.present.outbox.open(.mutation)
+        try client.users.current.outbox.open(.remote)
         try await client.synchronize()
         #expect(fixture.authority.count("a") == 1 && client.count("a") == 1)
     }
@@ -245,7 +245,7 @@ import Testing
         #expect(companion.record(Counter.self, .of("a")) == nil)
         #expect(client.records(Counter.self).isEmpty)
         try companion.perform(Count(id: .of("b")))
-        #expect(try client.users.present.outbox.file.count() == 1)
+        #expect(try client.users.current.outbox.file.count() == 1)
     }
 
     @Test func `a companion needs the app's folder`() {

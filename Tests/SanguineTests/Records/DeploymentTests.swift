@@ -125,7 +125,7 @@ struct DeploymentTests {
         try client.add("a")
         try await eventually("the operation waits") { isWaiting(client) }
         fixture.authority.set("b", to: 7)
-        client.users.present.feed.pull()
+        client.users.current.feed.pull()
         try await eventually("the other device's record arrives") { client.count("b") == 7 }
         #expect(client.count("a") == 1)
     }
@@ -201,7 +201,7 @@ struct DeploymentTests {
         let caller = AuthorityCaller(authority: fixture.authority)
         _ = try await caller.push(copy)
         #expect(fixture.authority.count("a") == 1)
-        client.users.present.feed.pull()
+        client.users.current.feed.pull()
         try await eventually("the pull reports the operation") { client.outbox.pending.isEmpty }
         #expect(client.count("a") == 1)
         #expect(try await receipt.outcome == .applied)

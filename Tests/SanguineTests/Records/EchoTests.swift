@@ -16,7 +16,7 @@ import Testing
         try await client.synchronize()
         try await eventually("the feed is live") {
             device.delay.advance(by: .milliseconds(100))  // The feed waits after its first attempt.
-            return client.users.present.feed.isLive
+            return client.users.current.feed.isLive
         }
         return client
     }

@@ -91,9 +91,9 @@ import Testing
         state.outbox.enter(try #require(Epoch("one")))
         let id = Identifier(at: ManualWallClock().now())
         let mutator = CreateRecord(RecordKey("notes", .of("a")), [:])
-        let operation = Replay.Operation(sequence: 1, id: id, mutator: mutator)
+        let operation = Replay.Operation(sequence: 1, id: id, mutation: mutator)
         var item = OutboxState.Item(id: id, sequence: 1, lane: "main")
-        item.mayBeDone = true
+        item.outcomeUnknown = true
         _ = try state.add(operation, as: item, over: RecordsFile.Base.empty)
 
         let page = PullAnswer(
@@ -128,17 +128,17 @@ import Testing
         let base = RecordsFile.Base.empty
         var state = SyncState(
             schema: .standard,
-            outbox: OutboxState(limit: 10, [.mutator: .init(operations: 1, flights: 1)]),
+            outbox: OutboxState(limit: 10, [.record: .init(operations: 1, sends: 1)]),
             position: 1
         )
         state.outbox.enter(lost)
         let id = Identifier(at: ManualWallClock().now())
         let mutator = CreateRecord(RecordKey("notes", .of("a")), [:])
-        let operation = Replay.Operation(sequence: 1, id: id, mutator: mutator)
+        let operation = Replay.Operation(sequence: 1, id: id, mutation: mutator)
         let item = OutboxState.Item(id: id, sequence: 1, lane: "main")
         _ = try state.add(operation, as: item, over: base)
-        let taken = state.outbox.takeOff()
-        let flight = try #require(taken).flight.number
+        let taken = state.outbox.startSend()
+        let send = try #require(taken).send.number
         let answer = PullAnswer(
             changes: [],
             next: 8,
@@ -155,15 +155,15 @@ import Testing
 
         let result = PushResult(id: id, status: .applied, head: 5)
         let push = PushAnswer(results: [result], head: 5)
-        let landed = state.landed(flight, push, epoch: lost, over: base)
+        let landed = state.pushCompleted(send, push, epoch: lost, over: base)
         #expect(landed.adopt == nil && landed.missing == .more)
         let nothing = PullAnswer(changes: [], next: 8, head: 8, hasMore: false, epoch: present)
         let actions = state.received(.init(nothing, since: 8), over: base)
         #expect(actions.adopt == nil && actions.steps == [.reopened([1])])
 
-        let again = state.outbox.takeOff()
-        let flightAgain = try #require(again).flight.number
-        let settled = state.landed(flightAgain, push, epoch: present, over: base)
+        let again = state.outbox.startSend()
+        let sendAgain = try #require(again).send.number
+        let settled = state.pushCompleted(sendAgain, push, epoch: present, over: base)
         if let batch = settled.adopt { _ = try state.adopted(batch, over: base) }
         #expect(state.missing == .nothing)
         #expect(state.outbox.visible.isEmpty && state.position == 8)
@@ -183,7 +183,7 @@ import Testing
 
     @Test func `the epoch of an acknowledgement survives the process`() throws {
         let folder = TemporaryFolder()
-        let place = try UserFolders(folder.url).present()
+        let place = try UserFolders(folder.url).current()
         let epoch = try #require(Epoch("one"))
         let row = OutboxFile.Row(
             id: Identifier(at: ManualWallClock().now()),
@@ -197,7 +197,7 @@ import Testing
         #expect(try file.rows().first?.epoch == epoch)
         try file.write([.reopened([sequence])])
         let reopened = try file.rows().first
-        #expect(reopened?.phase == .queued && reopened?.mayBeDone == true)
+        #expect(reopened?.phase == .queued && reopened?.outcomeUnknown == true)
         #expect(reopened?.epoch == nil)
         file.close()
     }
@@ -260,8 +260,8 @@ import Testing
         #expect(!isTold, "It was requested before the current epoch was known.")
     }
 
-    private func answer(_ available: Int64, head: Int64) -> CallAnswer {
-        CallAnswer(charged: 1, available: available, held: 0, head: head, cached: false)
+    private func answer(_ available: Int64, head: Int64) -> CallCost {
+        CallCost(charged: 1, available: available, held: 0, head: head, cached: false)
     }
 
     @Test func `a call's answer from a new epoch is newer, and one from an old epoch is ignored`()

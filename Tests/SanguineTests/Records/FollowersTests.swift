@@ -10,17 +10,17 @@ import Testing
         let followers = Followers<Int>()
         var values = followers.stream(from: 1).makeAsyncIterator()
         #expect(await values.next() == 1)
-        followers.tell(2)
+        followers.notify(2)
         #expect(await values.next() == 2)
-        followers.tell(2)
-        followers.tell(3)
+        followers.notify(2)
+        followers.notify(3)
         #expect(await values.next() == 3)
     }
 
     @Test func `a slow follower receives the newest value`() async {
         let followers = Followers<Int>()
         var values = followers.stream(from: 1).makeAsyncIterator()
-        for number in 2...9 { followers.tell(number) }
+        for number in 2...9 { followers.notify(number) }
         #expect(await values.next() == 9)
     }
 
@@ -28,20 +28,20 @@ import Testing
         let followers = Followers<Int>()
         do {
             var values = followers.stream(from: 1).makeAsyncIterator()
-            followers.tell(2)
+            followers.notify(2)
             #expect(await values.next() == 2)
         }
         // It fell back to 1 while there were no followers.
-        followers.tell(1)
+        followers.notify(1)
         var values = followers.stream(from: 1).makeAsyncIterator()
         #expect(await values.next() == 1)
-        followers.tell(2)
+        followers.notify(2)
         #expect(await values.next() == 2)
     }
 
     @Test func `a value is not computed without followers`() {
         let followers = Followers<Int>()
-        followers.tell(
+        followers.notify(
             {
                 Issue.record("Nobody follows."); return 1
             }()
@@ -66,7 +66,7 @@ import Testing
         var first = followers.stream(from: 1).makeAsyncIterator()
         #expect(await first.next() == 1)
         var second = followers.stream(from: 2).makeAsyncIterator()
-        followers.tell(2)
+        followers.notify(2)
         #expect(await second.next() == 2)
         #expect(await first.next() == 2)
     }

@@ -17,7 +17,7 @@ import Testing
         // The push is applied and its answer held, and so is the first pull's.
         try await fixture.network.waitForHeld(2)
         try await eventually("the push is applied") { fixture.authority.count("a") == 1 }
-        client.users.present.feed.pull()
+        client.users.current.feed.pull()
         try await fixture.network.releaseFirst { $0.isPull }
         try await fixture.network.waitForRequests(3)
         #expect(client.count("a") == 1)
@@ -33,7 +33,7 @@ import Testing
         fixture.network.hold()
         let receipt = try client.add("a")
         try await fixture.network.waitForHeld(1)
-        let records = client.users.present.records
+        let records = client.users.current.records
         let (place, number) = records.outbox.read {
             ($0.state.position, $0.state.outbox.unresolved.first)
         }
@@ -68,10 +68,10 @@ import Testing
         try await client.synchronize()
         fixture.network.script(.fail(.offline("away")))
         try client.add("a")
-        try await eventually("nothing is being sent") { !client.users.present.outbox.isSending }
+        try await eventually("nothing is being sent") { !client.users.current.outbox.isSending }
         fixture.authority.set("a", to: 20)
         fixture.authority.set("b", to: 7)
-        try await client.users.present.feed.pull()?.value()
+        try await client.users.current.feed.pull()?.value()
         #expect(client.count("a") == 21 && client.count("b") == 7)
     }
 

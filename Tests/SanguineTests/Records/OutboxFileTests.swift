@@ -36,21 +36,21 @@ import Testing
             at: folder.appending(path: "users/1").appending(path: OutboxFile.name),
             to: other.user.appending(path: OutboxFile.name)
         )
-        let copy = try OutboxFile(UserFolders(other.url).present())
+        let copy = try OutboxFile(UserFolders(other.url).current())
         defer { copy.close() }
         return try copy.rows().count
     }
 
     @Test func `a long log is copied to the file and starts over`() throws {
         let folder = TemporaryFolder()
-        let file = try OutboxFile(UserFolders(folder.url).present())
+        let file = try OutboxFile(UserFolders(folder.url).current())
         try insert(600, into: file)
-        file.tidyUpIfLong()
+        file.checkpointLogIfLong()
         #expect(try rowsWithoutLog(folder.url) == 600)
         let once = try logBytes(folder.url)
         for _ in 0..<4 {
             try insert(600, into: file)
-            file.tidyUpIfLong()
+            file.checkpointLogIfLong()
         }
         #expect(try logBytes(folder.url) < 2 * once)
         file.close()
@@ -58,28 +58,28 @@ import Testing
 
     @Test func `a short log remains until the file is tidied up`() throws {
         let folder = TemporaryFolder()
-        let file = try OutboxFile(UserFolders(folder.url).present())
+        let file = try OutboxFile(UserFolders(folder.url).current())
         try insert(1, into: file)
-        file.tidyUp()
+        file.checkpointLog()
         try insert(10, into: file)
-        file.tidyUpIfLong()
+        file.checkpointLogIfLong()
         #expect(try rowsWithoutLog(folder.url) == 1)
-        file.tidyUp()
+        file.checkpointLog()
         #expect(try rowsWithoutLog(folder.url) == 11)
         file.close()
     }
 
     @Test func `the log remains while a companion writes`() throws {
         let folder = TemporaryFolder()
-        let file = try OutboxFile(UserFolders(folder.url).present())
+        let file = try OutboxFile(UserFolders(folder.url).current())
         try insert(1, into: file)
-        file.tidyUp()
+        file.checkpointLog()
         try insert(1, into: file)
         let lock = try #require(try UserFolders(folder.url).lock())
-        file.tidyUp()
+        file.checkpointLog()
         #expect(try rowsWithoutLog(folder.url) == 1)
         lock.close()
-        file.tidyUp()
+        file.checkpointLog()
         #expect(try rowsWithoutLog(folder.url) == 2)
         file.close()
     }
@@ -102,16 +102,16 @@ import Testing
                 return { ended.withLock { $0.append(isFree()) } }
             }
         )
-        let app = try OutboxFile(folders.present())
+        let app = try OutboxFile(folders.current())
         try insert(1, into: app)
-        let companion = try OutboxFile(folders.present(), isCompanion: true)
+        let companion = try OutboxFile(folders.current(), isCompanion: true)
         let lock = try #require(try companion.lockForCompanion())
         try insert(1, into: companion)
         #expect(!isFree())
         #expect(begun.withLock { $0 } == [true] && ended.withLock { $0 }.isEmpty)
         lock.close()
         companion.close()
-        app.tidyUp()
+        app.checkpointLog()
         app.close()
         #expect(begun.withLock { $0 } == [true, true])
         #expect(ended.withLock { $0 } == [true, true])
@@ -120,10 +120,10 @@ import Testing
     @Test func `a process that is about to be suspended acquires no lock`() throws {
         let folder = TemporaryFolder()
         let folders = UserFolders(folder.url, activity: ExpiringActivity { nil })
-        let file = try OutboxFile(folders.present())
+        let file = try OutboxFile(folders.current())
         try insert(1, into: file)
         #expect(throws: UserFolders.IsSuspended.self) { try folders.lock() }
-        file.tidyUp()
+        file.checkpointLog()
         #expect(try file.rows().count == 1)
         file.close()
     }
@@ -145,23 +145,23 @@ import Testing
         try file.write([.acknowledged(1, head: 7, epoch: nil), .sending([1, 2])])
         let rows = try file.rows()
         #expect(rows.map(\.phase) == [.acknowledged(head: 7), .queued])
-        #expect(rows.map(\.mayBeDone) == [false, true])
+        #expect(rows.map(\.outcomeUnknown) == [false, true])
     }
 
     @Test func `a companion writes nothing for a user that the app no longer shows`() throws {
         let folder = TemporaryFolder()
         let folders = UserFolders(folder.url)
-        let companion = try OutboxFile(folders.present(), isCompanion: true)
+        let companion = try OutboxFile(folders.current(), isCompanion: true)
         try insert(1, into: companion)
-        _ = try folders.begin(after: folders.present())
-        #expect(throws: OutboxFile.IsNotPresent.self) { try insert(1, into: companion) }
+        _ = try folders.begin(after: folders.current())
+        #expect(throws: OutboxFile.UserChanged.self) { try insert(1, into: companion) }
         #expect(try companion.rows().count == 1)
         companion.close()
     }
 
     @Test func `no number is used twice, even after the last operation is removed`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let place = try folders.present()
+        let place = try folders.current()
         let first = OutboxFile(place)
         try insert(3, into: first)
         try first.write([.removed([3, 2])])
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func `a file of the previous version keeps its operations and numbers`() throws {
-        let place = try UserFolders(TemporaryFolder().url).present()
+        let place = try UserFolders(TemporaryFolder().url).current()
         try FileManager.default.createDirectory(at: place.url, withIntermediateDirectories: true)
         let file = try DatabaseQueue(path: place.url.appending(path: OutboxFile.name).path)
         try file.write { database in
@@ -217,7 +217,7 @@ import Testing
 
     @Test func `no two users share a sequence number`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let first = try folders.present()
+        let first = try folders.current()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
         try insert(2, into: one)
         try insert(2, into: two)
@@ -229,7 +229,7 @@ import Testing
 
     @Test func `operations that are taken over twice are stored once, in order`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let first = try folders.present()
+        let first = try folders.current()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
         try insert(2, into: one)
         try insert(1, into: two)
@@ -242,7 +242,7 @@ import Testing
 
     @Test func `operations can be taken over while a companion writes`() throws {
         let folders = UserFolders(TemporaryFolder().url)
-        let first = try folders.present()
+        let first = try folders.current()
         let (one, two) = (OutboxFile(first), OutboxFile(try folders.begin(after: first)))
         try insert(2, into: one)
         let lock = try folders.lock()

@@ -153,7 +153,7 @@ import Testing
         let seen = RecordedLog()
         let client = try fixture.client { configuration in
             configuration.durableWrites = {
-                let file = OutboxFile(try? UserFolders(url).present(), isCompanion: true)
+                let file = OutboxFile(try? UserFolders(url).current(), isCompanion: true)
                 let rows = (try? file.rows()) ?? []
                 seen.logger.info("\(rows.count)")
                 file.close()

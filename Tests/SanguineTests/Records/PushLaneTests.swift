@@ -40,8 +40,8 @@ struct PushLaneTests {
     @Test func `a hanging push blocks later operations in its lane`() async throws {
         let client = try await hanging()
         try client.add("a", line: "one")
-        client.users.present.outbox.kick()
-        #expect(client.users.present.outbox.isSending && fixture.pushes.count == 1)
+        client.users.current.outbox.sendQueued()
+        #expect(client.users.current.outbox.isSending && fixture.pushes.count == 1)
         fixture.network.release()
         try await client.synchronize()
         #expect(fixture.pushes.map(\.operations.count) == [1, 1] && client.count("a") == 2)
@@ -50,8 +50,8 @@ struct PushLaneTests {
     @Test func `a hanging push blocks dependent operations in another lane`() async throws {
         let client = try await hanging()
         try client.add("a", line: "two")
-        client.users.present.outbox.kick()
-        #expect(client.users.present.outbox.isSending && fixture.pushes.count == 1)
+        client.users.current.outbox.sendQueued()
+        #expect(client.users.current.outbox.isSending && fixture.pushes.count == 1)
         fixture.network.release()
         try await client.synchronize()
         #expect(client.count("a") == 2)

@@ -32,7 +32,7 @@ import Testing
         let client = try fixture.client { $0.recordPolling = nil }
         try client.add("c7")
         try await client.synchronize()
-        let file = try #require(client.users.present.outbox.read { $0.records })
+        let file = try #require(client.users.current.outbox.read { $0.records })
         // SQLite fails as it does when the disk is full.
         let writer = try file.openConnections.writer
         try await writer.writeWithoutTransaction { database in
@@ -68,7 +68,7 @@ import Testing
         let first = try fixture.client()
         try first.add("a")
         try await first.synchronize()
-        let position = first.users.present.outbox.read { $0.state.position }
+        let position = first.users.current.outbox.read { $0.state.position }
         first.close()
         // As if the process had died before the outbox was notified of the feed.
         let outbox = OutboxFile(try fixture.place)

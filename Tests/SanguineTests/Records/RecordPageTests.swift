@@ -172,7 +172,7 @@ import Testing
     @Test func `nothing is written for a dropped restore`() throws {
         let begun = try Begun()
         try begun.file.abandonRestore()
-        #expect(throws: RecordsFile.RestoreIsOver.self) {
+        #expect(throws: RecordsFile.RestoreDropped.self) {
             try begun.write(
                 page(#"{"collection":"plain","id":"a","seq":1,"deleted":false,"value":{}}"#)
             )

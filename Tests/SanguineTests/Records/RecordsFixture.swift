@@ -60,8 +60,8 @@ struct RecordsFixture {
     }
 
     /// The first user's folder.
-    var place: UserFolders.Place {
-        get throws { try UserFolders(try #require(folder).url).present() }
+    var place: UserFolders.Folder {
+        get throws { try UserFolders(try #require(folder).url).current() }
     }
 
     /// The bodies of the pushes sent so far.

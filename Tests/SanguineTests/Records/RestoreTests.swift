@@ -115,7 +115,7 @@ import Testing
         fixture.network.hold()
         _ = client.count("c1")
         try await fixture.network.waitForHeld(1)
-        let file = try #require(client.users.present.outbox.read { $0.records })
+        let file = try #require(client.users.current.outbox.read { $0.records })
         let writer = try file.openConnections.writer
         try await writer.writeWithoutTransaction { database in
             try database.execute(
@@ -157,7 +157,7 @@ import Testing
         fixture.authority.set("c2", to: 50)
         fixture.authority.forgetDeletions()
         fixture.network.hold()
-        client.users.present.feed.pull()
+        client.users.current.feed.pull()
         try await fixture.network.waitForHeld(1)
         #expect(client.records(Counter.self).map(\.count) == [0, 1, 2])
         fixture.network.release()

@@ -35,10 +35,10 @@ import Testing
         let receipt = try client.add("a")
         try await fixture.network.waitForRequests(3)
         try await eventually("the outbox is paused") {
-            client.users.present.outbox.read { $0.state.outbox.mustSignIn(.mutator) }
+            client.users.current.outbox.read { $0.state.outbox.mustSignIn(.record) }
         }
         #expect(client.count("a") == 1 && client.outbox.summary.unsent == 1)
-        client.users.present.outbox.signedIn(isFirst: false)
+        client.users.current.outbox.signedIn(isFirst: false)
         #expect(try await receipt.outcome == .applied)
     }
 

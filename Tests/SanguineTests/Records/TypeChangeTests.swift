@@ -222,7 +222,7 @@ struct TypeChangeTests {
         let client = try fixture.client { $0.schema = Old.schema }
         try await client.synchronize()
         try client.perform(Old.Rename(habit: habit, title: "Swim"))
-        #expect(client.users.present.records.value(key)?["streak"] == 7)
+        #expect(client.users.current.records.value(key)?["streak"] == 7)
         try await client.synchronize()
         #expect(fixture.authority.record(New.Habit.self, habit)?.streak == 7)
         #expect(fixture.authority.record(New.Habit.self, habit)?.title == "Swim!")
@@ -295,7 +295,7 @@ struct TypeChangeTests {
         fixture.network.script(.fail(away), .fail(away), .fail(away))
         try client.perform(New.Rename(habit: habit, title: "Swim", suffix: ""))
         fixture.authority.put(RecordValue(["title": "Run", "streak": 5, "color": "red"]), for: key)
-        client.users.present.feed.pull()
+        client.users.current.feed.pull()
         try await eventually("the other device's change") {
             fixture.delay.advance(by: .seconds(1))
             return client.record(New.Habit.self, habit)?.streak == 5

@@ -112,7 +112,7 @@ struct CodingTests {
 
     // MARK: - Mutations
 
-    private struct Move: RequestMutation {
+    private struct Move: RemoteMutation {
         static let name = "visit.move"
         static let moved = Mutex<[String: Visit]>([:])
         let test: String
@@ -120,7 +120,7 @@ struct CodingTests {
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             let encoder = JSONEncoder()
             encoder.outputFormatting = .sortedKeys
             encoder.dateEncodingStrategy = .secondsSince1970

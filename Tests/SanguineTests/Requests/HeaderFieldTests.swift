@@ -82,13 +82,13 @@ struct HeaderFieldTests {
         #expect(Self.values(request, "authorization") == ["Bearer token-0-0"])
     }
 
-    private struct Keyed: RequestMutation {
+    private struct Keyed: RemoteMutation {
         static let name = "song.keyed"
         let header: String
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             try await request.response("songs/a/like", headers: [header: "own"])
             try await request.response("songs/a/like", headers: ["x-region": "us"])
         }

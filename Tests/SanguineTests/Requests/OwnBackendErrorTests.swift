@@ -130,13 +130,13 @@ struct OwnBackendErrorTests {
     ]
 
     /// Provokes a row's error as an operation.
-    private struct Provoke: RequestMutation {
+    private struct Provoke: RemoteMutation {
         static let name = "provoke"
         let row: Int
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             let row = OwnBackendErrorTests.rows[row]
             if let thrown = row.thrown { throw thrown }
             try await request.post("a", row.body)

@@ -10,14 +10,14 @@ import Testing
 @Suite("Byte, file and form bodies", .bounded)
 struct RequestBodyTests {
     /// Sends a photo as a form or as a file.
-    private struct SendPhoto: RequestMutation {
+    private struct SendPhoto: RemoteMutation {
         static let name = "photo.send"
         var file: URL?
         var type: String?
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             let photo = Data([0xFF, 0xD8])
             let headers = type.map { ["content-type": $0] } ?? [:]
             if let file {

@@ -25,8 +25,8 @@ struct RequestQueueModel {
         }
 
         func canGo(_ line: Int, _ limits: RequestQueueState.Limits) -> Bool {
-            guard !lines[line].isEmpty, underWay.count < limits.lanes else { return false }
-            return line != FetchPriority.prefetch.rawValue || prefetches < limits.prefetchLanes
+            guard !lines[line].isEmpty, underWay.count < limits.slots else { return false }
+            return line != FetchPriority.prefetch.rawValue || prefetches < limits.prefetchSlots
         }
 
         mutating func add(_ number: UInt64, to line: Int) {
@@ -59,8 +59,8 @@ struct RequestQueueModel {
     init(seed: UInt64) {
         random = SplitMix64(seed: seed)
         limits = .init(
-            lanes: Int.random(in: 1...4, using: &random),
-            prefetchLanes: Int.random(in: 1...3, using: &random),
+            slots: Int.random(in: 1...4, using: &random),
+            prefetchSlots: Int.random(in: 1...3, using: &random),
             waiting: Int.random(in: 1...8, using: &random),
             patience: Int.random(in: 1...4, using: &random)
         )
@@ -203,8 +203,8 @@ struct RequestQueueModel {
     private mutating func check(_ host: Int) {
         guard fault == nil else { return }
         let own = hosts[host]
-        if own.underWay.count > limits.lanes { fault = "Too many requests run." }
-        if own.prefetches > limits.prefetchLanes { fault = "Too many prefetches run." }
+        if own.underWay.count > limits.slots { fault = "Too many requests run." }
+        if own.prefetches > limits.prefetchSlots { fault = "Too many prefetches run." }
         if state.underWay(to: own.name) != own.underWay.count { fault = "It miscounts its slots." }
         for line in 0..<3 {
             if own.canGo(line, limits) { fault = "A request waits that could start." }

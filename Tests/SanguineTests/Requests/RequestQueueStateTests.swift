@@ -6,15 +6,15 @@ import Testing
 @Suite("Request queue state", .bounded)
 struct RequestQueueStateTests {
     private static func state(
-        lanes: Int = 3,
-        prefetchLanes: Int = 1,
+        slots: Int = 3,
+        prefetchSlots: Int = 1,
         waiting: Int = 100,
         patience: Int = 4
     ) -> RequestQueueState {
         RequestQueueState(
             limits: .init(
-                lanes: lanes,
-                prefetchLanes: prefetchLanes,
+                slots: slots,
+                prefetchSlots: prefetchSlots,
                 waiting: waiting,
                 patience: patience
             )
@@ -157,11 +157,11 @@ struct RequestQueueStateTests {
     }
 
     @Test func `invalid limits are corrected`() {
-        let low = RequestQueueState.Limits(lanes: 0, prefetchLanes: 9, waiting: -1, patience: 0)
-        #expect(low == .init(lanes: 1, prefetchLanes: 1, waiting: 0, patience: 1))
-        let high = RequestQueueState.Limits(lanes: 99)
-        #expect(high.lanes == ClientLimits.mostReadsPerHost)
-        #expect(RequestQueueState.Limits(lanes: 2, prefetchLanes: 2).prefetchLanes == 1)
+        let low = RequestQueueState.Limits(slots: 0, prefetchSlots: 9, waiting: -1, patience: 0)
+        #expect(low == .init(slots: 1, prefetchSlots: 1, waiting: 0, patience: 1))
+        let high = RequestQueueState.Limits(slots: 99)
+        #expect(high.slots == ClientLimits.mostReadsPerHost)
+        #expect(RequestQueueState.Limits(slots: 2, prefetchSlots: 2).prefetchSlots == 1)
     }
 
     @Test func `calls find a connection even with the maximum number of reads`() {

@@ -33,7 +33,7 @@ struct RequestQueueTests {
     private static func busy() async throws -> TestClient {
         let test = try TestClient(network: .profiles())
         test.network.hold()
-        for lane in 1...ClientLimits.readsPerHost { _ = ask(test, "lane-\(lane)") }
+        for slot in 1...ClientLimits.readsPerHost { _ = ask(test, "slot-\(slot)") }
         try await test.network.waitForHeld(ClientLimits.readsPerHost)
         return test
     }
@@ -164,7 +164,7 @@ struct RequestQueueTests {
     }
 
     @Test func `a full queue is reported at once with instructions`() async throws {
-        let queue = RequestQueue(limits: .init(lanes: 1, waiting: 1))
+        let queue = RequestQueue(limits: .init(slots: 1, waiting: 1))
         let ticket = try await queue.enter("a", RequestPriority(.normal))
         let waiting = Task { try await queue.enter("a", RequestPriority(.normal)) }
         try await eventually("a read waits") { queue.waiting(for: "a") == 1 }
@@ -183,7 +183,7 @@ struct RequestQueueTests {
     func `every request is started, cancelled or rejected, and slots are returned`(
         seed: UInt64
     ) async throws {
-        let queue = RequestQueue(limits: .init(lanes: 3, waiting: 30))
+        let queue = RequestQueue(limits: .init(slots: 3, waiting: 30))
         try await withThrowingTaskGroup(of: Void.self) { group in
             var random = SplitMix64(seed: seed)
             for _ in 1...300 {

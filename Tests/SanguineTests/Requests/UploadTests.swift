@@ -10,14 +10,14 @@ import Testing
 @Suite("Uploads", .bounded)
 struct UploadTests {
     /// Sends a file, raw or in a form.
-    private struct SendFile: RequestMutation {
+    private struct SendFile: RemoteMutation {
         static let name = "file.send"
         let file: URL
         var isForm = false
 
         func effects(on view: inout MutationEffects) {}
 
-        func send(_ request: MutationRequest) async throws {
+        func send(_ request: MutationContext) async throws {
             let body = isForm ? RequestBody.multipart([.file("f", at: file)]) : .file(file)
             try await request.post("songs/a", body) { progress in
                 Self.told.withLock { $0[file, default: []].append(progress.fraction) }
@@ -99,7 +99,7 @@ struct UploadTests {
         let told = WatchedState<[UploadProgress]>([])
         let report = UploadReport { progress in told.withLock { $0.append(progress) } }
         for sent in 0...100_000 {
-            report.take(UploadProgress(sentBytes: Int64(sent), totalBytes: 100_000))
+            report.report(UploadProgress(sentBytes: Int64(sent), totalBytes: 100_000))
         }
 
         #expect(told.value.count == 101)
@@ -110,11 +110,11 @@ struct UploadTests {
         let told = WatchedState<[UploadProgress]>([])
         let tally = UploadTally()
         tally.follow { progress in told.withLock { $0.append(progress) } }
-        tally.report(telling: nil).take(UploadProgress(sentBytes: 10, totalBytes: 10))
+        tally.report(telling: nil).report(UploadProgress(sentBytes: 10, totalBytes: 10))
         let second = tally.report(telling: nil)
-        second.take(UploadProgress(sentBytes: 0, totalBytes: 30))
+        second.report(UploadProgress(sentBytes: 0, totalBytes: 30))
         tally.end()
-        second.take(UploadProgress(sentBytes: 30, totalBytes: 30))
+        second.report(UploadProgress(sentBytes: 30, totalBytes: 30))
 
         #expect(told.value.map(\.sentBytes) == [10, 10])
         #expect(told.value.map(\.totalBytes) == [10, 40])

@@ -185,7 +185,7 @@ struct SessionKeeperTests {
             #expect(client.cached(.balance) == nil)
             await #expect(throws: SanguineError.userChanged) { try await refresher.finished() }
             #expect(authority.requests("/v1/sessions/current").map(\.method) == ["DELETE"])
-            #expect(try client.users.present.store.state(SessionKeeper.stateName) == nil)
+            #expect(try client.users.current.store.state(SessionKeeper.stateName) == nil)
 
             client.close()
             let next = try fixture.client(folder: folder)
@@ -207,7 +207,7 @@ struct SessionKeeperTests {
         let client = try fixture.client { $0.delay = delay }
         defer { client.close() }
         let token = try await client.session.accessToken()
-        let old = client.users.present
+        let old = client.users.current
         authority.refuse(Fixture.balancePath, Problem(.internalFault, "Later."))
         authority.refuse(Fixture.askPath, Problem(.internalFault, "Later."))
         let fetch = Task { try await client.refresh(.balance) }
@@ -218,7 +218,7 @@ struct SessionKeeperTests {
         delay.advance(by: .seconds(60))
         await #expect(throws: SanguineError.userChanged) { try await call.finished() }
         await #expect(throws: SanguineError.userChanged) {
-            try await old.partition.attempts.backend.call.get("/v1/balance", as: Balance.self)
+            try await old.cacheScope.attempts.backend.call.get("/v1/balance", as: Balance.self)
         }
         await #expect(throws: SanguineError.userChanged) {
             try await old.session.rejected(token)

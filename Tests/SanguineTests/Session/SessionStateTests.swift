@@ -23,9 +23,9 @@ struct SessionStateTests {
 
     @Test func `the first need starts a guest session, and later ones wait for it`() {
         var state = SessionState()
-        #expect(state.need(at: Self.noon) == .start(.guest, flight: 1))
-        #expect(state.need(at: Self.noon) == .wait(flight: 1))
-        #expect(state.landed(Self.session(1), flight: 1) == .signedIn(isFirst: true))
+        #expect(state.need(at: Self.noon) == .start(.guest, requestNumber: 1))
+        #expect(state.need(at: Self.noon) == .wait(requestNumber: 1))
+        #expect(state.completed(Self.session(1), requestNumber: 1) == .signedIn(isFirst: true))
         #expect(state.need(at: Self.noon) == .use("access-1"))
     }
 
@@ -33,20 +33,21 @@ struct SessionStateTests {
         var state = SessionState()
         _ = state.need(at: Self.noon)
         #expect(state.account == nil)
-        _ = state.landed(Self.session(1), flight: 1)
+        _ = state.completed(Self.session(1), requestNumber: 1)
         #expect(state.account == Self.account)
         _ = state.rejected("access-1", at: Self.noon)
-        #expect(state.landed(Self.session(2), flight: 2) == .signedIn(isFirst: false))
+        #expect(state.completed(Self.session(2), requestNumber: 2) == .signedIn(isFirst: false))
     }
 
     @Test func `a token in its last half minute is refreshed and still used`() {
         var state = SessionState(restoring: Self.session(1))
         #expect(state.need(at: Self.noon + .seconds(869)) == .use("access-1"))
         #expect(
-            state.need(at: Self.noon + .seconds(870)) == .start(.refresh("refresh-1"), flight: 1)
+            state.need(at: Self.noon + .seconds(870))
+                == .start(.refresh("refresh-1"), requestNumber: 1)
         )
         #expect(state.need(at: Self.noon + .seconds(880)) == .use("access-1"))
-        #expect(state.need(at: Self.noon + .seconds(900)) == .wait(flight: 1))
+        #expect(state.need(at: Self.noon + .seconds(900)) == .wait(requestNumber: 1))
     }
 
     @Test func `with a clock that was set back, the server decides`() {
@@ -54,9 +55,10 @@ struct SessionStateTests {
         let lastYear = Self.noon - .seconds(365 * 86_400)
         #expect(state.need(at: lastYear) == .use("access-1"))
         #expect(
-            state.rejected("access-1", at: lastYear) == .start(.refresh("refresh-1"), flight: 1)
+            state.rejected("access-1", at: lastYear)
+                == .start(.refresh("refresh-1"), requestNumber: 1)
         )
-        #expect(state.need(at: lastYear) == .wait(flight: 1))
+        #expect(state.need(at: lastYear) == .wait(requestNumber: 1))
     }
 
     @Test func `rejecting a token that was already replaced starts nothing`() {
@@ -67,8 +69,8 @@ struct SessionStateTests {
     @Test func `after a failed refresh the next caller retries with the same token`() {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
-        #expect(state.failed(nil, flight: 1) == .failed)
-        #expect(state.need(at: Self.noon) == .start(.refresh("refresh-1"), flight: 2))
+        #expect(state.failed(nil, requestNumber: 1) == .failed)
+        #expect(state.need(at: Self.noon) == .start(.refresh("refresh-1"), requestNumber: 2))
     }
 
     @Test(arguments: [ProblemCode.refreshReused, .refreshInvalid, .sessionEnded])
@@ -77,9 +79,9 @@ struct SessionStateTests {
     ) {
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
-        #expect(state.failed(code, flight: 1) == .goOn(.guest))
-        #expect(state.need(at: Self.noon) == .wait(flight: 1))
-        #expect(state.landed(Self.session(2), flight: 1) == .signedIn(isFirst: false))
+        #expect(state.failed(code, requestNumber: 1) == .goOn(.guest))
+        #expect(state.need(at: Self.noon) == .wait(requestNumber: 1))
+        #expect(state.completed(Self.session(2), requestNumber: 1) == .signedIn(isFirst: false))
         #expect(state.account == Self.account)
     }
 
@@ -87,8 +89,8 @@ struct SessionStateTests {
         let other = Identifier(at: Self.noon)
         var state = SessionState(restoring: Self.session(1))
         _ = state.rejected("access-1", at: Self.noon)
-        _ = state.failed(.sessionEnded, flight: 1)
-        let landing = state.landed(Self.session(2, account: other), flight: 1)
+        _ = state.failed(.sessionEnded, requestNumber: 1)
+        let landing = state.completed(Self.session(2, account: other), requestNumber: 1)
         #expect(landing == .otherAccount)
         #expect(state.session == nil && state.account == Self.account)
     }
@@ -96,8 +98,8 @@ struct SessionStateTests {
     @Test func `a rejected device is an error and is not retried automatically`() {
         var state = SessionState()
         _ = state.need(at: Self.noon)
-        #expect(state.failed(.deviceSecretMismatch, flight: 1) == .failed)
-        #expect(state.need(at: Self.noon) == .start(.guest, flight: 2))
+        #expect(state.failed(.deviceSecretMismatch, requestNumber: 1) == .failed)
+        #expect(state.need(at: Self.noon) == .start(.guest, requestNumber: 2))
     }
 
     @Test func `a session that arrives after the user has left is dropped`() {
@@ -105,8 +107,8 @@ struct SessionStateTests {
         _ = state.rejected("access-1", at: Self.noon)
         #expect(state.end()?.accessToken == "access-1")
         #expect(!state.isCurrent(1))
-        #expect(state.landed(Self.session(2), flight: 1) == .overtaken)
-        #expect(state.failed(.refreshReused, flight: 1) == .overtaken)
+        #expect(state.completed(Self.session(2), requestNumber: 1) == .overtaken)
+        #expect(state.failed(.refreshReused, requestNumber: 1) == .overtaken)
         #expect(state.session == nil)
     }
 
@@ -119,6 +121,6 @@ struct SessionStateTests {
         )
         var state = SessionState(restoring: short)
         #expect(state.need(at: Self.noon + .seconds(3)) == .use("a"))
-        #expect(state.need(at: Self.noon + .seconds(4)) == .start(.refresh("r"), flight: 1))
+        #expect(state.need(at: Self.noon + .seconds(4)) == .start(.refresh("r"), requestNumber: 1))
     }
 }

@@ -87,7 +87,7 @@ final class TestAuthorizer: AuthorizerSource {
 
     /// Does what a session does at a sign-out or when another user signs in.
     func change(to account: Identifier?, in client: SanguineClient) {
-        client.users.change(to: account)
+        client.users.switchUser(to: account)
     }
 }
 
@@ -132,7 +132,7 @@ final class TestUser: Authorizer {
     /// Does what a session does when a guest's account becomes known.
     func join(_ account: Identifier, in client: SanguineClient) {
         state.withLock { $0.account = account }
-        client.users.signedIn(client.users.present, account, isFirst: true)
+        client.users.signedIn(client.users.current, account, isFirst: true)
     }
 }
 

@@ -66,7 +66,7 @@ struct TestDeviceTests {
         try first.add("a")
         let folder = first.configuration.folder
         try device.kill()
-        let outbox = OutboxFile(try folder.map { try UserFolders($0).present() })
+        let outbox = OutboxFile(try folder.map { try UserFolders($0).current() })
         let data = try JSONEncoder().encode(Count(id: .of("a")))
         let id = Identifier(at: device.clock.now())
         let row = OutboxFile.Row(id: id, lane: "main", name: Count.name, arguments: data)

@@ -61,7 +61,7 @@ struct TestKitTests {
         try await network.releaseFirst { $0.url.lastPathComponent == "b" }
         #expect(try await calls[1].finished() == Data("\"b\"".utf8))
         #expect(network.inFlight == 1)
-        await #expect(throws: VainWait.self) {
+        await #expect(throws: WaitTimeout.self) {
             try await network.releaseFirst(within: .milliseconds(10)) {
                 $0.url.lastPathComponent == "c"
             }
@@ -107,7 +107,7 @@ struct TestKitTests {
         test.network.hold()
         test.client.prefetch(ValueQuery<Profile>.profile("ada"))
         try await test.network.waitForHeld(1)
-        let vain = await #expect(throws: VainWait.self) {
+        let vain = await #expect(throws: WaitTimeout.self) {
             try await test.client.waitUntilIdle(within: .milliseconds(30))
         }
         #expect(vain?.found == "still running: a fetch of profile/\"ada\"")

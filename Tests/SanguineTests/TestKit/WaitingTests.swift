@@ -16,7 +16,7 @@ struct WaitingTests {
         async throws
     {
         let network = ScriptedTransport()
-        let error = await #expect(throws: VainWait.self) {
+        let error = await #expect(throws: WaitTimeout.self) {
             let state = WatchedState(["a", "b"])
             try await state.wait(for: "3 songs", within: short, found: { "there are \($0.count)" })
             {
@@ -28,7 +28,7 @@ struct WaitingTests {
                 == "SanguineTests/WaitingTests.swift:\(error?.line ?? 0): "
                 + "Waited 0.02 seconds in vain for 3 songs; there are 2."
         )
-        let held = await #expect(throws: VainWait.self) {
+        let held = await #expect(throws: WaitTimeout.self) {
             try await network.releaseFirst(within: short)
         }
         #expect(
@@ -83,7 +83,7 @@ struct WaitingTests {
     @Test func `a task whose wait times out is cancelled`() async throws {
         let sleeper = Task { try await clock.sleep(for: .seconds(1)) }
         try await clock.waitForSleepers(1)
-        await #expect(throws: VainWait.self) { try await sleeper.finished(within: short) }
+        await #expect(throws: WaitTimeout.self) { try await sleeper.finished(within: short) }
         await #expect(throws: CancellationError.self) { try await sleeper.finished() }
     }
 
@@ -92,7 +92,7 @@ struct WaitingTests {
         let stubborn = Task {
             await Task { try? await gate.wait(for: "the gate") { $0 } }.finishedAnyway()
         }
-        await #expect(throws: VainWait.self) { try await stubborn.finished(within: short) }
+        await #expect(throws: WaitTimeout.self) { try await stubborn.finished(within: short) }
         gate.withLock { $0 = true }
         try await stubborn.finished()
     }
@@ -102,7 +102,7 @@ struct WaitingTests {
         for number in 1...3 { continuation.yield(number) }
         #expect(try await numbers.first("2") { $0 == 2 } == 2)
         continuation.finish()
-        let error = await #expect(throws: VainWait.self) {
+        let error = await #expect(throws: WaitTimeout.self) {
             try await numbers.first("4") { $0 == 4 }
         }
         #expect(error?.found == "the sequence has ended")
@@ -111,7 +111,7 @@ struct WaitingTests {
     @Test func `work that runs while a clock is advanced is bounded`() async throws {
         let other = ManualClock()
         try await clock.advancing { try await clock.sleep(for: .seconds(60)) }
-        await #expect(throws: VainWait.self) {
+        await #expect(throws: WaitTimeout.self) {
             try await clock.advancing(within: short) {
                 try await other.sleep(for: .seconds(1))
             }

@@ -69,16 +69,16 @@ struct CarriedEntryTests {
         let (client, following, _) = try await follow(.account)
         defer { client.close() }
         let account = try #require(client.cached(.account))
-        let carrier = FeedCarrier(
+        let carrier = FeedCacheUpdater(
             balance: client.balance,
-            partition: client.queries.entries.user,
+            cacheScope: client.queries.entries.user,
             queries: client.queries
         )
         for (seq, plan) in [(12, .premium), (11, .free)] as [(Int64, Account.Plan)] {
             var account = account
             account.plan = plan
             let value = try WireCoding.decode(JSONValue.self, from: try WireCoding.encode(account))
-            carrier.take(
+            carrier.apply(
                 RecordChange(collection: "$account", id: .of("x"), seq: seq, value: value)
             )
         }
@@ -91,7 +91,7 @@ struct CarriedEntryTests {
         defer { client.close() }
         let before = network.count("/v1/accounts/guest")
         await client.signOut()
-        #expect(!client.users.present.feed.isActive && client.accountId == nil)
+        #expect(!client.users.current.feed.isActive && client.accountId == nil)
         #expect(network.count("/v1/accounts/guest") == before)
         withExtendedLifetime(following) {}
     }
@@ -99,9 +99,9 @@ struct CarriedEntryTests {
     @Test func `data from the feed is not shown to the next user`() async throws {
         let (client, following, shown) = try await follow(.balance)
         defer { client.close() }
-        let carrier = FeedCarrier(
+        let carrier = FeedCacheUpdater(
             balance: client.balance,
-            partition: client.queries.entries.user,
+            cacheScope: client.queries.entries.user,
             queries: client.queries
         )
         await client.signOut()
@@ -114,7 +114,7 @@ struct CarriedEntryTests {
         )
         let value = try WireCoding.decode(JSONValue.self, from: try WireCoding.encode(late))
         let change = RecordChange(collection: "$balance", id: .of("x"), seq: 99, value: value)
-        carrier.take(change)
+        carrier.apply(change)
         #expect(client.cached(.balance)?.available != 7_777)
         #expect(!shown.value.contains { $0.available == 7_777 })
         withExtendedLifetime(following) {}

@@ -14,7 +14,7 @@ struct LearnedCostTests {
         await client.signOut()
         _ = try await client.value(of: .balance)
         fixture.authority.stop(ClientFixture.askPath, at: .request)
-        let begun = try client.users.present.functions.begin(Ask(question: "why?"))
+        let begun = try client.users.current.functions.begin(Ask(question: "why?"))
         #expect(client.cached(.balance)?.held == 3)
         try await fixture.authority.release(ClientFixture.askPath, at: .request)
         _ = try await begun.value()

@@ -24,7 +24,7 @@ extension ValueQuery where Value == Words {
     }
 }
 
-struct Say: RequestMutation {
+struct Say: RemoteMutation {
     static let name = "say"
     let text: String
 
@@ -32,7 +32,7 @@ struct Say: RequestMutation {
         view.update(.said) { $0.words.append(text) }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("said", ["text": text])
     }
 }

@@ -32,7 +32,7 @@ struct RestoredPhoneTests {
         try await phone.synchronize()
         connectivity.disconnect()
         try phone.perform(Count(id: .of("a"), by: 3))
-        let account = phone.users.present.session.account
+        let account = phone.users.current.session.account
         phone.close()
         let manager = FileManager.default
         try? manager.removeItem(at: backup.url)
@@ -52,7 +52,7 @@ struct RestoredPhoneTests {
         await #expect(throws: SanguineError.userChanged) { try await phone.synchronize() }
         try await phone.synchronize()
 
-        #expect(phone.users.present.session.account != account)
+        #expect(phone.users.current.session.account != account)
         #expect(phone.outbox.pending.isEmpty && phone.outbox.ofOthers == 0)
         #expect(phone.record(Counter.self, .of("a"))?.count == 3)
     }
@@ -74,7 +74,7 @@ struct RestoredPhoneTests {
         await #expect(throws: SanguineError.userChanged) { try await phone.synchronize() }
         try await phone.synchronize()
 
-        #expect(phone.users.present.session.account != account)
+        #expect(phone.users.current.session.account != account)
         #expect(phone.outbox.ofOthers == 1)
         #expect(phone.record(Counter.self, .of("a")) == nil)
     }

@@ -84,9 +84,9 @@ struct SignInTests {
 
     @Test func `signing in the current user changes nothing`() async throws {
         let client = try await clientOfAda()
-        let count = device.client?.users.present.place?.number
+        let count = device.client?.users.current.folder?.number
         try client.signIn(as: "ada")
-        #expect(client.users.present.place?.number == count)
+        #expect(client.users.current.folder?.number == count)
         #expect(client.cached(.said)?.words == ["ada-hello", "ada-deed"])
     }
 
@@ -140,7 +140,7 @@ struct SignInTests {
     @Test func `a sign-out cut off by a crash finishes at the next launch`() async throws {
         var client = try await clientOfAda()
         // The first step of a sign-out.
-        try client.users.present.outbox.file.setOwner(Owner(userID: "ada"))
+        try client.users.current.outbox.file.setOwner(AccountKey(userID: "ada"))
         try device.kill()
         client = try device.launch()
         #expect(client.userID == nil && client.cached(.said) == nil)
@@ -291,7 +291,7 @@ struct RefusedSignInTests {
 
     @Test func `a user id equal to an account id is a different owner`() throws {
         let text = TestAuthorizer.account?.description ?? ""
-        #expect(try Owner(userID: text) != Owner(stored: text))
+        #expect(try AccountKey(userID: text) != AccountKey(stored: text))
     }
 
     @Test func `a closed client rejects a sign-in`() throws {

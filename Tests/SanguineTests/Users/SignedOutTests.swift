@@ -66,7 +66,7 @@ struct SignedOutTests {
         let updates = client.updates(of: RecordQuery.all(Counter.self))
         let balances = client.updates(of: .balance)
         let following = client.observe(.account) { _ in }
-        try await eventually("the feed is live") { client.users.present.feed.isLive }
+        try await eventually("the feed is live") { client.users.current.feed.isLive }
         await client.signOut()
         let before = requests
         try await stir(client)

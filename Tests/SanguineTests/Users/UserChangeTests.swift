@@ -72,7 +72,7 @@ struct UserChangeTests {
         let client = try device.client()
         try await client.synchronize()
         device.hand(to: "bob")
-        device.log.arm("\(Users.changes)")
+        device.log.arm("\(UserSwitcher.changes)")
         let leaving = Task.detached { await client.signOut() }
         try await eventually("the change of user is stopped") { device.log.isStopped }
         #expect(device.log.isStopped, "The sign-out has not begun.")

@@ -135,7 +135,7 @@ struct UserValueTests {
 
         let key = ValueQuery.profile("ada").key.text
         #expect(test.client.cached(.profile("ada")) != nil)
-        #expect(try test.client.users.present.store.entry(key) != nil)
+        #expect(try test.client.users.current.store.entry(key) != nil)
     }
 
     @Test func `observers are notified that the value was removed`() async throws {

@@ -21,7 +21,7 @@ struct WipedFilesTests {
 
     @Test func `the outbox of a user who has left contains only their queued operations`() throws {
         let folder = TemporaryFolder()
-        let outbox = try OutboxFile(UserFolders(folder.url).present())
+        let outbox = try OutboxFile(UserFolders(folder.url).current())
         defer { outbox.close() }
         var random = SplitMix64(seed: 1)
         let moment = Timestamp(millisecondsSince1970: 1)
@@ -39,7 +39,7 @@ struct WipedFilesTests {
         for number in 40..<90 where number != 50 {
             try outbox.write([.acknowledged(sequences[number], head: 1, epoch: nil)])
         }
-        #expect(try outbox.leave(for: .seconds(1), at: moment))
+        #expect(try outbox.retain(for: .seconds(1), at: moment))
         try outbox.rewrite()
         #expect(try FileBytes.files(in: folder.user, with: Self.mark).isEmpty)
         #expect(try FileBytes.files(in: folder.user, with: "what-waits") == [OutboxFile.name])

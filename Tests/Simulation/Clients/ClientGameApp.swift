@@ -151,7 +151,7 @@ struct GameBoard: Codable, Sendable, Equatable {
 }
 
 /// Leaves its mark on a board; it adds, so that a duplicate is visible.
-struct MarkBoard: RequestMutation, Superseding {
+struct MarkBoard: RemoteMutation, Superseding {
     static let name = "game.board"
     let mark: String
     let board: Int
@@ -168,7 +168,7 @@ struct MarkBoard: RequestMutation, Superseding {
         view.update(.board(board)) { $0.marks.append(mark) }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let path = "boards/\(board)"
         if settles {
             let marked = try await request.post(path, ["mark": mark], as: GameBoard.self)
@@ -194,7 +194,7 @@ extension GameEntry {
 }
 
 /// Inserts a row at the top or the end of the list.
-struct AddEntry: RequestMutation {
+struct AddEntry: RemoteMutation {
     static let name = "game.entry"
     let mark: String
     let lane: String
@@ -206,13 +206,13 @@ struct AddEntry: RequestMutation {
         view.insert(GameEntry(id: mark), into: .entries(size), at: isLast ? .max : 0)
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("entries", ["mark": mark, "end": isLast ? "last" : "first"])
     }
 }
 
 /// Leaves its mark on a row, both in the list and as a separate value.
-struct MarkEntry: RequestMutation {
+struct MarkEntry: RemoteMutation {
     static let name = "game.entry.mark"
     let mark: String
     let entry: String
@@ -229,13 +229,13 @@ struct MarkEntry: RequestMutation {
         }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("entries/\(entry)", ["mark": mark])
     }
 }
 
 /// Removes a row from the list.
-struct DropEntry: RequestMutation {
+struct DropEntry: RemoteMutation {
     static let name = "game.entry.drop"
     let mark: String
     let entry: String
@@ -245,7 +245,7 @@ struct DropEntry: RequestMutation {
 
     func effects(on view: inout MutationEffects) { view.remove(entry, from: .entries(size)) }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let body = try JSONEncoder().encode(["mark": mark])
         try await request.response("entries/\(entry)", method: "DELETE", json: body)
     }

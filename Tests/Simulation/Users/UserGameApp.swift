@@ -23,7 +23,7 @@ struct WriteNote: RecordMutation {
 }
 
 /// Writes on a card of the app's own backend.
-struct LikeCard: RequestMutation {
+struct LikeCard: RemoteMutation {
     static let name = "game.like"
     let text: String
 
@@ -33,7 +33,7 @@ struct LikeCard: RequestMutation {
         view.update(.card(1)) { $0.text += text }
     }
 
-    func send(_ request: MutationRequest) async throws { try await request.post("likes") }
+    func send(_ request: MutationContext) async throws { try await request.post("likes") }
 }
 
 struct GameCard: Codable, Sendable, Equatable {
@@ -95,7 +95,7 @@ final class UserGamePause: Sendable {
         }
 
         func log(event: LogEvent) {
-            if "\(event.message)" == Users.changes { pause.pass() }
+            if "\(event.message)" == UserSwitcher.changes { pause.pass() }
         }
     }
 

@@ -92,7 +92,7 @@ struct ProseRule: Sendable {
             #"""
             \b(?:lest|mends?|mended|mending|lies? (?:on|in|there)|wherein|thereof|hitherto|anew)\b
             """#,
-            broken: "The file lies on disk, and is read anew."
+            broken: "The file is read anew."
         ),
         ProseRule(
             "by which, under which",

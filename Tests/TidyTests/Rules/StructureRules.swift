@@ -4,7 +4,7 @@ import Foundation
 extension Rule {
     /// The most lines of a source file.
     ///
-    /// ``TypeTests`` is the rule for the size of types. This is a wall for one that was never split.
+    /// ``TypeTests`` is the rule for the size of types. This one finds files that were never split.
     static let fileLines = 1_000
     /// The limit of lines of a function, from its first to its last.
     ///

@@ -127,9 +127,9 @@ extension NoteCommand {
                 )
                 if options.client.json { return try Output.write(json: shown) }
                 for note in shown.notes { try Output.write("\(note)") }
-                for refused in shown.refused { Output.complain("\(refused)") }
-                options.complainOfOthers(client)
-                if let failure { Output.complain("\(failure)") }
+                for refused in shown.refused { Output.writeError("\(refused)") }
+                options.reportOtherAccounts(client)
+                if let failure { Output.writeError("\(failure)") }
             }
         }
     }

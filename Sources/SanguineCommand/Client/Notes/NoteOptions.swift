@@ -99,12 +99,12 @@ struct NoteOptions: ParsableArguments {
     func send(_ client: SanguineClient, _ operations: Set<Identifier>) async throws {
         let failure = await synchronize(client)
         let refused = RefusedNote.all(of: client)
-        for refused in refused { Output.complain("\(refused)") }
-        complainOfOthers(client)
+        for refused in refused { Output.writeError("\(refused)") }
+        reportOtherAccounts(client)
         if let failure, client.outbox.summary.unsent > 0 {
             let count = client.outbox.summary.unsent
             let waiting = count == 1 ? "The change" : "\(count) changes"
-            Output.complain("\(waiting) will be sent by the next 'sanguine note'. \(failure)")
+            Output.writeError("\(waiting) will be sent by the next 'sanguine note'. \(failure)")
         }
         if refused.contains(where: { operations.contains($0.operation) }) {
             throw ExitCode.failure
@@ -112,10 +112,10 @@ struct NoteOptions: ParsableArguments {
     }
 
     /// Reports waiting changes of other accounts.
-    func complainOfOthers(_ client: SanguineClient) {
+    func reportOtherAccounts(_ client: SanguineClient) {
         let count = client.outbox.ofOthers
         guard count > 0 else { return }
-        Output.complain(
+        Output.writeError(
             """
             Changes of another account wait in this folder: \(count). That account belongs to \
             another server, or its server no longer knows it. They are sent when it returns.

@@ -104,7 +104,7 @@ extension ListQuery where Item == Comment {
 }
 
 // Mutations: visible when `perform` returns, sent when there is a network.
-struct LikeArticle: RequestMutation {
+struct LikeArticle: RemoteMutation {
     static let name = "article.like"
     let article: Int
 
@@ -112,12 +112,12 @@ struct LikeArticle: RequestMutation {
         view.update(.article(article)) { $0.likes += 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("articles/\(article)/like")
     }
 }
 
-struct AddComment: RequestMutation {
+struct AddComment: RemoteMutation {
     static let name = "comment.add"
     let article: Int
     let comment: Comment
@@ -126,7 +126,7 @@ struct AddComment: RequestMutation {
         view.insert(comment, into: .comments(of: article))
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         let made = try await request.post(
             "articles/\(article)/comments",
             comment,

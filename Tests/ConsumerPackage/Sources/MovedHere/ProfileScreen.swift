@@ -15,7 +15,7 @@ extension ValueQuery where Value == Profile {
     }
 }
 
-struct Follow: RequestMutation {
+struct Follow: RemoteMutation {
     static let name = "profile.follow"
     let profile: String
 
@@ -23,7 +23,7 @@ struct Follow: RequestMutation {
         view.update(.profile(profile)) { $0.followers += 1 }
     }
 
-    func send(_ request: MutationRequest) async throws {
+    func send(_ request: MutationContext) async throws {
         try await request.post("profiles/\(profile)/follow")
     }
 }

@@ -1,0 +1,79 @@
+import SanguineModel
+import Synchronization
+
+/// Takes the feed's changes of the balance, the quotas and the account into the cache.
+///
+/// A change becomes the base of the entry it belongs to, so that tokens another device has spent,
+/// bought or consumed are shown without a request.
+///
+/// Mutable state: `newest`, by its mutex; no call is made while it is held.
+final class FeedCacheUpdater: Sendable {
+    /// The entries whose observers need the live feed.
+    static let keys: Set<QueryKey> = [
+        ValueQuery<Balance>.balance.key, ValueQuery<[Quota]>.quotas.key,
+        ValueQuery<Account>.account.key,
+    ]
+
+    private let balance: BalanceKeeper
+    private let cacheScope: CacheScope
+    // Weak: the cache holds the cache scope, and the cache scope the balance.
+    private weak let queries: QueryCache?
+    /// The feed numbers of the newest changes: one for each quota, the balance and the account.
+    ///
+    /// The answer to a pull may arrive after newer changes of the live feed.
+    private let newest = Mutex(Newest())
+
+    private struct Newest {
+        var epoch: Epoch?
+        var numbers: [RecordKey: Int64] = [:]
+
+        /// Discards the numbers of an earlier epoch: they cannot be compared.
+        mutating func enter(_ other: Epoch?) {
+            guard let other, other != epoch else { return }
+            if epoch != nil { numbers = [:] }
+            epoch = other
+        }
+    }
+
+    init(balance: BalanceKeeper, cacheScope: CacheScope, queries: QueryCache) {
+        (self.balance, self.cacheScope, self.queries) = (balance, cacheScope, queries)
+    }
+
+    /// Takes in a change of the balance, a quota or the account, unless a later one was taken in.
+    ///
+    /// - Parameters:
+    ///   - change: The change.
+    ///   - isReset: Whether the feed has started over, so that earlier numbers no longer apply.
+    ///   - epoch: The epoch of its number; `nil` if the server did not name one.
+    func apply(_ change: RecordChange, isReset: Bool = false, epoch: Epoch? = nil) {
+        let isNew = newest.withLock { newest in
+            let key = RecordKey(change.collection, change.id)
+            newest.enter(epoch)
+            guard isReset || change.seq >= newest.numbers[key, default: 0] else { return false }
+            newest.numbers[key] = change.seq
+            return true
+        }
+        guard isNew else { return }
+        switch change.collection {
+        case "$balance":
+            if let value = decode(Balance.self, change) { balance.received(value, epoch) }
+        case "$quotas":
+            if let value = decode(Quota.self, change),
+                !balance.received(value, head: change.seq, epoch)
+            {
+                queries?.invalidate(.quotas)
+            }
+        case "$account":
+            guard let value = decode(Account.self, change) else { return }
+            queries?.set(value, for: .account, in: cacheScope)
+            // The quotas do not contain what a plan raises.
+            queries?.invalidate(.quotas)
+        default: break
+        }
+    }
+
+    private func decode<Value: Decodable>(_ type: Value.Type, _ change: RecordChange) -> Value? {
+        change.value.flatMap { try? WireCoding.encode($0) }
+            .flatMap { try? WireCoding.decode(type, from: $0) }
+    }
+}

@@ -1,0 +1,83 @@
+import SanguineModel
+import Synchronization
+
+/// The most recently used cached answers, in memory, in front of those in the storage.
+///
+/// Invariants:
+/// 1. The outputs in the tier take at most `limit` bytes.
+/// 2. The tier has only answers that the storage has.
+///
+/// Mutable state: one `State`, guarded by its mutex. The clock algorithm selects the answers to
+/// evict: an approximation of LRU with cheap reads.
+final class ResultMemoryCache: Sendable {
+    fileprivate struct Slot {
+        var row: ResultRow
+        var wasUsed = false
+    }
+
+    fileprivate struct State {
+        var slots: [Slot] = []
+        var index: [[UInt8]: Int] = [:]
+        var hand = 0
+        var bytes = 0
+    }
+
+    private let state = Mutex(State())
+    private let limit: Int
+
+    /// Creates an empty tier with this limit.
+    init(bytes limit: Int) { self.limit = limit }
+
+    /// Returns the answer, if it is in memory and has not expired.
+    func find(_ key: [UInt8], at now: Timestamp) -> ResultRow? {
+        state.withLock { state in
+            guard let place = state.index[key] else { return nil }
+            guard now < state.slots[place].row.expiresAt else {
+                state.remove(at: place)
+                return nil
+            }
+            state.slots[place].wasUsed = true
+            return state.slots[place].row
+        }
+    }
+
+    /// Adds a stored answer, unless it takes more than half of the limit.
+    func add(_ row: ResultRow) {
+        let size = row.output.count + Self.overhead
+        guard size <= limit / 2 else { return }
+        state.withLock { state in
+            if let place = state.index[row.key] { state.remove(at: place) }
+            while state.bytes + size > limit { state.evict() }
+            state.index[row.key] = state.slots.count
+            state.slots.append(Slot(row: row))
+            state.bytes += size
+        }
+    }
+
+    /// The approximate size in bytes of an answer without its output.
+    static let overhead = 256
+}
+
+extension ResultMemoryCache.State {
+    fileprivate mutating func remove(at place: Int) {
+        let gone = slots[place].row
+        bytes -= gone.output.count + ResultMemoryCache.overhead
+        index[gone.key] = nil
+        // The last slot moves to its position.
+        let last = slots.removeLast()
+        if place < slots.count {
+            slots[place] = last
+            index[last.row.key] = place
+        }
+    }
+
+    fileprivate mutating func evict() {
+        guard !slots.isEmpty else { return }
+        if hand >= slots.count { hand = 0 }
+        while slots[hand].wasUsed {
+            slots[hand].wasUsed = false
+            hand = (hand + 1) % slots.count
+        }
+        remove(at: hand)
+    }
+}

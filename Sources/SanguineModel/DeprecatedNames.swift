@@ -1,0 +1,3 @@
+/// The former name of ``CallCancellation``.
+@available(*, deprecated, renamed: "CallCancellation")
+public typealias CallEnding = CallCancellation

@@ -1,0 +1,157 @@
+import Foundation
+import GRDBSQLite
+import SanguineAuthority
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Reads files in pieces, in constant memory.
+enum ChunkedReader {
+    /// The size of a piece: 256 KiB.
+    static let pieceBytes = 1 << 18
+
+    /// The system's error of an operation on a file.
+    struct Failure: Error {
+        let code: Int32
+        let path: String
+
+        /// Captures the error of the last system call.
+        init(_ path: String) {
+            code = errno
+            self.path = path
+        }
+
+        var reason: String { String(cString: strerror(code)) }
+
+        /// Whether the disk or the file system lost data.
+        ///
+        /// Any other error implies nothing about the file: too many files may be open, or the user
+        /// may not read it.
+        var isDamage: Bool {
+            #if canImport(Darwin)
+            [EIO, ENXIO, EBADMSG].contains(code)
+            #else
+            [EIO, ENXIO, EBADMSG, EUCLEAN].contains(code)
+            #endif
+        }
+
+        /// The corresponding error of SQLite.
+        var asSQLFailure: SQLFailure {
+            SQLFailure(
+                code: isDamage ? SQLFailure.unreadableDisk : SQLITE_CANTOPEN,
+                message: "\(path): \(reason)"
+            )
+        }
+
+        /// The corresponding error of the storage.
+        var asStorageError: StorageError {
+            switch code {
+            case ENOSPC, EDQUOT: .full("\(path): \(reason)")
+            case EROFS: .readOnly("\(path): \(reason)")
+            default: .failed("\(path): \(reason)")
+            }
+        }
+    }
+
+    /// Returns a part of a file: fewer bytes at its end, none if it does not exist.
+    static func read(_ path: String, from offset: Int, _ count: Int) throws(Failure) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else {
+            guard errno == ENOENT else { throw Failure(path) }
+            return []
+        }
+        defer { Foundation.close(file) }
+        return try read(file, path, from: offset, count)
+    }
+
+    /// Returns a part of an open file: fewer bytes at its end.
+    static func read(
+        _ file: Int32,
+        _ path: String,
+        from offset: Int,
+        _ count: Int
+    ) throws(Failure) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let done = try fill(&bytes, of: file, path, from: offset)
+        bytes.removeLast(count - done)
+        return bytes
+    }
+
+    /// Reads a file from beginning to end.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - body: Called with each piece.
+    /// - Returns: The size of the file in bytes.
+    /// - Throws: ``Failure``, or the error that the body throws.
+    @discardableResult
+    static func forEach(_ path: String, _ body: ([UInt8]) throws -> Void) throws -> Int64 {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw Failure(path) }
+        defer { Foundation.close(file) }
+        var offset = 0
+        while true {
+            var piece = [UInt8](repeating: 0, count: pieceBytes)
+            let count = try fill(&piece, of: file, path, from: offset)
+            guard count > 0 else { return Int64(offset) }
+            piece.removeLast(pieceBytes - count)
+            try body(piece)
+            offset += count
+        }
+    }
+
+    /// Writes all bytes at the current position of the file.
+    static func write(_ bytes: [UInt8], to file: Int32, _ path: String) throws(Failure) {
+        var done = 0
+        while done < bytes.count {
+            let count = bytes[done...].withUnsafeBytes {
+                Foundation.write(file, $0.baseAddress, $0.count)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw Failure(path) }
+            done += count
+        }
+    }
+
+    /// Flushes the names in a folder.
+    static func flush(_ folder: String) throws(Failure) {
+        let file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard file >= 0 else { throw Failure(folder) }
+        defer { Foundation.close(file) }
+        guard fsync(file) == 0 else { throw Failure(folder) }
+    }
+
+    private static func fill(
+        _ bytes: inout [UInt8],
+        of file: Int32,
+        _ path: String,
+        from offset: Int
+    ) throws(Failure) -> Int {
+        var done = 0
+        while done < bytes.count {
+            let count = bytes.withUnsafeMutableBytes { buffer in
+                pread(
+                    file,
+                    buffer.baseAddress.map { $0 + done },
+                    buffer.count - done,
+                    off_t(offset + done)
+                )
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw Failure(path) }
+            if count == 0 { break }
+            done += count
+        }
+        return done
+    }
+}
+
+extension ChunkedReader.Failure: CustomStringConvertible {
+    /// The error, and what to do about it.
+    var description: String { "\(path): \(reason). Check the disk and the folder's permissions." }
+}

@@ -1,0 +1,3 @@
+/// The former name of ``WaitTimeout``.
+@available(*, deprecated, renamed: "WaitTimeout")
+public typealias VainWait = WaitTimeout
