@@ -108,7 +108,7 @@ extension EndToEnd {
                     let moved = NoteDevice(folder: phone.folder, port: other.port)
                     let added = try await moved.run("add", "Tea")
                     #expect(added.errors.contains("Changes of another account wait"))
-                    #expect(try await moved.run("list").errors.contains("2 of them"))
+                    #expect(try await moved.run("list").errors.contains("in this folder: 2."))
                 }
                 let back = try await phone.settled()
                 #expect(Set(back.texts.values) == ["Milk", "Bread", "Tea"])

@@ -61,7 +61,7 @@ struct StorageLedgerContractTests {
         ),
         Fault(
             testDescription: "running balances that do not match",
-            finding: "says 9",
+            finding: "states 9",
             changes: [.append(.sample(of: account, .spend, 1, available: 9, held: 4, seq: 2))]
         ),
         Fault(

@@ -26,13 +26,13 @@ extension InMemoryAuthority {
         guard !Task.isCancelled else { throw .cancelled }
         guard request.path == "/v1/live", request.method == "GET" else {
             let answer = try await Reply.of { [self] in await wireAnswer(request) }
-            guard let body = answer.stream else { return Self.ended(TransportResponse(answer)) }
-            return Self.opened(TransportResponse(answer), body)
+            guard let body = answer.stream else { return Self.ended(response(answer)) }
+            return Self.opened(response(answer), body)
         }
         do throws(Problem) {
             return try await live(request)
         } catch {
-            return Self.ended(TransportResponse(.problem(error)))
+            return Self.ended(response(.problem(error)))
         }
     }
 
@@ -47,7 +47,23 @@ extension InMemoryAuthority {
             }
             body.close()
         }
-        return TransportResponse(answer)
+        return response(answer)
+    }
+
+    private func response(_ answer: WireResponse) -> TransportResponse {
+        let headers = answer.fields.map { ($0.field.rawValue, $0.value) }
+        return TransportResponse(
+            status: answer.status,
+            headers: Dictionary([("X-Request-Id", requestID())] + headers) { first, _ in first },
+            body: Data(answer.body)
+        )
+    }
+
+    private func requestID() -> String {
+        state.withLock { state in
+            state.responses += 1
+            return "response-\(state.responses)"
+        }
     }
 
     private func wireAnswer(_ request: TransportRequest) async -> WireResponse {
@@ -135,6 +151,7 @@ extension InMemoryAuthority {
                         "content-type": "text/event-stream", "cache-control": "no-store",
                         "x-accel-buffering": "no",
                         "sanguine-epoch": authority.storage.epoch.text,
+                        "x-request-id": requestID(),
                     ]
                 ),
                 onCancel: { [weak self] in self?.state.withLock { $0.streams.remove(number) } }
@@ -188,17 +205,6 @@ extension InMemoryAuthority {
         stream.receive(response.body)
         stream.finish()
         return stream
-    }
-}
-
-extension TransportResponse {
-    init(_ answer: WireResponse) {
-        let headers = answer.fields.map { ($0.field.rawValue, $0.value) }
-        self.init(
-            status: answer.status,
-            headers: Dictionary(headers) { first, _ in first },
-            body: Data(answer.body)
-        )
     }
 }
 

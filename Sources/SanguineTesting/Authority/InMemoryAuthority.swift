@@ -40,6 +40,7 @@ public final class InMemoryAuthority: StreamingTransport {
 
     struct State: Sendable {
         var accounts = 0
+        var responses = 0
         /// Whether a device has signed in.
         var hasDevice = false
         /// The applied operations by account, in the order of their responses.

@@ -110,7 +110,9 @@ struct WireScript {
     ]
 
     /// Header fields that differ between any two servers.
-    private static let own = ["etag": "a tag", "sanguine-epoch": "an epoch"]
+    private static let own = [
+        "etag": "a tag", "sanguine-epoch": "an epoch", "x-request-id": "an id",
+    ]
 
     private static func comparable(_ headers: [String: String]) -> [String: String] {
         headers.filter { !ownFields.contains($0.key) }

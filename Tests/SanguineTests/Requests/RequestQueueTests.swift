@@ -76,7 +76,7 @@ struct RequestQueueTests {
             try await Self.waitForWaiting(count + 1, test)
         }
         for count in 1...3 {
-            try await test.network.releaseFirst { $0.url.lastPathComponent.hasPrefix("lane") }
+            try await test.network.releaseFirst { $0.url.lastPathComponent.hasPrefix("slot") }
             try await test.network.waitForRequests(ClientLimits.readsPerHost + count)
         }
         #expect(Self.names(test) == ["screen", "normal", "soon"])
