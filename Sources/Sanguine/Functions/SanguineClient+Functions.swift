@@ -98,9 +98,10 @@ extension SanguineClient {
     ///
     /// This includes calls of earlier processes, for example of one that crashed while an answer
     /// was read. A call is removed when its answer was read to the end, when its failure was
-    /// thrown, or when it is old: after at least 48 hours, for which servers keep answers, and
-    /// weeks later in an app that is rarely used, because the device's clock may be wrong. At most
-    /// 1,000; they end with a sign-out. The input is read from disk: see ``OpenCall/input(of:)``.
+    /// thrown, or when it is old: after at least 48 hours, for which servers keep answers by
+    /// default, and weeks later in an app that is rarely used, because the device's clock may be
+    /// wrong. At most 1,000; they end with a sign-out. The input is read from disk: see
+    /// ``OpenCall/input(of:)``.
     public var openCalls: [OpenCall] { balance.openCalls }
 
     /// Returns the answer of an earlier call by its key, from this device or another one of the
