@@ -223,16 +223,13 @@ final class FunctionCaller: Sendable {
 
     /// Returns the request body of a call or a quote.
     static func body<Call: FunctionCall>(_ function: Call) throws(SanguineError) -> Data {
-        do {
-            return try WireCoding.encode(
-                FunctionRequest(
-                    input: function.input,
-                    attachments: function.attachments.isEmpty ? nil : function.attachments
-                )
-            )
-        } catch {
-            throw .decoding("the input of '\(Call.name)' cannot be encoded: \(error)")
-        }
+        try WireCoding.encode(
+            FunctionRequest(
+                input: function.input,
+                attachments: function.attachments.isEmpty ? nil : function.attachments
+            ),
+            as: "the input of '\(Call.name)'"
+        )
     }
 
     /// Returns the declared terms of a function's calls.

@@ -76,9 +76,7 @@ extension QueryRequest.Backend {
         do {
             request.body = try encoder.encode(body)
         } catch {
-            throw .problem(
-                Problem(.malformedBody, "Send a body that JSON can encode: \(error)")
-            )
+            throw .unencodable("the body", error)
         }
         request.headers.setHeader("Content-Type", ifMissing: "application/json")
         return request

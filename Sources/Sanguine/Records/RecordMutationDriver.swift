@@ -267,9 +267,7 @@ final class RecordMutationDriver: OutboxDriver {
     ) async throws(SanguineError) -> (PushAnswer, Epoch?) {
         guard let call else { throw .notConfigured("'server'") }
         let body = PushRequest(device: try deviceId(), operations: operations)
-        guard let json = try? WireCoding.encode(body) else {
-            throw .problem(Problem(.malformedBody, "The operation cannot be encoded as JSON."))
-        }
+        let json = try WireCoding.encode(body, as: "the operations")
         let answer = try await call.call("POST", "/v1/sync/push", json: json, as: PushAnswer.self)
         let isIgnored = records.environment.fault == .ignoresEpochs
         return (answer.value, isIgnored ? nil : answer.epoch)

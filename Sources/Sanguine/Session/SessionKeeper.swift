@@ -344,9 +344,7 @@ extension SessionKeeper {
         _ body: some Encodable,
         as type: Answer.Type
     ) async throws(SanguineError) -> Answer {
-        guard let json = try? WireCoding.encode(body) else {
-            throw .decoding("the body of \(path) cannot be encoded")
-        }
+        let json = try WireCoding.encode(body, as: "the body of \(path)")
         let request = try TransportRequest(
             method: "POST",
             base: configuration.server,

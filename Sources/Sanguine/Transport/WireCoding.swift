@@ -10,6 +10,18 @@ enum WireCoding {
         try makeEncoder().encode(value)
     }
 
+    /// Encodes a part of a request, such as "the body", which a failure then names.
+    static func encode(
+        _ value: some Encodable,
+        as subject: String
+    ) throws(SanguineError) -> Data {
+        do {
+            return try encode(value)
+        } catch {
+            throw .unencodable(subject, error)
+        }
+    }
+
     /// The encoder that is also a configuration's default.
     static func makeEncoder() -> JSONEncoder {
         let encoder = JSONEncoder()
@@ -98,6 +110,31 @@ enum WireCoding {
         } catch {
             throw .decoding("\(type): \(error)")
         }
+    }
+}
+
+extension SanguineError {
+    /// A value of the app that JSON cannot represent, so that nothing was sent.
+    ///
+    /// - Parameters:
+    ///   - subject: The part of the request, such as "the body".
+    ///   - error: The encoder's error.
+    /// - Returns: The error, which names the member but not its value.
+    static func unencodable(_ subject: String, _ error: any Error) -> SanguineError {
+        var problem = Problem(
+            .malformedBody,
+            "Give \(subject) only values that JSON can encode: \(error.encodingFault)"
+        )
+        problem.title = "The request was not sent."
+        return .problem(problem)
+    }
+}
+
+extension Error {
+    fileprivate var encodingFault: String {
+        guard case .invalidValue(_, let context)? = self as? EncodingError else { return "\(self)" }
+        let path = context.codingPath.memberPath
+        return (path.isEmpty ? "" : "'\(path)': ") + context.debugDescription
     }
 }
 

@@ -20,6 +20,17 @@ struct CodingTests {
         var owners: [Owner] = []
     }
 
+    private struct Measure: FunctionCall {
+        typealias Output = String
+
+        struct Input: Codable, Sendable {
+            var depth: Double
+        }
+
+        static let name = "measure"
+        var input: Input
+    }
+
     private static let moment = Date(timeIntervalSince1970: 1_767_323_045.25)
     private static let visit = Visit(visitId: 1, createdAt: moment, owners: [.init(userId: 7)])
     private static let snake = #"""
@@ -182,5 +193,16 @@ struct CodingTests {
         }
 
         #expect(test.client.cached(Self.query(policy)) == Self.visit)
+    }
+
+    @Test func `an input that cannot be encoded does not blame the response`() {
+        let error = #expect(throws: SanguineError.self) {
+            try FunctionCaller.body(Measure(input: .init(depth: .infinity)))
+        }
+        let text = error?.description ?? ""
+
+        #expect(error?.code == "malformed_body" && error?.errorClass == .defect)
+        #expect(text.contains("'measure'") && text.contains("depth'"))
+        #expect(!text.contains("response"))
     }
 }
