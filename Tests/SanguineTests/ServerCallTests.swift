@@ -66,7 +66,9 @@ struct ServerCallTests {
         let refusal = await #expect(throws: SanguineError.self) {
             try await call(network, TestUser()).get("http://other.test/x", as: [Int].self)
         }
-        #expect(refusal?.code == "not_configured")
+        #expect(refusal?.code == "invalid_declaration")
+        #expect(refusal?.description.contains("other.test") == true)
+        #expect(refusal?.description.contains("Configuration") == false)
         #expect(network.requests.isEmpty)
     }
 

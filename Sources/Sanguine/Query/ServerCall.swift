@@ -31,15 +31,15 @@ struct ServerCall: Sendable {
     ///     own time limit.
     ///   - report: Receives the progress of the upload. Default: `nil`.
     /// - Returns: The response, with a status from 200 to 299.
-    /// - Throws: ``SanguineError/userChanged`` if the user leaves before the request is sent.
+    /// - Throws: ``SanguineError/userChanged`` if the user leaves before the request is sent;
+    ///   ``SanguineError/notConfigured(_:)`` without a server, and
+    ///   ``SanguineError/invalidDeclaration(_:)`` for another host.
     func send(
         _ request: TransportRequest,
         within limit: TimeLimit? = nil,
         _ report: UploadReport? = nil
     ) async throws(SanguineError) -> TransportResponse {
-        guard let server, request.url.origin == server.origin else {
-            throw .notConfigured("'server', or the call goes to another host")
-        }
+        try check(request)
         let user = authorizer.bound()
         return try await user.attempt(curing: Self.canRetryWithNewToken) {
             token throws(SanguineError) in
@@ -55,9 +55,7 @@ struct ServerCall: Sendable {
     func stream(
         _ request: TransportRequest
     ) async throws(SanguineError) -> TransportStream {
-        guard let server, request.url.origin == server.origin else {
-            throw .notConfigured("'server', or the call goes to another host")
-        }
+        try check(request)
         let user = authorizer.bound()
         return try await user.attempt(curing: Self.canRetryWithNewToken) {
             token throws(SanguineError) in
@@ -129,6 +127,19 @@ struct ServerCall: Sendable {
             guard request.timeout > .zero else { throw .transport(.timedOut) }
         }
         return try await exchange.send(request, report)
+    }
+
+    /// Throws if the request must not have the session's token.
+    private func check(_ request: TransportRequest) throws(SanguineError) {
+        guard let server else { throw .notConfigured("'server'") }
+        guard request.url.origin == server.origin else {
+            throw .invalidDeclaration(
+                """
+                The session's token is only for 'server', but the call goes to \
+                \(request.url.host() ?? "another host"). Use a path of 'server'.
+                """
+            )
+        }
     }
 
     private func authorized(

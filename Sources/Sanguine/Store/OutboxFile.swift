@@ -489,10 +489,21 @@ extension OutboxFile.Row {
         case "refused":
             let text = row["problem"] as String? ?? ""
             let problem = try? WireCoding.decode(Problem.self, from: Data(text.utf8))
-            var refusal = problem ?? Problem(.internalFault, "Read the server's log.")
+            var refusal = problem ?? .unreadableRefusal
             if row["head"] as Int64? != nil { refusal.isPartlyDone = true }
             self.phase = .refused(refusal)
         default: break
         }
     }
+}
+
+extension Problem {
+    /// The operation was refused, but the stored problem is damaged.
+    static let unreadableRefusal = Problem(
+        ProblemCode(rawValue: "store"),
+        """
+        The reason is lost, because the outbox on this device is damaged. Retry or discard the \
+        operation, and check the disk.
+        """
+    )
 }

@@ -176,6 +176,30 @@ import Testing
         second.close()
     }
 
+    @Test func `a damaged problem on disk does not blame the server`() throws {
+        let place = try UserFolders(TemporaryFolder().url).current()
+        let first = OutboxFile(place)
+        try insert(1, into: first)
+        let refusal = Problem(.notOwner, "Ask its owner.")
+        try first.write([.refused(1, refusal)])
+        #expect(try first.rows().map(\.phase) == [.refused(refusal)])
+        first.close()
+        let path = place.url.appending(path: OutboxFile.name).path
+        let database = try DatabaseQueue(path: path)
+        try database.write { try $0.execute(sql: "UPDATE operation SET problem = '{'") }
+        try database.close()
+        let second = OutboxFile(place)
+        defer { second.close() }
+        guard case .refused(let problem)? = try second.rows().first?.phase else {
+            Issue.record("The operation is no longer refused.")
+            return
+        }
+
+        #expect(problem.code.rawValue == "store")
+        #expect(!problem.description.contains("server"))
+        #expect(problem.detail.contains("Retry or discard"))
+    }
+
     @Test func `a file of the previous version keeps its operations and numbers`() throws {
         let place = try UserFolders(TemporaryFolder().url).current()
         try FileManager.default.createDirectory(at: place.url, withIntermediateDirectories: true)
