@@ -15,7 +15,7 @@ public enum SanguineError: Error, Hashable, Sendable {
     /// The response does not match the declared type. The text names the type and the place, and
     /// ``SanguineError/response`` is the response itself.
     indirect case decoding(DecodingFailure)
-    /// The store on disk failed.
+    /// The store on disk or the keychain failed.
     case store(StoreError)
     /// The operation was sent, but the client cannot determine whether it took effect.
     case outcomeUnknown(operation: String)

@@ -52,7 +52,14 @@ public final class ScriptedTransport: UploadingTransport {
                 }
                 return respond(response)
             } catch {
-                return fail(.invalid("the scripted value cannot be encoded: \(error)"))
+                return fail(
+                    .invalid(
+                        """
+                        the scripted value cannot be encoded (\(error)). Script one that JSON can \
+                        encode.
+                        """
+                    )
+                )
             }
         }
 
@@ -291,7 +298,7 @@ public final class ScriptedTransport: UploadingTransport {
         _ request: TransportRequest,
         progress: @escaping @Sendable (UploadProgress) -> Void
     ) async throws(TransportError) -> TransportResponse {
-        guard let total = request.bodySize else { throw .invalid("the body's file does not exist") }
+        guard let total = request.bodySize else { throw .unreadableBodyFile }
         let upload = Upload(total: total, tell: progress)
         upload.advance(to: 0)
         return try await exchange(request.withBodyInMemory ?? request, upload)

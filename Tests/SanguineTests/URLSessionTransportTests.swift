@@ -162,7 +162,7 @@ struct URLSessionTransportTests {
         let error = await #expect(throws: TransportError.self) {
             try await transport.send(TransportRequest(url: url))
         }
-        #expect(error == .invalid("the address does not begin with http or https"))
+        #expect(error == .invalid("the address does not begin with http or https. Correct it."))
     }
 
     @Test func `a client reads through the transport`() async throws {

@@ -78,12 +78,14 @@ enum BalanceLimits {
 extension Problem {
     /// The problem of a call that is refused because too many others are pending.
     static var tooManyCalls: Problem {
-        Problem(
+        var problem = Problem(
             .overloaded,
             """
             \(BalanceLimits.pendingCalls) calls are running, or \(BalanceLimits.queuedCalls) are \
             waiting for a network. Let some of them end before you make more.
             """
         )
+        problem.title = "There are too many calls."
+        return problem
     }
 }

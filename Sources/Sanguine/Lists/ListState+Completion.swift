@@ -419,12 +419,14 @@ extension Problem {
     ///
     /// The user must be informed, because no row appears that would load the next page.
     static var emptyPages: Problem {
-        Problem(
+        var problem = Problem(
             .overloaded,
             """
             The backend returned \(PageLimits.emptyPages) empty pages in a row. Load the next page \
             to continue after them.
             """
         )
+        problem.title = "The list found no further rows."
+        return problem
     }
 }

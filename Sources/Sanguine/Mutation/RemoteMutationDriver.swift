@@ -439,9 +439,9 @@ extension SanguineError {
 
 extension Problem {
     /// Something other than the backend has answered every send of the operation.
-    fileprivate static func intercepted(_ error: SanguineError) -> Problem {
+    static func intercepted(_ error: SanguineError) -> Problem {
         var problem = Problem(ProblemCode(rawValue: error.code), "\(error)")
-        problem.title = "The backend has not answered."
+        problem.title = "Something other than the backend has answered."
         return problem
     }
 

@@ -45,7 +45,7 @@ struct FileIdentityVault: IdentityVault {
         do {
             try FileManager.default.removeItems(in: folder, withPrefixes: [Self.name])
         } catch {
-            throw .store(.writeFailed("device identity: \(error)"))
+            throw .store(.notErased(error))
         }
     }
 

@@ -22,7 +22,7 @@ struct KeychainIdentityVault: IdentityVault {
         if let former { earlier = try read(former) }
         let new = earlier ?? DeviceIdentity.random()
         guard let data = try? JSONEncoder().encode(new) else {
-            throw .store(.writeFailed("device identity: it cannot be encoded"))
+            throw .store(.writeFailed("the device's identity cannot be encoded."))
         }
         var item = item(label)
         item[kSecValueData] = data
@@ -33,9 +33,9 @@ struct KeychainIdentityVault: IdentityVault {
         case errSecDuplicateItem:
             // Another process has added it first.
             if let kept = try read(label) { return kept }
-            throw .store(.readFailed("device identity: the keychain's item cannot be read"))
+            throw .store(.readFailed("the device's keychain item cannot be read. Try again."))
         case let status:
-            throw .store(.writeFailed("device identity: keychain status \(status)"))
+            throw .store(.keychainNotWritten(status))
         }
     }
 
@@ -43,7 +43,7 @@ struct KeychainIdentityVault: IdentityVault {
         for label in [label, former].compactMap(\.self) {
             let status = SecItemDelete(item(label) as CFDictionary)
             guard status == errSecSuccess || status == errSecItemNotFound else {
-                throw .store(.writeFailed("device identity: keychain status \(status)"))
+                throw .store(.keychainNotWritten(status))
             }
         }
     }
@@ -58,13 +58,15 @@ struct KeychainIdentityVault: IdentityVault {
             guard let data = result as? Data,
                 let kept = try? JSONDecoder().decode(DeviceIdentity.self, from: data)
             else {
-                throw .store(.readFailed("device identity: the keychain's item is of another kind"))
+                throw .store(
+                    .readFailed("the device's keychain item is of another kind. Remove the item.")
+                )
             }
             return kept
         case errSecItemNotFound:
             return nil
         case let status:
-            throw .store(.readFailed("device identity: keychain status \(status)"))
+            throw .store(.keychainNotRead(status))
         }
     }
 

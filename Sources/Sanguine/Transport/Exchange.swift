@@ -153,7 +153,7 @@ extension TransportRequest {
             text += (text.contains("?") ? "&" : "?") + encoded
         }
         guard let url = URL(string: text), url.host() != nil else {
-            throw .transport(.invalid("the address '\(text)' is not valid"))
+            throw .transport(.invalid("the address '\(text)' is not valid. Correct it."))
         }
         var headers = headers
         headers.setHeader("Accept", ifMissing: "application/json")

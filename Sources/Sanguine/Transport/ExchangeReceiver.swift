@@ -115,8 +115,8 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
     ) {
         guard let http = response as? HTTPURLResponse else {
-            streams.ended(dataTask, .invalid("the response is not HTTP"))
-            end(dataTask, .failure(.invalid("the response is not HTTP")))
+            streams.ended(dataTask, .notHTTP)
+            end(dataTask, .failure(.notHTTP))
             return completionHandler(.cancel)
         }
         let head = TransportResponse(http, body: Data())
@@ -176,7 +176,7 @@ final class ExchangeReceiver: NSObject, URLSessionDataDelegate, Sendable {
         } else if let http = collected?.response ?? task.response as? HTTPURLResponse {
             end(task, .success(TransportResponse(http, body: collected?.body ?? Data())))
         } else {
-            end(task, .failure(.invalid("there was no response")))
+            end(task, .failure(.noResponse))
         }
     }
 

@@ -85,14 +85,17 @@ public enum TransportError: Error, Hashable, Sendable {
     case cancelled
     /// The request did not reach the server: connection refused, no route, or unknown name.
     case offline(String)
-    /// The connection broke. The server may have received the request.
+    /// The exchange ended before the response was complete, in most cases because the connection
+    /// broke. The server may have received the request.
     case interrupted(String)
     /// The response is a success but larger than the transport accepts. The server has performed
     /// the request.
     ///
     /// For any other status, a transport returns the beginning of the body.
     case bodyTooLarge(limitBytes: Int)
-    /// The request cannot be sent as it is, or the response is not HTTP.
+    /// The request cannot be sent as it is, or the response is not HTTP. The text says why.
+    ///
+    /// A text that ends with a full stop also says what to do.
     case invalid(String)
     /// The response is a success but not the backend's: a proxy or the login page of a network has
     /// sent it. The server may have received the request.
@@ -107,20 +110,21 @@ extension TransportError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .timedOut:
-            "The server did not answer in time. Try again, or give the query a longer 'timeout'."
+            "The server did not answer in time. Check the network and try again."
         case .cancelled:
             "The request was cancelled by the task that made it."
         case .offline(let reason):
             "The server cannot be reached (\(reason)). Check the address and the network."
         case .interrupted(let reason):
-            "The connection broke before the response was complete (\(reason)). Try again."
+            "The exchange ended before the response was complete (\(reason)). Try again."
         case .bodyTooLarge(let limit):
             """
             The request succeeded, but its response is larger than \(limit) bytes. Request less at \
             once, such as a page.
             """
         case .invalid(let reason):
-            "The exchange is not valid HTTP (\(reason)). Check the address of the server."
+            "The HTTP exchange failed: "
+                + reason.advising("Check the request and the address of the server.")
         case .intercepted(let reason):
             """
             The response is not the backend's (\(reason)). Sign in to the network and try again. \
@@ -129,4 +133,22 @@ extension TransportError: CustomStringConvertible {
             """
         }
     }
+}
+
+extension TransportError {
+    /// The response is not HTTP.
+    static let notHTTP = Self.invalid("the response is not HTTP. Check the address of the server.")
+    /// The exchange ended with neither a response nor an error.
+    static let noResponse = Self.invalid("there was no response. Check the address of the server.")
+    /// The file with the request's body is missing, or cannot be read.
+    package static let unreadableBodyFile = Self.invalid(
+        "the file with the request's body cannot be read. Keep it where it is until it is sent."
+    )
+    /// The transport cannot send a file, and this one is too large for memory.
+    static let fileNotSupported = Self.invalid(
+        """
+        this transport cannot send a file of more than \(ClientLimits.requestBodyBytes) bytes. Use \
+        an UploadingTransport, such as URLSessionTransport.
+        """
+    )
 }

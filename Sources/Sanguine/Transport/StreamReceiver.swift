@@ -94,7 +94,7 @@ final class StreamReceiver: Sendable {
     private static func end(_ stream: Stream, _ error: TransportError?) {
         switch stream {
         case .waiting(let continuation):
-            continuation.resume(returning: .failure(error ?? .invalid("there was no response")))
+            continuation.resume(returning: .failure(error ?? .noResponse))
         case .open(let weak): weak.stream?.finish(error)
         }
     }

@@ -61,8 +61,11 @@ extension TransportError {
             .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot,
             .clientCertificateRejected, .clientCertificateRequired:
             self = .offline("no secure connection could be made: \(text)")
-        case .badURL, .unsupportedURL: self = .invalid("the address is not valid")
-        case .fileDoesNotExist, .fileIsDirectory, .noPermissionsToReadFile: self = .invalid(text)
+        case .badURL, .unsupportedURL: self = .invalid("the address is not valid. Correct it.")
+        case .fileDoesNotExist, .fileIsDirectory, .noPermissionsToReadFile:
+            self = .invalid(
+                "a file cannot be read (\(text)). Keep it where it is until it is sent."
+            )
         default: self = .interrupted(text)
         }
     }

@@ -100,12 +100,10 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     ) async throws(TransportError) -> TransportResponse {
         var urlRequest = URLRequest(request)
         guard let scheme = request.url.scheme?.lowercased(), ["http", "https"].contains(scheme)
-        else { throw .invalid("the address does not begin with http or https") }
+        else { throw .invalid("the address does not begin with http or https. Correct it.") }
         let isUpload = progress != nil || request.bodyFile != nil
         if isUpload { urlRequest.timeoutInterval = ClientLimits.uploadTimeout.seconds }
-        guard let size = request.bodySize else {
-            throw .invalid("the file with the request's body cannot be read")
-        }
+        guard let size = request.bodySize else { throw .unreadableBodyFile }
         // The rules for the lock are kept: creating a task calls nothing back.
         let task = isClosed.withLock { [urlRequest] isClosed -> URLSessionTask? in
             guard !isClosed else { return nil }
@@ -162,7 +160,9 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
         var urlRequest = URLRequest(request)
         // The reader decides how long a stream may be silent.
         urlRequest.timeoutInterval = Self.longestSilence
-        guard request.url.origin != nil else { throw .invalid("the address has no host") }
+        guard request.url.origin != nil else {
+            throw .invalid("the address has no host. Correct it.")
+        }
         let task = isClosed.withLock { isClosed in
             isClosed ? nil : session.dataTask(with: urlRequest)
         }

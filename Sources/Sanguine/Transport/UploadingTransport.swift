@@ -82,7 +82,7 @@ extension HTTPTransport {
             return try await transport.upload(request, progress: progress ?? { _ in })
         }
         guard let whole = request.withBodyInMemory else {
-            throw .invalid("this transport is not an UploadingTransport and cannot send files")
+            throw request.bodySize == nil ? .unreadableBodyFile : .fileNotSupported
         }
         let total = Int64(whole.body?.count ?? 0)
         progress?(UploadProgress(sentBytes: 0, totalBytes: total))

@@ -346,7 +346,7 @@ package final class UserSwitcher: Sendable {
         if let folders = services.folders {
             let erased = folders.erase(after: user.folder)
             folder = erased.folder
-            failure = erased.failure.map { .store(.writeFailed("erasing the data: \($0)")) }
+            failure = erased.failure.map { .store(.notErased($0)) }
         }
         do throws(SanguineError) { try services.vault.erase() } catch { failure = failure ?? error }
         do {

@@ -65,7 +65,7 @@ final class Lifeline: UploadingTransport {
     ) async throws(TransportError) -> TransportStream {
         let upstream = try await run { base throws(TransportError) in
             guard let base = base as? any StreamingTransport else {
-                throw .invalid("the transport has no streams")
+                throw .invalid("the transport has no streams. Use a StreamingTransport.")
             }
             return try await base.stream(request)
         }

@@ -355,7 +355,7 @@ extension FaultyNetwork {
         let (upstream, plan) = try await exchange(request) { [self] plan in
             await carry(request, plan.withoutCopy) { base throws(TransportError) in
                 guard let base = base as? any StreamingTransport else {
-                    throw .invalid("the transport has no streams")
+                    throw .invalid("the transport has no streams. Use a StreamingTransport.")
                 }
                 return try await base.stream(request)
             }

@@ -102,6 +102,8 @@ struct UploadTransportTests {
             return
         }
 
+        #expect(error?.description.contains("Keep it where it is") == true)
+        #expect(error?.description.contains("address") == false)
         #expect(server.received.isEmpty)
     }
 
@@ -171,6 +173,29 @@ struct UploadTransportTests {
         #expect(error.code == "not_configured")
         #expect(error.description.contains("'UploadingTransport'"))
         #expect(network.requests.isEmpty)
+    }
+
+    @Test func `a transport without support for files says whether it or the file is the cause`()
+        async throws
+    {
+        let network = ScriptedTransport { _ in .status(200) }
+        let transport = PlainTransport(network: network)
+        let request = request(try #require(URL(string: "http://songs.test/a")))
+        try Data(count: ClientLimits.requestBodyBytes + 1).write(to: file)
+        let tooLarge = await #expect(throws: TransportError.self) {
+            try await transport.carry(request, progress: nil)
+        }
+        try FileManager.default.removeItem(at: file)
+        let missing = await #expect(throws: TransportError.self) {
+            try await transport.carry(request, progress: nil)
+        }
+
+        #expect(tooLarge?.description.contains("Use an UploadingTransport") == true)
+        #expect(missing == .unreadableBodyFile)
+        #expect(network.requests.isEmpty)
+        for error in [tooLarge, missing] {
+            #expect(error?.description.contains("address") == false)
+        }
     }
 
     @Test func `a faulty network carries files and their progress`() async throws {

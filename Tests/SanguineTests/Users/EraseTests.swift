@@ -138,6 +138,8 @@ struct EraseTests {
         try FileManager.default.createDirectory(at: obstacle, withIntermediateDirectories: true)
         let error = await #expect(throws: SanguineError.self) { try await client.eraseLocalData() }
         #expect(error?.code == "store")
+        #expect(error?.description.contains("Call eraseLocalData() again.") == true)
+        #expect(error?.description.contains("nothing was changed") == false)
         #expect(client.cached(.said) == nil)
         #expect(try device.files(with: "ada").isEmpty)
         try FileManager.default.removeItem(at: present)
