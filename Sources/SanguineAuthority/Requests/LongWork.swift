@@ -112,7 +112,7 @@ package final class LongWork: Sendable {
     private static func yieldToOthers() {
         #if os(Linux)
         // On Linux, 0 stands for the calling thread, not for the process.
-        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 5)
+        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 15)
         #endif
     }
 
