@@ -16,10 +16,14 @@ extension Authority {
         _ file: [UInt8],
         to account: Identifier
     ) async throws(Problem) -> (facts: BlobFacts, isNew: Bool) {
-        let content = try BlobContent(file)
+        let (content, id) = try await WireBody.perform(file.count, for: account) {
+            () throws(Problem) in
+            let content = try BlobContent(file)
+            return (content, BlobID(of: content.bytes))
+        }
         let row = BlobRow(
             account: account,
-            id: BlobID(of: content.bytes),
+            id: id,
             size: Int64(content.bytes.count),
             type: content.type.rawValue,
             width: content.size.map { Int64($0.width) },

@@ -57,16 +57,15 @@ struct Gate: Sendable {
         if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
-        if let length = request.headers[.contentLength].flatMap({ Int($0) }), length > limit {
-            throw WireBody.tooLarge(limit)
-        }
+        let length = request.headers[.contentLength].flatMap { Int($0) } ?? 0
+        guard length <= limit else { throw WireBody.tooLarge(limit) }
         if request.headers[.expect]?.lowercased() == "100-continue" {
             // RFC 9110, section 10.1.1: the client waits for it before it sends the body. A client
             // that was refused earlier is not asked for its body.
             let goOn = HTTPResponsePart.head(HTTPResponse(status: .continue))
             context.channel.writeAndFlush(goOn, promise: nil)
         }
-        let bytes = try await receive(request.body, context, upTo: limit, in: pool)
+        let bytes = try await receive(request.body, of: length, context, upTo: limit, in: pool)
         context.exchange.hasReadBody = true
         return bytes
     }
@@ -77,9 +76,11 @@ struct Gate: Sendable {
         return codings.contains { $0.lowercased() != "identity" }
     }
 
-    /// Reads a body while the pool of all bodies in progress has room for it.
+    // Reads a body while the pool of all bodies in progress has room for it. The declared length is
+    // 0 if it is unknown.
     private func receive(
         _ body: RequestBody,
+        of length: Int,
         _ context: ServerContext,
         upTo limit: Int,
         in pool: SharedPool
@@ -88,6 +89,9 @@ struct Gate: Sendable {
         do {
             let address = context.address
             let place = try pool.acquire(0, account: context.exchange.account, address: address)
+            // An array that grows copies megabytes while other connections wait for the thread.
+            // The system gives memory only to the pages that are written.
+            bytes.reserveCapacity(length)
             for try await part in body {
                 guard bytes.count + part.readableBytes <= limit else {
                     throw WireBody.tooLarge(limit)

@@ -1,5 +1,6 @@
 #if canImport(Subprocess)
 import Foundation
+import SanguineAuthority
 import Subprocess
 
 #if canImport(System)
@@ -71,7 +72,9 @@ struct FFmpeg: Sendable {
         guard let format = Self.formats[type] else { throw .unreadable("its type is \(type)") }
         let file: UnnamedFile
         do {
-            file = try UnnamedFile(video)
+            file = try await LongWork.shared.perform(for: .video) { () throws(any Error) in
+                try UnnamedFile(video)
+            }
         } catch {
             throw .noProgram("no temporary file can be created: \(error)")
         }
