@@ -129,7 +129,7 @@ extension SanguineClient {
         ///
         /// Default: none.
         public var observer: (any ClientObserver)?
-        /// The most bytes that values in memory may take, counted as JSON.
+        /// The maximum size in bytes of the values in memory, counted as JSON.
         ///
         /// Default: 32 MB.
         public var memoryBytes = ClientLimits.memoryBytes

@@ -38,7 +38,7 @@ enum Output {
         signal(SIGPIPE, SIG_IGN)
         // A closed descriptor would be reused for the next opened file, such as a database.
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) == -1 {
-            // Opened in the wrong direction, so that each use fails.
+            // Opened for the opposite access, so that every read or write fails.
             _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }

@@ -17,9 +17,9 @@ struct WriteQueue {
         case exclusive(@Sendable (Result<WriteConnection, StorageError>) -> Void)
     }
 
-    /// The most rows that a short command loads.
+    /// The maximum number of rows that a short command loads.
     static let shortKeys = 16
-    /// The most commands that short ones overtake in a turn.
+    /// The maximum number of long commands that short ones overtake in a turn.
     static let passedCommands = 512
 
     private var work = Deque<QueuedWork>()
@@ -37,7 +37,7 @@ struct WriteQueue {
 
     /// Removes the work of the next turn.
     ///
-    /// - Parameter limit: The most commands of a transaction.
+    /// - Parameter limit: The maximum number of commands in a transaction.
     /// - Returns: The work, or `nil` if there is none.
     mutating func next(atMost limit: Int) -> Turn? {
         if case .exclusive(let body)? = work.first {

@@ -14,7 +14,8 @@ public enum TestingLimits {
     public static let events = 1_000
     /// Copies of requests that are on their way in it: 1,000; beyond nothing is doubled.
     public static let copies = 1_000
-    /// How often the files of a ``TestDevice`` are read until no write came between: 1,000 times.
+    /// The number of attempts to read the files of a ``TestDevice`` without an intervening write:
+    /// 1,000.
     public static let readings = 1_000
     /// How long a wait of the kit goes on, where the test does not say: 20 seconds of real time.
     ///

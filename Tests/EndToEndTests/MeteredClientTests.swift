@@ -116,7 +116,8 @@ extension EndToEnd {
             ),
         ]
 
-        /// Makes a call and waits until its hold is shown and the upstream has its request.
+        /// Makes a call and waits until its hold is visible and the upstream has received its
+        /// request.
         @available(macOS 26, iOS 26, tvOS 26, watchOS 26, visionOS 26, *)
         private static func beginCall(
             on stage: Stage

@@ -15,7 +15,7 @@ package struct HostileAnswer: Hashable, Sendable {
     /// The number of tokens of a part that is not text.
     package static let partTokens = 10
 
-    /// The most words of an answer.
+    /// The maximum number of words in an answer.
     package static let wordLimit = 100_000
 
     private static let vocabulary = [
@@ -47,7 +47,7 @@ package struct HostileAnswer: Hashable, Sendable {
     /// - Parameters:
     ///   - prompt: The text of all messages, joined by line feeds.
     ///   - otherParts: The number of parts that are not text.
-    ///   - maxTokens: The most tokens of the answer.
+    ///   - maxTokens: The maximum number of tokens in the answer.
     package init(to prompt: String, otherParts: Int = 0, maxTokens: Int? = nil) {
         let hash = Self.hash(prompt)
         let asked = Self.value("words=", in: prompt).flatMap { Int($0) } ?? Int(3 + hash % 10)

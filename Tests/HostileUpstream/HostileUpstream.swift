@@ -76,7 +76,7 @@ package final class HostileUpstream: Sendable {
         package var closed = 0
         /// The number of complete requests.
         package var requests = 0
-        /// How often a connection had more to write than its client accepted.
+        /// The number of times that a connection had more to write than its client accepted.
         package var stalls = 0
     }
 

@@ -69,7 +69,7 @@ struct AccessTokenTests {
         #expect(try await tokens.verify(token) == identity)
     }
 
-    @Test func `all tokens can be expired, and tokens of later seconds are valid`()
+    @Test func `all tokens can be expired at once, and tokens issued a second later are valid`()
         async throws
     {
         let tokens = await tokens()

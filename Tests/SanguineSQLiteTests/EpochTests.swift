@@ -60,7 +60,7 @@ struct EpochTests {
         #expect(try await notices(of: folder) == [])
     }
 
-    @Test func `a notice reports that the history could not be written`() async throws {
+    @Test func `a notice says that the history could not be written`() async throws {
         let folder = TestFolder()
         _ = try await epoch(of: folder)
         let history = folder.file("sanguine.history")

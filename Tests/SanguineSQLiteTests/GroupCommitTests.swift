@@ -177,7 +177,7 @@ struct GroupCommitTests {
         await storage.close()
     }
 
-    @Test func `a full queue refuses commands with a retry time, and keeps its own`()
+    @Test func `a full queue refuses new commands with a retry time and keeps the queued ones`()
         async throws
     {
         var options = SQLiteStorageOptions()

@@ -264,7 +264,7 @@ struct SettingValuesTests {
     }
 }
 
-/// A clock that runs an event during one of its readings and advances by a second.
+/// A clock that runs a closure during one of its readings, after which it has advanced by a second.
 private final class InterruptedClock: WallClock {
     private struct State {
         var now = Timestamp(millisecondsSince1970: 1_000_000)

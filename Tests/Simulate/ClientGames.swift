@@ -23,7 +23,7 @@ struct ClientGames {
         if ProcessInfo.processInfo.environment[Self.isDeterministic] == nil { return try share() }
         CrashReport.begin(isFinding: fault != nil)
         try JobQueue.takeOver()
-        // The thread of the process's beginning waits for ever: its jobs are not drawn.
+        // The main thread only waits, because its jobs are not scheduled by the seed.
         Thread.detachNewThread { exit(playAll()) }
         while true { sleep(1_000) }  // tidy: allow sleeping-test: the player ends the process.
     }
@@ -40,7 +40,7 @@ struct ClientGames {
             return try player(first...last)
         }
         for player in players {
-            player.waitUntilExit()  // tidy: allow unbounded-wait: each plays so many seeds.
+            player.waitUntilExit()  // tidy: allow unbounded-wait: its seeds are finite.
         }
         return players.contains { $0.terminationStatus != 0 } ? 1 : 0
     }

@@ -4,7 +4,7 @@ import Testing
 /// The line counts in the tables of examples are correct.
 @Suite("Example tables", .timeLimit(.minutes(15)))
 struct ExampleTableTests {
-    /// The most lines that a feature of an app may have.
+    /// The maximum number of lines in a feature of an app.
     private static let mostLines = 30
 
     @Test func `the line counts in an example's table are those of its types`() throws {

@@ -11,7 +11,8 @@ enum Repository {
 
     private static let root = URL(filePath: #filePath).appending(path: "../../..").standardized
 
-    // Read once for all suites: splitting some hundred files into code and comments takes seconds.
+    // Read once for all suites: splitting several hundred files into code and comments takes
+    // seconds.
     private static let all = Result { try read() }
 
     /// Returns all files, ordered by path.

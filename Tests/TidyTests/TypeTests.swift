@@ -5,7 +5,7 @@ import Testing
 /// `Documentation/Decisions/0120-a-type-keeps-its-state-in-its-file.md` has the reasons.
 @Suite("Types", .timeLimit(.minutes(15)))
 struct TypeTests {
-    /// The most files that extend a type, in addition to the one that declares it.
+    /// The maximum number of files that extend a type, in addition to the one that declares it.
     private static let mostFiles = 3
 
     /// The types whose extensions in other files use their stored state, each with the reason.

@@ -58,7 +58,7 @@ enum BalanceLimits {
     ///
     /// Language models may take long.
     static let callTimeout = Duration.seconds(60)
-    /// The largest number of requests for one call, all with the same idempotency key.
+    /// The maximum number of requests for one call, all with the same idempotency key.
     static let callAttempts = 4
     /// How long a call polls the server while its first request is still running there.
     ///

@@ -139,7 +139,7 @@ struct SpendingState: Sendable {
         quotas.follow(balance)
     }
 
-    /// Records why a call has failed for good.
+    /// Records why a call has failed permanently.
     mutating func failed(_ key: String, _ problem: Problem?) {
         if let problem {
             calls.ended(key, .failed(problem))

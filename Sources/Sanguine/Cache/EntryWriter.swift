@@ -82,7 +82,7 @@ final class EntryWriter: Sendable {
         var failures = 0
         var retry: Task<Void, Never>?
         var isClosed = false
-        /// Whether writing has ended for good.
+        /// Whether writing has ended permanently.
         var isEnded = false
         /// The number of the last mark; they ascend.
         var lastMark: UInt64 = 0

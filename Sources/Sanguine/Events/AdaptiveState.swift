@@ -72,7 +72,7 @@ struct AdaptiveState: Sendable, Hashable {
         let rate = changesPerSecond
         let wanted = rate > 0 ? EventLimits.adaptiveFraction / rate : .infinity
         let seconds = min(wanted, 2 * proven)
-        // Compared as numbers first: a duration of so many seconds may not exist.
+        // Compared as numbers first: a duration of that many seconds may not be representable.
         if seconds >= Self.seconds(range.upperBound) { return range.upperBound }
         if seconds <= Self.seconds(range.lowerBound) { return range.lowerBound }
         return .seconds(seconds)

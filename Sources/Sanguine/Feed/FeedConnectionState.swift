@@ -89,7 +89,7 @@ struct FeedConnectionState: Sendable {
         }
     }
 
-    /// Ends the connection for good.
+    /// Ends the connection permanently.
     mutating func close() -> [Action] {
         checked { state in
             state.isClosed = true

@@ -116,7 +116,7 @@ extension FunctionCaller {
 extension CallFailure {
     /// The error for the app.
     ///
-    /// A call that has ended for good counts as refused, even if another call might succeed: its
+    /// A call that has ended permanently counts as refused, even if another call might succeed: its
     /// key returns the same answer again.
     var errorForApp: SanguineError {
         switch (verdict, error) {

@@ -337,7 +337,7 @@ final class FunctionCaller: Sendable {
 
     // MARK: - Cancelling
 
-    /// Ends a call, for good.
+    /// Ends a call permanently.
     ///
     /// - Returns: The charge.
     func cancel(_ key: String) async throws(SanguineError) -> Int64 {

@@ -52,7 +52,8 @@ extension ListState {
         if fetch.load == .next { tail = nil } else { head = nil }
         if isCursorExpired, canRecover(fetch) {
             if fetch.load == .refresh {
-                // The failed page was on the way to the reader's row; continues without it.
+                // The failed page lay between the start and the reader's row: the list continues
+                // without it.
                 merge(fetch, at: 0, reach: nil, &actions)
             } else {
                 if fetch.load == .next { hasRecovered = true }

@@ -90,7 +90,7 @@ struct ListState<Item: PageItem>: PartFetchState where Item.ID: Sendable {
     var reviewsLeft = 0
     /// Whether the next page's cursor was renewed for the callers that wait for the page.
     var hasRecovered = false
-    /// How often loads started over because the app changed rows.
+    /// The number of times that loads started over because the app changed rows.
     var restarts = 0
 
     /// Creates the state of a list that is not loaded.

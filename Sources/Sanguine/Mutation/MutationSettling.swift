@@ -11,7 +11,8 @@ final class MutationSettling: Sendable {
         /// Fetches in progress, and fetches that wait for their next try.
         var fetches: [UInt64: Task<Void, Never>] = [:]
         var waits: [UInt64: Task<Void, Never>] = [:]
-        /// How often an operation's queries were fetched without showing its changes.
+        /// The number of times that an operation's queries were fetched without showing its
+        /// changes.
         var tries: [Int64: Int] = [:]
         var runs: UInt64 = 0
         var hasEnded = false

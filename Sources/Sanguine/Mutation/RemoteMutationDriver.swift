@@ -382,7 +382,7 @@ final class RemoteMutationDriver: OutboxDriver {
         }
     }
 
-    /// Returns the verdict for an error of a class; `nil` if the operation is refused.
+    /// Returns the verdict for an error of the given class, or `nil` if the operation is refused.
     private func verdict(
         _ errorClass: ErrorClass,
         _ error: SanguineError,

@@ -48,7 +48,7 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// Returns what the error of a send means for its operations.
     func verdict(on error: SanguineError, of departure: OutboxSend) -> OutboxVerdict
 
-    /// Settles operations that the backend has refused for good.
+    /// Settles operations that the backend has permanently refused.
     func refused(_ departure: OutboxSend, _ problem: Problem)
 
     /// Records that operations were not sent after all: values that were read meanwhile do not

@@ -46,7 +46,7 @@ extension OutboxState {
         case sending(send: UInt64)
         /// Applied: the base contains it from this number on.
         case acknowledged(head: Int64)
-        /// Refused for good.
+        /// Permanently refused.
         case refused(Problem)
     }
 

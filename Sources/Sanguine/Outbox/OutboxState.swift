@@ -42,7 +42,7 @@ package struct OutboxState: Sendable {
     /// The epoch of the base's numbers; `nil` if it is not known.
     package private(set) var epoch: Epoch?
     package private(set) var pauses: Set<Pause> = []
-    /// How often in a row sends of a group have failed, for groups that wait for their next try.
+    /// The number of consecutive failed sends of a group, for groups that wait for a retry.
     package private(set) var waits: [RetryGroup: Int] = [:]
     /// The numbers of operations, by phase.
     private(set) var summary = Outbox.Summary()
@@ -126,14 +126,14 @@ package struct OutboxState: Sendable {
             && sends.values.count { $0.kind == kind } < limits.sends
     }
 
-    /// The operation's lane, and how often in a row the server did not know its mutation; `nil` if
-    /// the lane does not wait for a next try.
+    /// The operation's lane, and the number of consecutive times that the server did not know its
+    /// mutation; `nil` if the lane does not wait for a next try.
     package func deferral(of sequence: Int64) -> (lane: RetryGroup, times: Int)? {
         guard let lane = items[sequence].map(lane(of:)) else { return nil }
         return waits[lane].map { (lane, $0) }
     }
 
-    /// How often in a row sends of the operation, or of those that wait with it, have failed.
+    /// The number of consecutive failed sends of the operation, or of those that wait with it.
     package func failuresInARow(of sequence: Int64) -> Int {
         guard let item = items[sequence] else { return 0 }
         return max(failures[group(of: item)] ?? 0, failures[lane(of: item)] ?? 0)

@@ -10,7 +10,7 @@ struct OutboxSurvey: Sendable {
         let lane: Int
         let created: Timestamp
         let phase: String
-        /// How often in a row its sends have failed.
+        /// The number of its consecutive failed sends.
         let attempts: Int
         /// When it is tried again; `nil` if it does not wait for that.
         let due: Timestamp?

@@ -43,9 +43,9 @@ public enum RecordLimits {
     /// ``ClientLimits/uploadTimeout``.
     public static let mutationTimeout: Duration = .seconds(60)
     /// The number of responses to a mutation from something other than its backend, such as a
-    /// proxy's page, after which it is in the tray: 200.
+    /// proxy's page, after which it moves to the tray: 200.
     ///
-    /// With the longest wait between them, that takes some three hours in the foreground.
+    /// With the longest wait between them, that takes about three hours in the foreground.
     public static let foreignAnswers = 200
     /// The number of consecutive fetches of a value that does not yet contain an applied
     /// mutation: 8.

@@ -61,7 +61,7 @@ final class ClientStore: Sendable {
     ///
     /// - Parameters:
     ///   - folder: The folder of the file; `nil` keeps everything in memory.
-    ///   - entryLimitBytes: The most bytes that the cache's entries may take. Default: 64 MB.
+    ///   - entryLimitBytes: The maximum size of the cache's entries in bytes. Default: 64 MB.
     ///   - appVersion: The version of the app. Default: `nil`, which means unknown.
     ///   - log: The log that failures are reported to.
     /// - Throws: ``StoreError`` if not even a store in memory can be made.

@@ -209,7 +209,8 @@ final class OutboxFile: Sendable {
         }
     }
 
-    /// Stores how often something other than the backend has answered waiting mutations.
+    /// Stores the number of times that something other than the backend has answered waiting
+    /// mutations.
     func store(foreignAnswers counts: [Int64: Int]) throws {
         try transaction { database in
             for (sequence, count) in counts {

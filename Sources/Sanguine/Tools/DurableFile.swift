@@ -44,7 +44,7 @@ enum DurableFile {
         guard descriptor >= 0 else { throw POSIXError.last }
         defer { close(descriptor) }
         do {
-            // It is some hundred bytes: a regular file takes them in one write unless the disk is
+            // It is a few hundred bytes: a regular file takes them in one write unless the disk is
             // full.
             let count = data.withUnsafeBytes { systemWrite(descriptor, $0) }
             guard count == data.count else { throw POSIXError(.ENOSPC) }

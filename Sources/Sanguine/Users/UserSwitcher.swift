@@ -368,7 +368,7 @@ package final class UserSwitcher: Sendable {
 
     // MARK: - Former users
 
-    /// The number of operations that former users have left for their return.
+    /// The number of operations of former users that are kept until those users return.
     func countLeft() -> Int { retainedOutboxes.count() }
 
     /// The number of operations on the app's own backend that have no known user.

@@ -5,7 +5,7 @@ public enum CallLimits {
     /// Further calls are left to the expiry of their holds, which charges by the parts that were
     /// stored last.
     public static let unsettled = 1_000
-    /// The size in bytes of the changes that these calls store: 32 MiB.
+    /// The maximum total size in bytes of the changes that these calls store: 32 MiB.
     public static let unsettledBytes = 32 << 20
     /// The longest time that such a call waits for the storage: a day.
     public static let unsettledTime = Duration.seconds(86_400)

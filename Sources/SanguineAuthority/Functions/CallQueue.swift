@@ -143,7 +143,7 @@ package final class CallQueue: Sendable {
 
     private let guarded: Mutex<Guarded>
 
-    /// Creates a queue in which so many runs go on at a time.
+    /// Creates a queue that allows a number of concurrent runs.
     ///
     /// An address gets half of them.
     package init(limit: Int, accountShare: Int) {

@@ -450,7 +450,7 @@ extension CallRunner {
         return .events(events, origin)
     }
 
-    /// Returns the stored answer of a call to a repetition.
+    /// Returns the stored answer to a repeated call.
     func replay(
         _ answer: StoredAnswer,
         run: Identifier?,

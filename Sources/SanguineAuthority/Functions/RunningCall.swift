@@ -99,7 +99,7 @@ final class RunningCall: Sendable {
 
     // MARK: - Readers
 
-    /// Somebody reads its parts.
+    /// A caller reads its parts.
     func readerJoined() {
         let isFirst = state.withLock { state in
             guard !isPlain, !state.hasLeft else { return false }

@@ -40,7 +40,7 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     public static let bytesPerStep = 1 << 20
     /// The number of steps that a server does before it accepts requests: 32.
     ///
-    /// They suffice for some thousand records, so lists of that size are never refused.
+    /// They suffice for several thousand records, so lists of that size are never refused.
     public static let stepsAtStart = 32
 
     /// The collection's name.

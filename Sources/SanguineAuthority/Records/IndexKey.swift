@@ -5,7 +5,8 @@ public import SanguineModel
 /// Missing values come first, as do arrays and objects; then `null`, `false`, `true`, numbers by
 /// size, and texts by their UTF-8. Equal numbers have equal keys, with or without a fraction.
 public struct IndexKey: Hashable, Sendable, Comparable {
-    /// The bytes: at most ``limit``, and one more for the beginning of a longer text.
+    /// The bytes: at most ``limit``, and one more if they are only the beginning of a longer
+    /// string.
     public let bytes: [UInt8]
 
     /// The largest size of a key in bytes: one for the kind, 512 for a text or a number.

@@ -241,7 +241,7 @@ package struct Admission: Sendable {
         do throws(Problem) {
             return try await tokens.pass(try bearer(request))
         } catch {
-            // Not measured, because the thread has also worked for other requests.
+            // Not measured, because the thread may have run other requests in between.
             request.charge(ProcessorTime.signature)
             try request.admitAnonymous()
             throw error

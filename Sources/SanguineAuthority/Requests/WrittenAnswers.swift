@@ -1,6 +1,6 @@
 package import SanguineModel
 
-// Faster versions of the encoder's output; a test compares them.
+// Faster equivalents of ``encode(_:)``; a test checks that their output is identical.
 extension ResponseEncoder {
     /// Encodes a value, with the same output as ``encode(_:)``.
     package static func encode(_ value: JSONValue) -> [UInt8] {

@@ -82,7 +82,7 @@ public protocol Storage: Sendable {
 
     /// Returns those of the files that have an owner.
     ///
-    /// - Parameter ids: The files, at most some thousand.
+    /// - Parameter ids: The files, at most a few thousand.
     /// - Returns: Those of them that have a ``BlobRow``.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>

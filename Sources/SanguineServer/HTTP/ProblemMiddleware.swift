@@ -70,7 +70,8 @@ struct ProblemMiddleware: RouterMiddleware {
                 responseBytes: response.body.contentLength ?? 0
             )
         )
-        // A response to HEAD has no body: the client would read one as the next response.
+        // A response to HEAD has no body: the client would read one as the start of the next
+        // response.
         if request.method == .head { response = response.createHeadResponse() }
         if context.exchange.isUnread {
             // The client does not read, so pipelined requests are not answered.

@@ -1,7 +1,8 @@
 import SanguineModel
 import Synchronization
 
-/// The clock of an ``InMemoryAuthority``: the test's clock, and the lead of the server.
+/// The clock of an ``InMemoryAuthority``: the test's clock, plus the time by which the server is
+/// ahead of it.
 ///
 /// Mutable state: `lead`, guarded by its mutex.
 final class ServerClock: WallClock {

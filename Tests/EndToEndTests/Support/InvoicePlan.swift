@@ -20,8 +20,8 @@ struct InvoicePlan: Sendable, CustomStringConvertible {
         case stop
     }
 
-    /// The number of words that the upstream may be ahead of the reader, and so the most words in
-    /// transit at a cut.
+    /// The number of words that the upstream may be ahead of the reader, and so the maximum number
+    /// of words in transit at a cut.
     static let ahead = 8
     /// The longest answer, in words, which is also the hold.
     static let longest = 60

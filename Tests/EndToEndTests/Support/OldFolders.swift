@@ -175,7 +175,7 @@ extension OldFolders {
     /// The size of the archive in the sources.
     static var archiveBytes: Int { get throws { try Data(contentsOf: madeArchive).count } }
 
-    /// Creates all kinds of rows in the server's folder.
+    /// Creates rows of every kind in the server's folder.
     private static func use(_ api: API) async throws -> Facts {
         let guest = try await api.guest(device)
         let token = guest.token

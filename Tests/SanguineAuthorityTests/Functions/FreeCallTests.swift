@@ -170,7 +170,7 @@ struct FreeCallTests {
         #expect(await world.answer(gone, "k").code == "not_found")
     }
 
-    @Test func `free calls that share a run take a commit each`() async throws {
+    @Test func `free calls that share a run are committed separately`() async throws {
         let function = function(FunctionRules(price: .free, cache: .forever))
         let world = CallWorld(function)
         let who = try await world.account()

@@ -78,7 +78,7 @@ struct PullTests {
         #expect(try await world.pull().changes.map(\.seq) == [1, 2])
     }
 
-    @Test func `a used quota is in the feed`() async throws {
+    @Test func `a quota's use is in the feed`() async throws {
         let world = try await SyncWorld()
         let head = try await world.pull().head
         let consume = Submission("key", ConsumeRequest(amount: 2))
@@ -91,7 +91,7 @@ struct PullTests {
         #expect(answer.changes.first?.value?["remaining"] == 1)
     }
 
-    @Test func `a used quota is in the feed again when the plan or the zone changes`() async throws
+    @Test func `a quota's use is in the feed again when the plan or the zone changes`() async throws
     {
         let world = try await SyncWorld()
         let consume = Submission("key", ConsumeRequest(amount: 2))

@@ -256,7 +256,7 @@ struct Heard: Sendable, Equatable {
 }
 
 extension CallEventStream {
-    /// Reads until there are this many texts in total, or to the end.
+    /// Reads until it has this many texts in total, or to the end.
     func read(_ count: Int = .max, into heard: Heard = Heard()) async throws -> Heard {
         try await within(TestingLimits.wait, "\(count) parts of a stream") { [self] in
             var heard = heard

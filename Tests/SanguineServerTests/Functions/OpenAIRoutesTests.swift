@@ -316,7 +316,7 @@ struct OpenAIRoutesTests {
         #""audio":{"voice":"ash"}"#, #""prediction":{"type":"content","content":"a"}"#,
         #""web_search_options":{}"#, #""service_tier":"priority""#,
     ])
-    func `members that may cost more than one answer are refused by name`(
+    func `parameters that may cost more than one answer are refused by name`(
         member: String
     ) throws {
         let question = #""messages":[{"role":"user","content":"a"}]"#

@@ -36,7 +36,7 @@ struct VisitorTests {
         }
     }
 
-    @Test func `invalid tokens use up the processor time of their address, and no other's`()
+    @Test func `invalid tokens use up the processor time of their own address only`()
         async throws
     {
         try await LiveServer.with {

@@ -46,7 +46,7 @@ final class FeedServer: Sendable {
     }
 }
 
-/// Counts how often something happens.
+/// Counts occurrences.
 final class RequestCount: Sendable {
     private let value = Atomic(0)
 

@@ -195,8 +195,7 @@ struct TypeChangeTests {
         #expect(client.cached(New.query)?.map(\.streak) == [0])
     }
 
-    @Test func `members of one object changed in place by two devices are both kept`() async throws
-    {
+    @Test func `two devices' changes to two members of one object are both kept`() async throws {
         let fixture = try await left()
         let look: JSONValue = ["color": "red", "icon": "star", "size": 3]
         fixture.authority.put(RecordValue(["title": "Run", "look": look]), for: key)

@@ -2,7 +2,7 @@ import Foundation
 
 /// Rules about size and about dependencies.
 extension Rule {
-    /// The most lines of a source file.
+    /// The maximum number of lines in a source file.
     ///
     /// ``TypeTests`` is the rule for the size of types. This one finds files that were never split.
     static let fileLines = 1_000

@@ -85,7 +85,7 @@ struct NoteOptions: ParsableArguments {
             let hasMoved = client.outbox.summary.unsent < unsent || client.restored != restored
             switch failure {
             case .transport(.timedOut) where hasMoved: continue
-            // The server does not know the account, and this folder received a new one.
+            // The server does not know the account, so this folder has been given a new one.
             case .userChanged where !isSecondUser: isSecondUser = true
             default: return failure
             }
