@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// The overhead of a server for a call of a language model that costs next to nothing.
+/// The overhead of a server for a call to a language model that costs next to nothing.
 ///
 /// ``ProxyMeasurement`` describes the method.
 ///

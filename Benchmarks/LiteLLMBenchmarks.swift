@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// The overhead of LiteLLM's proxy for a call of a language model.
+/// The overhead of LiteLLM's proxy for a call to a language model.
 ///
 /// These are the rows of ``FunctionBenchmarks`` that apply, with the same model, the same load and
 /// one process. LiteLLM passes calls through, because metering would require a PostgreSQL server.

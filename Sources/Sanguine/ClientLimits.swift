@@ -18,7 +18,7 @@ public enum ClientLimits {
     public static let connectionsPerHost = 32
     /// The number of concurrent reads of one host, unless configured otherwise: 6.
     public static let readsPerHost = 6
-    /// The largest number of concurrent reads of one host that can be configured: 16.
+    /// The maximum number of concurrent reads of one host that can be configured: 16.
     ///
     /// That is half of the connections, so that calls always find one.
     public static let mostReadsPerHost = 16
@@ -45,7 +45,7 @@ public enum ClientLimits {
     public static let longestPause: Duration = .seconds(600)
     /// The number of ids in one request of a batch, unless declared otherwise: 100.
     public static let batchSize = 100
-    /// The largest number of ids in one request of a batch: 1,000.
+    /// The maximum number of ids in one request of a batch: 1,000.
     public static let largestBatch = 1_000
     /// The time for which the first lookup of a batch waits for others: 2 milliseconds.
     public static let batchWindow: Duration = .milliseconds(2)

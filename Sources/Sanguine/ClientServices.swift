@@ -7,7 +7,7 @@ import Synchronization
 /// It includes the table of entries, because they share one memory, and observers continue with the
 /// next user. The table's values of a user are that user's ``CacheScope``.
 final class ClientServices: Sendable {
-    // No mutable state of its own: each part guards its own.
+    // No mutable state itself: each part guards its own state.
     let configuration: SanguineClient.Configuration
     let metrics: ClientMetrics
     let log: StoreLog
@@ -189,7 +189,7 @@ final class ClientServices: Sendable {
 
 /// The user at the beginning of a call, for anonymous requests.
 ///
-/// Mutable state: `user`, by its mutex.
+/// Mutable state: `user`, protected by its mutex.
 final class CurrentUserAuthorizer: Authorizer {
     private let user = Mutex<(any Authorizer)?>(nil)
 

@@ -63,17 +63,17 @@ extension SanguineClient {
         /// Reads the body of a response whose status is not 200 to 299, from any backend but the
         /// Sanguine server.
         ///
-        /// Called with the whole response, on any thread, under no lock. If it returns `nil`, the
-        /// client reads a problem (RFC 9457) from the response, or makes one from its status.
+        /// Called with the whole response, on any thread, with no lock held. If it returns `nil`,
+        /// the client reads a problem (RFC 9457) from the response, or makes one from its status.
         /// Default: none.
         public var errorBody: (@Sendable (TransportResponse) -> ErrorBody?)?
         /// Decides whether a success is a response of the app's own backend, or comes from an
         /// intermediary, such as the login page of a network.
         ///
-        /// Called for each response with a status from 200 to 399, on any thread, under no lock.
-        /// Any other response becomes ``TransportError/intercepted(_:)`` or, with a status of 300
-        /// or more, a problem: a read keeps its value and is retried, and a mutation waits and is
-        /// sent again.
+        /// Called for each response with a status from 200 to 399, on any thread, with no lock
+        /// held. Any other response becomes ``TransportError/intercepted(_:)`` or, with a status of
+        /// 300 or more, a problem: a read keeps its value and is retried, and a mutation waits and
+        /// is sent again.
         ///
         /// A backend that does respond with web pages needs the `Accept` of the request, or this
         /// closure, as does one that answers a write with a redirect to the result:
@@ -179,7 +179,7 @@ extension SanguineClient {
         /// Called when records or operations were written and are durable, for example to reload a
         /// widget.
         ///
-        /// Called on any thread, under no lock. Default: none.
+        /// Called on any thread, with no lock held. Default: none.
         public var durableWrites: (@Sendable () -> Void)?
         /// The app's queries, for ``SanguineClient/matrix()``.
         ///

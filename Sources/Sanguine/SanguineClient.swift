@@ -16,7 +16,7 @@ public final class SanguineClient: Sendable {
     /// The version of the library.
     package static let version = "0.1.0"
 
-    // No mutable state of its own: each part guards its own.
+    // No mutable state itself: each part guards its own state.
     let services: ClientServices
     let users: UserSwitcher
     // Also stored here, because each read uses it, and one more indirection costs as much.

@@ -12,7 +12,7 @@ struct CursorSeal: Sendable {
     private let key: SymmetricKey
     private let nonceKey: SymmetricKey
 
-    /// The largest number of characters in a cursor.
+    /// The maximum number of characters in a cursor.
     private static let longest = 2_048
 
     init(keys: SigningKeys) {

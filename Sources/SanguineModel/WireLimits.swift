@@ -10,7 +10,7 @@ public enum WireLimits {
     public static let bodyBytes = 1 << 20
     /// The largest size of an uploaded file, in bytes: 25 MiB.
     public static let blobBytes = 25 << 20
-    /// The largest number of pixels in an uploaded image: 50 million.
+    /// The maximum number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
     /// Characters of a device id.
     public static let deviceIdCharacters = 16...128
@@ -32,9 +32,9 @@ public enum WireLimits {
     public static let displayNameCharacters = 1...100
     /// The default number of items in a page.
     public static let defaultPage = 20
-    /// The largest number of items in a page; larger requests are clamped.
+    /// The maximum number of items in a page; larger requests are clamped.
     public static let largestPage = 100
-    /// The largest number of operations that a balance request may ask about.
+    /// The maximum number of operations that a balance request may ask about.
     public static let operationsAsked = 100
     /// Characters of a record's id.
     public static let recordIdCharacters = 1...128
@@ -44,31 +44,31 @@ public enum WireLimits {
     public static let mutatorNameCharacters = 1...64
     /// Printable characters of a lane's name: a record's id and a prefix.
     public static let laneCharacters = 1...256
-    /// The largest number of indexes of a collection.
+    /// The maximum number of indexes of a collection.
     public static let indexesPerCollection = 8
     /// The largest size of a record, in bytes of JSON: 64 KiB.
     public static let recordBytes = 1 << 16
-    /// The largest number of records that an operation may read.
+    /// The maximum number of records that an operation may read.
     public static let recordsReadPerOperation = 1_000
-    /// The largest number of records that an operation may change.
+    /// The maximum number of records that an operation may change.
     public static let recordsChangedPerOperation = 100
-    /// The largest number of operations in a push.
+    /// The maximum number of operations in a push.
     public static let pushedOperations = 100
     /// The default number of changes in a pull.
     public static let defaultPull = 100
-    /// The largest number of changes in a pull; larger requests are clamped.
+    /// The maximum number of changes in a pull; larger requests are clamped.
     ///
     /// A pull may exceed it to complete the last operation.
     public static let largestPull = 1_000
     /// The largest depth of nested values in a body; in a push, in one operation.
     public static let jsonNesting = 32
-    /// The largest number of values and member names in a body; in a push, in one operation.
+    /// The maximum number of values and member names in a body; in a push, in one operation.
     public static let jsonValues = 2_000
-    /// The largest number of bytes in a member's name.
+    /// The maximum number of bytes in a member's name.
     public static let memberNameBytes = 1_024
-    /// The largest number of consecutive combining marks in a member's name and in a header: that
+    /// The maximum number of consecutive combining marks in a member's name and in a header: that
     /// of a stream-safe text (UAX #15).
     public static let nameMarks = 30
-    /// The largest number of consecutive combining marks in any text of a body.
+    /// The maximum number of consecutive combining marks in any text of a body.
     public static let textMarks = 256
 }

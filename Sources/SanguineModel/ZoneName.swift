@@ -3,7 +3,7 @@ import Foundation
 /// The time zone names that client and server accept: those of the IANA time zone database,
 /// including old names that it still links (`Turkey`, `EST5EDT`).
 public enum ZoneName {
-    /// The largest number of bytes in a name.
+    /// The maximum number of bytes in a name.
     public static let bytes = 64
 
     /// Returns whether the database and this system know the name.

@@ -7,7 +7,7 @@ public import SanguineAuthority
 public struct DataExamination: Hashable, Sendable {
     /// The result of checking the files.
     public struct Files: Hashable, Sendable {
-        /// The largest number of listed findings: 10.
+        /// The maximum number of listed findings: 10.
         public static let limit = 10
 
         /// The number of files that the database names.
@@ -33,7 +33,7 @@ public struct DataExamination: Hashable, Sendable {
     /// A wrong counter is not damage: it shifts the limits of its account, and loses no data. A
     /// server does not check counters when it starts.
     public struct Feeds: Hashable, Sendable {
-        /// The largest number of listed findings: 10.
+        /// The maximum number of listed findings: 10.
         public static let limit = 10
 
         /// The number of compared accounts.

@@ -2,7 +2,7 @@ import GRDBSQLite
 
 /// Checks pages and rows for inconsistencies.
 enum Integrity {
-    /// The largest number of reported findings.
+    /// The maximum number of reported findings.
     static let limit = 10
 
     /// The finding of a log that belongs to another state of the database file.

@@ -10,7 +10,7 @@ public struct SQLiteStorageOptions: Hashable, Sendable {
     ///
     /// Default: 1,250.
     public var queuedCommandsPerAccount = 1_250
-    /// The largest number of commands in one transaction.
+    /// The maximum number of commands in one transaction.
     ///
     /// Default: 512.
     public var batchedCommands = 512

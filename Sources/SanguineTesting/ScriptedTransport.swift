@@ -150,7 +150,7 @@ public final class ScriptedTransport: UploadingTransport {
     /// The number of current exchanges.
     public var inFlight: Int { state.withLock { $0.inFlight } }
 
-    /// The largest number of simultaneous exchanges so far.
+    /// The maximum number of simultaneous exchanges so far.
     public var mostInFlight: Int { state.withLock { $0.mostInFlight } }
 
     /// The number of exchanges that the client cancelled.

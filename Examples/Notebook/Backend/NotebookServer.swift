@@ -14,7 +14,7 @@ import Synchronization
 package final class NotebookServer: Sendable {
     /// The largest size of a request's body, in bytes.
     static let bodyBytes = 64 << 10
-    /// The largest number of rows in a page.
+    /// The maximum number of rows in a page.
     static let pageSize = 50
     /// The number of requests that are recorded for ``requests(_:)``.
     static let rememberedCalls = 10_000

@@ -29,13 +29,13 @@ package struct StoredNote: Encodable, Sendable {
 
 /// The data of one user and its rules, independent of the network.
 package struct Shelf: Sendable {
-    /// The largest number of a user's notebooks.
+    /// The maximum number of a user's notebooks.
     static let notebookLimit = 1_000
-    /// The largest number of a user's notes.
+    /// The maximum number of a user's notes.
     static let noteLimit = 10_000
-    /// The largest number of characters in a title, which has at least 1.
+    /// The maximum number of characters in a title, which has at least 1.
     static let titleLength = 100
-    /// The largest number of characters in a text.
+    /// The maximum number of characters in a text.
     static let textLength = 10_000
 
     // Newest first.

@@ -14,9 +14,9 @@ import Synchronization
 /// 2. While calls wait for a balance and the user is signed in, a fetch is in progress or
 ///    scheduled: a hold without an answer does not stay on the screen.
 ///
-/// Mutable state: `guarded`, by its mutex, never held during I/O or a call of the cache. The stored
-/// state, by `stored`, which is held during the write: callers that wait for it find their change
-/// written.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during I/O or a call to
+/// the cache. The stored state, by `stored`, which is held during the write: callers that wait for
+/// it find their change written.
 final class BalanceKeeper: EntrySource {
     static let stateName = "balance"
 

@@ -26,7 +26,7 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     public let key: String
     /// The function's name.
     public let function: String
-    /// When it was begun, by the device's clock.
+    /// The time at which it was begun, by the device's clock.
     public let begunAt: Timestamp
     /// The state of the call.
     public internal(set) var state: State

@@ -42,7 +42,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
     let key: String
     /// The amount deducted while the price is unknown, in the balance's unit.
     let predicted: Int64
-    /// When the call began, by the device's clock.
+    /// The time at which the call began, by the device's clock.
     let since: Timestamp
     var phase: Phase
     /// What the base contains of it.
@@ -112,7 +112,7 @@ struct BalanceSnapshot: Sendable {
     var balance: Balance
     /// Its traces of the calls that the fetch asked about, or that began after it was received.
     var traces: [String: PendingCharge.Trace]
-    /// When it was received, by the device's clock.
+    /// The time at which it was received, by the device's clock.
     let receivedAt: Timestamp
 }
 

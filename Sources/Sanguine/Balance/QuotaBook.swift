@@ -13,7 +13,7 @@ struct QuotaBook: Sendable {
     private struct Line: Sendable {
         /// The quota from the server, or as a new day makes it.
         private(set) var quota: Quota?
-        /// When its day ends, by the device's clock.
+        /// The time at which its day ends, by the device's clock.
         private(set) var endsAt: Timestamp?
         /// The units left, counted from ``QuotaBook/ceiling``, with the calls that use them.
         var units = BalanceState()
@@ -63,7 +63,7 @@ struct QuotaBook: Sendable {
     private var lines: OrderedDictionary<String, Line> = [:]
     /// The names of the last list, in its order.
     private var names: [String] = []
-    /// When the list was fetched.
+    /// The time at which the list was fetched.
     private(set) var receivedAt: Timestamp?
     /// Whether a day has begun since the list was fetched, so that the shown values are assumed.
     private var hasNewDay = false
@@ -112,7 +112,7 @@ struct QuotaBook: Sendable {
 
     // MARK: - Days
 
-    /// When the next day of any quota begins; `nil` if no quota is known.
+    /// The time at which the next day of any quota begins; `nil` if no quota is known.
     var nextDayStart: Timestamp? { names.compactMap { lines[$0]?.endsAt }.min() }
 
     /// Whether a newer list may differ although nothing has happened here.
@@ -289,7 +289,7 @@ struct QuotaArchive: Codable, Sendable {
     struct Line: Codable, Sendable {
         let quota: Quota
         let units: BalanceArchive
-        /// When its day ends, by the device's clock; `nil`: at the quota's `resetsAt`.
+        /// The time at which its day ends, by the device's clock; `nil`: at the quota's `resetsAt`.
         var endsAt: Timestamp?
     }
 

@@ -4,7 +4,7 @@ public import SanguineModel
 public struct RecordedBalance: Hashable, Codable, Sendable {
     /// The server's balance, without calls in progress.
     public let balance: Balance
-    /// When it was received, by the device's clock.
+    /// The time at which it was received, by the device's clock.
     public let receivedAt: Timestamp
 
     /// Creates a recorded balance, for a fake or a preview.

@@ -39,11 +39,11 @@ protocol EntrySource: Sendable {
     /// The entry's query.
     var query: ErasedQuery { get }
 
-    /// Returns the current value; called under no lock of the cache.
+    /// Returns the current value; called without holding a lock of the cache.
     func currentValue() -> SourcedValue
 
-    /// Applies changes that only depend on time, before the value is read; called under no lock of
-    /// the cache.
+    /// Applies changes that only depend on time, before the value is read; called without holding a
+    /// lock of the cache.
     func applyDueChanges()
 
     /// Fetches a newer value, with retries.
@@ -70,7 +70,7 @@ struct SourcedValue: Sendable {
     /// Rises with each change.
     var revision: UInt64
     var box: ValueBox?
-    /// When the value's base arrived.
+    /// The time at which the value's base arrived.
     var asOf: Timestamp?
     /// Whether only a fetch can bring the base up to date.
     var isOutdated = false

@@ -191,7 +191,7 @@ struct EffectTable: Sendable {
 ///
 /// Shared by all copies of a list; it is only a cache.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, protected by its mutex.
 private final class LastApplication: Sendable {
     private struct State {
         // Weak: a released base is never looked up again.

@@ -4,8 +4,8 @@ import Synchronization
 /// The one way in which an entry's value changes.
 ///
 /// The shown value is the base with the effects of all unsettled operations. Effects and
-/// comparisons of values are the app's code: they run under no lock, on a snapshot of the entry and
-/// its effects. The result is stored if neither has changed since; otherwise they run again.
+/// comparisons of values are the app's code: they run with no lock held, on a snapshot of the entry
+/// and its effects. The result is stored if neither has changed since; otherwise they run again.
 extension Entries {
     /// A snapshot of an entry and its effects.
     struct EntrySnapshot: Sendable {
@@ -81,8 +81,8 @@ extension Entries {
     ///   - creating: Whether to create a missing entry. Otherwise nothing happens without one.
     ///   - answer: The waiters' answer, see ``apply(_:creating:answer:_:)``.
     ///   - now: The time for which freshness is judged. Default: it is not judged.
-    ///   - prepare: Plans the change from a snapshot, under no lock; returns `nil` to do nothing.
-    ///     It is called again if something has changed meanwhile.
+    ///   - prepare: Plans the change from a snapshot, with no lock held; returns `nil` to do
+    ///     nothing. It is called again if something has changed meanwhile.
     ///   - commit: Makes the change, under the lock; returns `nil` if nothing was done.
     /// - Returns: Whether something was done.
     @discardableResult

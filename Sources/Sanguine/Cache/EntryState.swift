@@ -42,7 +42,7 @@ struct EntryState: Sendable {
 
     /// The data axis, when there is data.
     struct Held: Hashable, Sendable {
-        /// When the value arrived from its source.
+        /// The time at which the value arrived from its source.
         var asOf: Timestamp
         /// The user's day on which it was requested, if its freshness goes by days.
         var day: LocalDay?

@@ -19,10 +19,10 @@ import Synchronization
 /// 6. Work that waits for values to be stored, see ``afterWriting(_:)``, runs when the store has
 ///    all values that were put before; it never runs if the process ends first.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held during a call of the store, the
-/// app's code or the cache; ``isBehind``, which may lag behind; and `measured`, set once. Writes
-/// run one after the other on `queue`. ``put(_:)`` and ``markStale(_:)`` may be called with the
-/// lock of ``Entries`` held.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during a call to the
+/// store, the app's code or the cache; ``isBehind``, which may lag behind; and `measured`, set
+/// once. Writes run one after the other on `queue`. ``put(_:)`` and ``markStale(_:)`` may be called
+/// with the lock of ``Entries`` held.
 final class EntryWriter: Sendable {
     /// A value to encode, to measure and, depending on its policy, to write.
     struct Draft: Sendable {
@@ -180,7 +180,7 @@ final class EntryWriter: Sendable {
         return mark
     }
 
-    /// Makes a mark outlive the process; called under no lock.
+    /// Makes a mark outlive the process; called with no lock held.
     func journal(_ mark: Mark) {
         do {
             // A pending value may be written right now, into a folder that this write creates.

@@ -23,7 +23,7 @@ struct BaseMetadata: Sendable {
 ///
 /// So an effect is never shown twice, a shown effect stays, and changes by others appear.
 ///
-/// Pure, except for the app's code in the effects: built under no lock.
+/// Pure, except for the app's code in the effects: built with no lock held.
 struct FetchedBase: Sendable {
     /// The value without the effects that remain.
     var base: ValueBox

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Several events may each cause a notification of the same state.
 ///
-/// Mutable state: `state`, by its mutex, held during no call.
+/// Mutable state: `state`, protected by its mutex, which is never held during a call.
 final class LastNotified<Value: Equatable & Sendable>: Sendable {
     private let state = Mutex<Value?>(nil)
 

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Notifies the components that fetch observed entries: by timer, at midnight, or through the feed.
 ///
-/// Mutable state: `hooks`, by its mutex, held during no call.
+/// Mutable state: `hooks`, protected by its mutex, which is never held during a call.
 final class ObservationHooks: Sendable {
     /// Called when an entry that is polled or follows the user's days is first observed, and when
     /// it is no longer observed.

@@ -50,9 +50,9 @@ struct PartFetchActions<Request: PartRequest>: Sendable {
 ///    the result when a caller there resumes.
 /// 2. After ``switchUser(to:device:)`` the state has no data of the previous user.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held during an `await`, a call of the
-/// cache or the app's code, and may be taken inside the cache's lock; and `runner`, by its own, set
-/// once.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during an `await`, a call
+/// to the cache or the app's code, and may be taken inside the cache's lock; and `runner`, by its
+/// own, set once.
 final class PartFetcher<State: PartFetchState>: Sendable {
     typealias Actions = PartFetchActions<State.Request>
     typealias Waiter = CheckedContinuation<SanguineError?, Never>
@@ -118,7 +118,7 @@ final class PartFetcher<State: PartFetchState>: Sendable {
 
     /// Like ``apply(for:_:)``, but for a caller that holds the cache's lock.
     ///
-    /// - Returns: Work that the caller must do under no lock; `nil` if nothing has changed.
+    /// - Returns: Work that the caller must do with no lock held; `nil` if nothing has changed.
     func ending(for cacheScope: CacheScope? = nil, _ event: (inout State) -> Actions?) -> Delivery?
     {
         ending { guarded in
@@ -127,8 +127,8 @@ final class PartFetcher<State: PartFetchState>: Sendable {
         }
     }
 
-    /// Applies an event with a plan that is made under no lock, and makes a new plan if the base
-    /// has changed meanwhile.
+    /// Applies an event with a plan that is made with no lock held, and makes a new plan if the
+    /// base has changed meanwhile.
     ///
     /// - Parameters:
     ///   - cacheScope: As in ``apply(for:_:)``.
@@ -188,7 +188,7 @@ final class PartFetcher<State: PartFetchState>: Sendable {
     /// - Parameters:
     ///   - user: The other user's cache scope.
     ///   - device: The device's new cache scope; `nil` if it stays.
-    /// - Returns: Work that the caller must do under no lock.
+    /// - Returns: Work that the caller must do with no lock held.
     func switchUser(to user: CacheScope, device: CacheScope?) -> Delivery {
         let ending = guarded.withLock { guarded -> Delivery? in
             guard let next = audience == .user ? user : device, guarded.cacheScope !== next

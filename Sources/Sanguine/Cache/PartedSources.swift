@@ -5,7 +5,7 @@ import Synchronization
 protocol PartedSource: AnyObject, Sendable {
     /// Switches to another user or to none.
     ///
-    /// - Returns: Work that the caller must do under no lock.
+    /// - Returns: Work that the caller must do with no lock held.
     func switchUser(to user: CacheScope, device: CacheScope?) -> Delivery
 
     /// Whether a part is being fetched.
@@ -21,8 +21,8 @@ protocol PartedSource: AnyObject, Sendable {
 ///
 /// A source is kept alive by its users, by its requests, and by this table if it was used recently.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held neither during a call of a source nor
-/// while one is released.
+/// Mutable state: `guarded`, protected by its mutex, which is held neither during a call to a
+/// source nor while one is released.
 final class PartedSources: Sendable {
     private struct Weak {
         weak let source: (any PartedSource)?
@@ -94,7 +94,7 @@ final class PartedSources: Sendable {
             let found = guarded.sources[slot]?.source as? Source ?? made
             return (found, found.flatMap { guarded.use($0, slot, limit) })
         }
-        withExtendedLifetime(released) {}  // Released here, under no lock.
+        withExtendedLifetime(released) {}  // Released here, with no lock held.
         return found
     }
 
@@ -113,7 +113,7 @@ final class PartedSources: Sendable {
     /// - Parameters:
     ///   - user: The other user's cache scope.
     ///   - device: The device's new cache scope; `nil` if it stays.
-    /// - Returns: Work that the caller must do under no lock.
+    /// - Returns: Work that the caller must do with no lock held.
     func switchUser(to user: CacheScope, device: CacheScope?) -> Delivery {
         guarded.withLock { guarded in
             guarded.user = user

@@ -14,7 +14,7 @@ extension QueryCache {
     ///   - user: The new user's cache scope.
     ///   - device: The device's new cache scope; the data of the old one is no longer visible
     ///     either. Default: the device's cache scope stays.
-    /// - Returns: Work that the caller must do under no lock.
+    /// - Returns: Work that the caller must do with no lock held.
     func switchUser(to user: CacheScope, device: CacheScope? = nil) -> @Sendable () -> Void {
         entries.begin(user)
         if let device { entries.begin(device) }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// ``Entries`` holds the cached values; this class fetches values that are missing or stale.
 ///
-/// Invariant: there is one fetch per key at a time, in a task of its own.
+/// Invariant: there is one fetch per key at a time, in its own task.
 ///
 /// Mutable state: that of ``entries``, ``lists`` and ``ranges``, and a counter. Only the
 /// outermost methods are generic: see ``ErasedQuery``.
@@ -141,7 +141,7 @@ final class QueryCache: Sendable {
 
     /// Notifies the observer of the current state at once, and then of every change.
     ///
-    /// The observer is called under no lock, by one thread at a time, and must return at once.
+    /// The observer is called with no lock held, by one thread at a time, and must return at once.
     ///
     /// - Returns: The observer's number for ``unobserve(_:_:)``, or `nil` if the client is closed
     ///   or another query uses the key with another type.
@@ -213,7 +213,7 @@ final class QueryCache: Sendable {
     ///   - query: The query of the value.
     ///   - isJudged: Whether `make` uses the value's freshness. Default: no.
     ///   - commit: Called under the lock, in the step that stores the value.
-    ///   - make: Computes the value under no lock; returns `nil` to leave the entry as it is.
+    ///   - make: Computes the value with no lock held; returns `nil` to leave the entry as it is.
     /// - Returns: Whether the value was stored.
     @discardableResult
     func set(
@@ -279,8 +279,8 @@ final class QueryCache: Sendable {
     ///   - query: The query of the value.
     ///   - size: Returns what the value costs, in bytes of its JSON. It measures a value that is
     ///     not stored, so that it need not be encoded.
-    ///   - make: Makes the longer value from the value without effects and its cache scope, under
-    ///     no lock; returns `nil` to do nothing.
+    ///   - make: Makes the longer value from the value without effects and its cache scope, with no
+    ///     lock held; returns `nil` to do nothing.
     func extend<Value>(
         _ query: ValueQuery<Value>,
         size: @escaping @Sendable (Value) -> Int?,

@@ -17,7 +17,7 @@ import Synchronization
 /// shows records, and sends them. The companion itself never sends or fetches anything, and holds
 /// no session.
 public final class SanguineCompanion: Sendable {
-    // No mutable state of its own: the reader guards its state.
+    // No mutable state itself: the reader guards its own state.
     private let reader: CompanionReader
 
     /// Opens the records of the app that uses the folder.
@@ -100,7 +100,7 @@ private struct CompanionUser: Sendable {
 
 /// Reads the folder of the app's current user, and follows the app to the next user.
 ///
-/// Mutable state: `current`, by its mutex, held only while files are opened.
+/// Mutable state: `current`, protected by its mutex, which is held only while files are opened.
 private final class CompanionReader: Sendable {
     let observers: RecordObservers
     private let configuration: SanguineClient.Configuration

@@ -12,8 +12,8 @@ import Synchronization
 ///    ``close()``.
 /// 2. Actions are performed outside of the lock, and never after ``close()``.
 ///
-/// Mutable state: `guarded`, by its mutex. The timer's task holds this object weakly while it
-/// sleeps.
+/// Mutable state: `guarded`, protected by its mutex. The timer's task holds this object weakly
+/// while it sleeps.
 ///
 /// A class with a mutex and not an actor: a notification must be recorded before the process may be
 /// stopped.
@@ -70,7 +70,7 @@ final class EventKeeper: Sendable {
 
     /// Starts to follow app and network.
     ///
-    /// - Parameter perform: Fetches the queries of the actions again. Called under no lock.
+    /// - Parameter perform: Fetches the queries of the actions again. Called with no lock held.
     func start(_ perform: @escaping Perform) {
         let followings = [
             lifecycle.isForeground.follow { [weak self] in self?.lifecycleChanged() },
@@ -93,7 +93,7 @@ final class EventKeeper: Sendable {
             return (guarded.timer, guarded.followings)
         }
         timer?.task.cancel()
-        withExtendedLifetime(followings) {}  // Released here, under no lock.
+        withExtendedLifetime(followings) {}  // Released here, with no lock held.
     }
 
     // MARK: - Events

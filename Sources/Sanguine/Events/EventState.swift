@@ -47,9 +47,9 @@ struct EventState: Sendable {
     private(set) var isForeground: Bool
     private(set) var isOnline: Bool
     private var day: LocalDay
-    /// When the app left the foreground.
+    /// The time at which the app left the foreground.
     private var wentAway: Moment?
-    /// When the return of the network counts.
+    /// The time at which the return of the network counts.
     private var networkDue: Duration?
     private var lastNetwork: Duration?
     /// Events that happened without a network.

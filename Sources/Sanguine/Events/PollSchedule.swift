@@ -39,7 +39,7 @@ struct PollSchedule<Key: Hashable & Sendable>: Sendable {
     /// The number of polled keys.
     var count: Int { polls.count }
 
-    /// When the next turn is due; `nil` if nothing is polled.
+    /// The time at which the next turn is due; `nil` if nothing is polled.
     var nextDue: Duration? { turns.min?.due }
 
     /// Adds an observer of a polled key.

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// It is kept in the user's store and forgotten when they sign out.
 ///
-/// Mutable state: `zone`, by its mutex, which is never held during disk access.
+/// Mutable state: `zone`, protected by its mutex, which is never held during disk access.
 final class StoredZone: Sendable {
     static let stateName = "timeZone"
 

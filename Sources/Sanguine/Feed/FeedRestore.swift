@@ -9,7 +9,7 @@ import Synchronization
 /// reached the end is the space complete, and becomes the base. The progress of each range is
 /// stored with its records, so that a crash costs one page of each.
 ///
-/// Mutable state: `state`, by its mutex.
+/// Mutable state: `state`, protected by its mutex.
 final class FeedRestore: Sendable {
     private struct Progress {
         var part = 1.0

@@ -12,9 +12,9 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. At most one connection, and one wait; none after ``close()``.
-/// 2. Handlers are called in the order of the events, and under no lock.
+/// 2. Handlers are called in the order of the events, and with no lock held.
 ///
-/// Mutable state: `guarded`, by its mutex. Tasks hold this object weakly while they wait.
+/// Mutable state: `guarded`, protected by its mutex. Tasks hold this object weakly while they wait.
 final class LiveFeed: Sendable {
     /// Callbacks into the owner of the records.
     struct Handlers: Sendable {
@@ -101,7 +101,7 @@ final class LiveFeed: Sendable {
             defer { guarded.followings = [] }
             return guarded.followings
         }
-        withExtendedLifetime(followings) {}  // Released here, under no lock.
+        withExtendedLifetime(followings) {}  // Released here, with no lock held.
     }
 
     /// One line about the connection, for a report.

@@ -77,7 +77,8 @@ extension PullAnswer: FeedPage {
 /// Invariants: at most one pull, one wait before the next, one wait for an echo and one live
 /// connection; none after ``end(_:)``.
 ///
-/// Mutable state: `guarded`, by its mutex, never held during an `await` or a call of the records.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during an `await` or a
+/// call to the records.
 final class UserFeed: Sendable {
     /// A pull, which several callers may wait for.
     private struct Run {

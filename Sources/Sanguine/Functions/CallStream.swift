@@ -16,7 +16,7 @@ import Synchronization
 ///    more.
 /// 3. The call is open until ``resultRead(as:)`` records that the app has read its end.
 ///
-/// Mutable state: `guarded`, by its mutex, held during no call.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during a call.
 final class CallStream: Sendable {
     /// The source of the answer.
     enum Source: Sendable {

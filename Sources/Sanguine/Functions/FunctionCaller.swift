@@ -5,12 +5,12 @@ import Synchronization
 
 /// Makes metered calls: shows the hold, stores it, sends the call and follows it to its end.
 ///
-/// A call runs in a task of its own, see ``CallInProgress``. A cancelled caller stops waiting, but
-/// the call continues, because the server charges for it all the same. The request of a call that
-/// may wait for a network is stored with its hold, and is sent until it is answered, by this
-/// process or a later one.
+/// A call runs in its own task, see ``CallInProgress``. A cancelled caller stops waiting, but the
+/// call continues, because the server charges for it all the same. The request of a call that may
+/// wait for a network is stored with its hold, and is sent until it is answered, by this process or
+/// a later one.
 ///
-/// Mutable state: `guarded`, by its mutex, held during no call.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during a call.
 final class FunctionCaller: Sendable {
     private struct Guarded {
         var callsInProgress: [String: CallInProgress] = [:]
@@ -93,7 +93,7 @@ final class FunctionCaller: Sendable {
         for callInProgress in callsInProgress {
             callInProgress.wakeSignal.withLock { $0 }?.resolve(.failure(reason))
         }
-        withExtendedLifetime(following) {}  // Released here, under no lock.
+        withExtendedLifetime(following) {}  // Released here, with no lock held.
     }
 
     /// Whether a call without a waiting caller is being sent.

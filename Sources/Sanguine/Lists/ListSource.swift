@@ -11,7 +11,7 @@ import Synchronization
 /// Invariant: the entry holds the list from its beginning, or nothing. If the list's first pages
 /// were dropped, a refresh stores only the beginning.
 ///
-/// Mutable state: `declaration`, by its mutex, which is held over no other call.
+/// Mutable state: `declaration`, protected by its mutex, which is never held during another call.
 final class ListSource<Item: PageItem>: PartedSource where Item.ID: Sendable {
     typealias State = ListState<Item>
     typealias Observed = (state: ListSnapshot<Item>, rows: PageChange<Item>, span: PageSpan)

@@ -4,9 +4,9 @@ import SanguineModel
 public enum PageLimits {
     /// The number of rows of a page by default: 20.
     public static let size = WireLimits.defaultPage
-    /// The largest number of rows of a page: 100.
+    /// The maximum number of rows of a page: 100.
     public static let largestSize = WireLimits.largestPage
-    /// The largest number of pages that are held: 200.
+    /// The maximum number of pages that are held: 200.
     ///
     /// Beyond it, the end farther from the reader is dropped; it can be loaded again.
     public static let kept = 200
@@ -18,13 +18,13 @@ public enum PageLimits {
     /// The number of dropped pages at a list's beginning whose cursors are kept for going back:
     /// 1,000.
     public static let cursorsKept = 1_000
-    /// The largest number of requests of one refresh: 5.
+    /// The maximum number of requests of one refresh: 5.
     ///
     /// Usually one is enough. More are sent only if the first page does not connect with the held
     /// rows and the reader's row would be lost. This is also the largest number of requests of one
     /// review.
     public static let refreshRequests = 5
-    /// The largest number of requests to find a position again after its cursor has expired: 40.
+    /// The maximum number of requests to find a position again after its cursor has expired: 40.
     public static let recoveryRequests = 40
     /// The number of consecutive requests for the next row while a backend responds with empty
     /// pages: 50.

@@ -6,7 +6,7 @@ import Synchronization
 /// Bounded: names beyond the first thousand, and policies of one name beyond the fourth, are only
 /// counted.
 ///
-/// Mutable state: `seen`, by its mutex, which may be taken under the lock of ``Entries``.
+/// Mutable state: `seen`, protected by its mutex, which may be taken under the lock of ``Entries``.
 final class QueryRegistry: Sendable {
     private struct Seen {
         var policies: [String: [Policy]] = [:]

@@ -34,7 +34,7 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
         public var audience: String
         /// The time limit of one request.
         public var timeout: String
-        /// The largest number of attempts, including the first.
+        /// The maximum number of attempts, including the first.
         public var attempts: Int
         /// The priority of requests: `visible`, `normal` or `prefetch`.
         public var priority: String

@@ -9,8 +9,8 @@ import Synchronization
 /// 2. At most ``MetricsLimits/waitingEvents`` wait. Further events are only counted, and their
 ///    number is delivered after the waiting ones.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over the observer's code. It may be
-/// taken under any other lock. The observer is called only on `queue`.
+/// Mutable state: `guarded`, protected by its mutex, which is never held over the observer's code.
+/// It may be taken under any other lock. The observer is called only on `queue`.
 final class EventRelay: Sendable {
     private struct Guarded {
         var waiting: [ClientEvent] = []

@@ -4,11 +4,11 @@ public enum MetricsLimits {
     ///
     /// All further names are counted together as `other`.
     public static let names = 256
-    /// The largest number of characters of a name: 100.
+    /// The maximum number of characters of a name: 100.
     ///
     /// A longer name is truncated.
     public static let nameCharacters = 100
-    /// The largest number of characters of an outcome's code: 64.
+    /// The maximum number of characters of an outcome's code: 64.
     ///
     /// A longer code, or one with characters that codes do not have, is reported as `other`.
     public static let codeCharacters = 64

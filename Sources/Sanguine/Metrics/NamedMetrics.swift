@@ -6,8 +6,9 @@ import Synchronization
 /// Counting is one relaxed atomic addition: the numbers of a name are eventually consistent with
 /// each other, but not at every moment. Durations are recorded under a mutex, once for each fetch.
 ///
-/// Mutable state: the counters, which are atomic; `durations`, by its mutex. Only the end of a slow
-/// fetch or operation runs foreign code, to log it. All other methods may be called under any lock.
+/// Mutable state: the counters, which are atomic; `durations`, protected by its mutex. Only the end
+/// of a slow fetch or operation runs foreign code, to log it. All other methods may be called under
+/// any lock.
 final class NamedMetrics: Sendable {
     /// The name in the summary and in events.
     let name: String

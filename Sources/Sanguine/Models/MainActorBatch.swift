@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// New work of an owner replaces its pending work.
 ///
-/// Mutable state: `state`, by its mutex, which is never held over the work.
+/// Mutable state: `state`, protected by its mutex, which is never held over the work.
 final class MainActorBatch: Sendable {
     typealias Work = @MainActor @Sendable () -> Void
 

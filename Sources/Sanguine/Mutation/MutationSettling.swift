@@ -5,7 +5,8 @@ import Synchronization
 /// Settles mutations that the backend has applied: fetches the queries that they changed until the
 /// fetched values contain the changes.
 ///
-/// Mutable state: `guarded`, by its mutex, never held over `await` or over the cache.
+/// Mutable state: `guarded`, protected by its mutex, which is never held across an `await` or a
+/// call to the cache.
 final class MutationSettling: Sendable {
     private struct Guarded {
         /// Fetches in progress, and fetches that wait for their next try.

@@ -10,7 +10,7 @@ import Synchronization
 /// Invariant: the cache records that a mutation was sent before its request leaves, and that it is
 /// applied before anything is fetched for it.
 ///
-/// Mutable state: `ids`, by its mutex, which is held over no other call.
+/// Mutable state: `ids`, protected by its mutex, which is never held during another call.
 final class RemoteMutationDriver: OutboxDriver {
     let settling: MutationSettling
     private let outbox: OutboxEngine

@@ -254,7 +254,7 @@ public struct Outbox: Sendable {
 
 /// The last summary that a stream has delivered.
 ///
-/// Mutable state: the summary, by its mutex.
+/// Mutable state: the summary, protected by its mutex.
 private final class LastSummary: Sendable {
     private let last = Mutex<Outbox.Summary?>(nil)
 

@@ -16,9 +16,9 @@ import Synchronization
 /// 3. There are at most as many sends and pending retries as ``OutboxState`` allows; none after
 ///    ``end(_:)``.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over `await`, over the cache or over
-/// app code other than record mutations, ``Superseding`` and the decoding of operations. The
-/// outbox's and the records' files may be read and written under it.
+/// Mutable state: `guarded`, protected by its mutex, which is never held across an `await`, over
+/// the cache or over app code other than record mutations, ``Superseding`` and the decoding of
+/// operations. The outbox's and the records' files may be read and written under it.
 ///
 /// This is a class with a lock and not an actor, because performing and reading return at once.
 final class OutboxEngine: Sendable {
@@ -32,7 +32,7 @@ final class OutboxEngine: Sendable {
     /// A pending retry of a group.
     struct Waking {
         let task: Task<Void, Never>
-        /// When it is due, by the device's clock.
+        /// The time at which it is due, by the device's clock.
         let due: Timestamp
     }
 

@@ -15,11 +15,11 @@ extension OutboxState {
 
     /// The limits for sends of one kind.
     package struct Limits: Sendable {
-        /// The largest number of operations in one send.
+        /// The maximum number of operations in one send.
         ///
         /// If it is more than one, all lanes fail and wait together.
         package var operations: Int
-        /// The largest number of concurrent sends.
+        /// The maximum number of concurrent sends.
         package var sends: Int
 
         package init(operations: Int, sends: Int) {

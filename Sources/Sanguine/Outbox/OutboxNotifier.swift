@@ -2,7 +2,7 @@ import Synchronization
 
 /// Notifies observers that an outbox may have changed, whichever user it belongs to.
 ///
-/// Mutable state: `count`, by its mutex, so that all observers get the same changes.
+/// Mutable state: `count`, protected by its mutex, so that all observers get the same changes.
 final class OutboxNotifier: Sendable {
     private let count = Mutex<UInt64>(0)
     private let followers = Followers<UInt64>()

@@ -56,7 +56,7 @@ package struct OutboxState: Sendable {
     /// Creates an outbox.
     ///
     /// - Parameters:
-    ///   - limit: The largest number of operations, of all kinds.
+    ///   - limit: The maximum number of operations, of all kinds.
     ///   - limits: The limits of each kind's sends. Kinds that are left out are sent one operation
     ///     at a time.
     package init(limit: Int, _ limits: [Kind: Limits]) {

@@ -9,7 +9,7 @@ import Synchronization
 /// All requests that are rejected wait for one renewal. A request that was in flight when a renewal
 /// ended shares its result; a later one starts the next renewal.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held over app code.
+/// Mutable state: `guarded`, protected by its mutex, which is never held over app code.
 final class BackendAuthorizer: TokenSource {
     private struct Refresh {
         let outcome: OneShot<Int>

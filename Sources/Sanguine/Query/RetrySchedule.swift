@@ -8,7 +8,7 @@ import SanguineModel
 /// longer. If it is more than `cap`, there is no retry, and the caller gets the error, which
 /// contains the time, at once.
 public struct RetrySchedule: Hashable, Sendable {
-    /// The largest number of attempts, including the first.
+    /// The maximum number of attempts, including the first.
     public var attempts: Int
     /// The wait after the first failure.
     ///

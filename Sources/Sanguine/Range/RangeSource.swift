@@ -9,7 +9,7 @@ import Synchronization
 /// Invariant: a request ends in the same step in which its values are written to the cache. A
 /// reader sees either the request or its values.
 ///
-/// Mutable state: `query`, by its mutex; no call is made while it is held.
+/// Mutable state: `query`, protected by its mutex; no call is made while it is held.
 final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable>: PartedSource {
     typealias Contents = RangeContents<Value>
     typealias Values = RangeValues<Index, Value>
@@ -297,7 +297,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
     /// - Parameters:
     ///   - cacheScope: The user's part of the cache; nothing happens if another user is current.
     ///     Default: `nil`, which means the current one.
-    ///   - body: Changes the values, under no lock; it may be called again.
+    ///   - body: Changes the values, with no lock held; it may be called again.
     ///   - commit: Called in the step that applies the change, under the cache's lock.
     /// - Returns: The reason why the change was not applied, or `nil`: the user has changed, the
     ///   client is closed, or another query uses the key.

@@ -10,7 +10,7 @@ import Synchronization
 /// Observers follow the current user's records: when the user changes, all values are computed
 /// again.
 ///
-/// Mutable state: `state`, by its mutex, never held during the app's closures.
+/// Mutable state: `state`, protected by its mutex, which is never held during the app's closures.
 final class RecordObservers: Sendable {
     /// Computes a value; returns a closure that delivers it, or `nil` if it equals the last one.
     typealias Evaluate = @Sendable (RecordsReader) -> (@Sendable () -> Void)?
@@ -182,7 +182,8 @@ struct RecordAnswer<Value: Sendable & Equatable>: Sendable, Equatable {
 
 /// The last answer that was delivered to an observer.
 ///
-/// Mutable state: the answer, by its mutex; it is compared outside of it, in one pass at a time.
+/// Mutable state: the answer, protected by its mutex; it is compared outside of it, in one pass at
+/// a time.
 final class LastAnswer<Value: Sendable & Equatable>: Sendable {
     private let answer = Mutex<RecordAnswer<Value>?>(nil)
 
@@ -236,7 +237,7 @@ extension RecordObservers {
         answer.source === current && !answer.source.hasEnded
     }
 
-    /// Calls the closure with the query's answer, at once and after each change, under no lock.
+    /// Calls the closure with the query's answer, at once and after each change, with no lock held.
     func observe<Value>(
         _ query: RecordQuery<Value>,
         finish: @escaping @Sendable () -> Void = {},

@@ -37,7 +37,7 @@ public struct RecordsReader {
 /// The app's code runs between two reads, so no lock can be held. If the records change in between,
 /// the read values are discarded and read again.
 ///
-/// Mutable state: `isOvertaken` and the first fault, each by its mutex.
+/// Mutable state: `isOvertaken` and the first fault, each protected by its mutex.
 final class RecordsView: Sendable {
     typealias Copy = [String: [RecordID: RecordValue]]
 

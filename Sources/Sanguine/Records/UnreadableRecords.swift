@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Invariant: it tracks at most ``RecordLimits/cachedRecords``, all of the current user.
 ///
-/// Mutable state: `known`, by its mutex, never held while a record is decoded.
+/// Mutable state: `known`, protected by its mutex, which is never held while a record is decoded.
 final class UnreadableRecords: Sendable {
     private let known = Mutex<[String: Set<RecordID>]>([:])
     private let logger: Logger

@@ -254,7 +254,7 @@ extension UserRecords {
         return aftermath.missing
     }
 
-    /// The work after the actions, done under no lock.
+    /// The work after the actions, done with no lock held.
     private struct DeferredWork {
         var missing = SyncState.Missing.nothing
         var hasWritten = false

@@ -8,7 +8,7 @@ import Synchronization
 /// batch, one user, one address and one policy.
 ///
 /// Mutable state: `guarded` and all groups in it, by its mutex, which is never held during an
-/// `await` or a call of the app's code.
+/// `await` or a call to the app's code.
 final class Batches: Sendable {
     fileprivate struct Key: Hashable {
         let name: String

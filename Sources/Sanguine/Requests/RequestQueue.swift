@@ -5,9 +5,9 @@ import Synchronization
 /// The shell around ``RequestQueueState``. Only reads are queued. Function calls, the renewal of a
 /// session and the balance are not: nothing that the user pays for waits behind a prefetch.
 ///
-/// Mutable state: `guarded`, by its mutex, which is never held during an `await` or a call of other
-/// code. A class with a mutex instead of an actor, because a cancelled caller must leave the queue
-/// at once.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during an `await` or a
+/// call to other code. A class with a mutex instead of an actor, because a cancelled caller must
+/// leave the queue at once.
 final class RequestQueue: Sendable {
     private typealias Waiter = CheckedContinuation<Result<Void, SanguineError>, Never>
 

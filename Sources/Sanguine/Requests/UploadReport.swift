@@ -5,7 +5,7 @@ import Synchronization
 /// So the number of calls is bounded, however large the body and however small its chunks. A
 /// request that is sent again starts at zero.
 ///
-/// Mutable state: `reported`, by its mutex, not held during the calls.
+/// Mutable state: `reported`, protected by its mutex, which is not held during the calls.
 final class UploadReport: Sendable {
     private let reported = Mutex<UploadProgress?>(nil)
     private let tell: @Sendable (UploadProgress) -> Void
@@ -39,7 +39,7 @@ final class UploadReport: Sendable {
 /// Sums up the progress of one sending of a mutation, over all its requests whose body is bytes, a
 /// file or a form.
 ///
-/// Mutable state: `state`, by its mutex, not held while the follower is called.
+/// Mutable state: `state`, protected by its mutex, which is not held while the follower is called.
 final class UploadTally: Sendable {
     private struct State {
         var activityCount: UInt64 = 0

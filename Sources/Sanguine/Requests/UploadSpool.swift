@@ -8,7 +8,7 @@ import Synchronization
 ///       <run>.lock    locked as long as the process lives that uses the folder next to it
 ///       <run>/        its files
 ///
-/// Mutable state: `run`, by its mutex, which is held while the folder is created.
+/// Mutable state: `run`, protected by its mutex, which is held while the folder is created.
 final class UploadSpool: Sendable {
     /// A file that is being assembled or sent.
     struct File: Sendable {

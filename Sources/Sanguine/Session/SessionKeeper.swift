@@ -12,13 +12,14 @@ import Synchronization
 /// device's guest again, with the same account and the same balance. A guest has no other
 /// credentials, and a new account at each sign-out would mean a new grant.
 ///
-/// Mutable state: `guarded`, by its mutex, never held during I/O or calls of other code.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during I/O or calls of
+/// other code.
 ///
 /// A class with a lock instead of an actor, because ``account`` and ``check()`` return at once.
 final class SessionKeeper: Authorizer {
     static let stateName = "session"
 
-    /// The callbacks for changes of the session, called under no lock.
+    /// The callbacks for changes of the session, called with no lock held.
     struct Handlers: Sendable {
         /// The account has become known, or the user has signed in again; called before the token
         /// is returned to callers.
@@ -154,7 +155,7 @@ final class SessionKeeper: Authorizer {
         let isSignedOut: Bool
         /// The id by which the server knows this device, if it is known without creating one.
         let device: String?
-        /// When the access token expires; `nil` without a session.
+        /// The time at which the access token expires; `nil` without a session.
         let expiry: Timestamp?
         /// Whether the server has rejected the access token.
         let isRejected: Bool

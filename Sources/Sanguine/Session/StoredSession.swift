@@ -5,7 +5,7 @@ struct StoredSession: Hashable, Codable, Sendable {
     let account: Identifier
     let accessToken: String
     let refreshToken: String
-    /// When it was received, by the device's clock.
+    /// The time at which it was received, by the device's clock.
     let receivedAt: Timestamp
     /// The lifetime of the access token in whole seconds.
     let expiresIn: Int

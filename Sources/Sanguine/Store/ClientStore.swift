@@ -20,8 +20,8 @@ import Synchronization
 /// 2. Entries take at most `entryLimitBytes`, counted by ``StoredEntry/cost``; the oldest are
 ///    removed first.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held while the database is opened, but not
-/// during other calls of it; and the database, which serializes its own accesses.
+/// Mutable state: `guarded`, protected by its mutex, which is held while the database is opened,
+/// but not during other calls of it; and the database, which serializes its own accesses.
 ///
 /// A class with locks instead of an actor, because `cached` must return at once, and because GRDB's
 /// async calls stop half-way when their task is cancelled.
@@ -416,7 +416,7 @@ extension ClientStore {
     private struct Opened {
         var database: DatabaseQueue
         var isOnDisk: Bool
-        /// Reports the outcome, under no lock because it calls the app's code.
+        /// Reports the outcome, with no lock held because it calls the app's code.
         var note: (StoreLog) -> Void
 
         /// The version of the app that has written the entries; `nil` if it is unknown.

@@ -17,8 +17,8 @@ import Darwin
 /// store is marked later, and the journal emptied then. A superfluous line makes a value stale that
 /// was fetched since, and costs one fetch.
 ///
-/// Mutable state: `guarded`, by its mutex, which is held while a line is written: appending and
-/// emptying must reach the file in the same order.
+/// Mutable state: `guarded`, protected by its mutex, which is held while a line is written:
+/// appending and emptying must reach the file in the same order.
 final class MarkJournal: Sendable {
     static let name = "sanguine-stale"
 

@@ -19,7 +19,7 @@ import Synchronization
 /// checkpoints, in ``checkpointLog()``, and the lock of ``UserFolders`` keeps companions out
 /// meanwhile. Under this lock, a companion also checks that the folder is still the current one.
 ///
-/// Mutable state: `database`, by its mutex, never held during a statement.
+/// Mutable state: `database`, protected by its mutex, which is never held during a statement.
 final class OutboxFile: Sendable {
     static let name = "sanguine-outbox.sqlite"
 

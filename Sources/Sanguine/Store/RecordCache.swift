@@ -6,7 +6,7 @@ import Synchronization
 /// It has two generations: a record that is used moves to the young one, and when that is full, the
 /// old one is dropped. So the least recently used records go first, at the cost of a dictionary.
 ///
-/// Mutable state: `state`, by its mutex; no call is made while it is held.
+/// Mutable state: `state`, protected by its mutex; no call is made while it is held.
 final class RecordCache: Sendable {
     private struct State {
         var young: [RecordKey: Held] = [:]

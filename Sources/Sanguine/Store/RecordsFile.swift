@@ -20,8 +20,9 @@ import Synchronization
 ///
 /// Invariant: a base and its position change in one transaction.
 ///
-/// Mutable state: `connections`, by its mutex, never held during a call of the database. The
-/// callers order their calls: one writer at a time, and no reader during ``commit()``.
+/// Mutable state: `connections`, protected by its mutex, which is never held during a call to the
+/// database. The callers order their calls: one writer at a time, and no reader during
+/// ``commit()``.
 final class RecordsFile: Sendable {
     static let name = "sanguine-records.sqlite"
     static let schemaVersion = 2

@@ -4,7 +4,8 @@ import Synchronization
 
 /// Collects the state of a client's files for ``SanguineClient/storeReport``.
 ///
-/// Mutable state: `guarded`, by its mutex, never held during calls of the logger or the observer.
+/// Mutable state: `guarded`, protected by its mutex, which is never held during calls of the logger
+/// or the observer.
 final class StoreLog: Sendable {
     private let guarded = Mutex(StoreReport(place: .memory))
     private let logger: Logger

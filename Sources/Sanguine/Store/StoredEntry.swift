@@ -5,7 +5,7 @@ import SanguineModel
 struct StoredEntry: Sendable, Hashable {
     /// The query's key.
     var key: String
-    /// When the value arrived from its source.
+    /// The time at which the value arrived from its source.
     var asOf: Timestamp
     /// The user's day on which it was requested, if its freshness depends on days.
     var day: LocalDay?

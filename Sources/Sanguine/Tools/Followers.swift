@@ -3,9 +3,10 @@ import Synchronization
 /// The followers of a value: each gets it at once, then after every change.
 ///
 /// A slow follower gets the newest value. The owner calls this type under the lock that guards the
-/// value, so that all followers get the values in order; only ``finish()`` is called under no lock.
+/// value, so that all followers get the values in order; only ``finish()`` is called with no lock
+/// held.
 ///
-/// Mutable state: `state`, by its mutex, which is not held during callbacks.
+/// Mutable state: `state`, protected by its mutex, which is not held during callbacks.
 final class Followers<Value: Equatable & Sendable>: Sendable {
     private struct State {
         var readers = Observers<Value>()

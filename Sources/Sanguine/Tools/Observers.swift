@@ -76,7 +76,7 @@ struct Observers<Message>: Sendable {
     /// Removes an observer: it gets no messages after the one that is being delivered.
     mutating func remove(_ number: UInt64) { observers.removeValue(forKey: number)?.remove() }
 
-    /// Returns all observers, to be called under no lock.
+    /// Returns all observers, to be called with no lock held.
     mutating func snapshot() -> Snapshot {
         let crowd = known ?? Snapshot(observers)
         known = crowd

@@ -6,7 +6,7 @@ import Synchronization
 /// A change becomes the base of the entry it belongs to, so that tokens another device has spent,
 /// bought or consumed are shown without a request.
 ///
-/// Mutable state: `newest`, by its mutex; no call is made while it is held.
+/// Mutable state: `newest`, protected by its mutex; no call is made while it is held.
 final class FeedCacheUpdater: Sendable {
     /// The entries whose observers need the live feed.
     static let keys: Set<QueryKey> = [

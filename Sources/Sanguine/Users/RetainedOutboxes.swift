@@ -7,8 +7,8 @@ import Synchronization
 ///
 /// Invariant: an outbox with an owner is taken over by this owner only.
 ///
-/// Mutable state: `left`, by its mutex; no call is made while it is held. ``UserSwitcher`` calls
-/// this type in the order of the user changes.
+/// Mutable state: `left`, protected by its mutex; no call is made while it is held.
+/// ``UserSwitcher`` calls this type in the order of the user changes.
 final class RetainedOutboxes: Sendable {
     /// The outbox of a user who has left.
     private struct Left {

@@ -7,7 +7,7 @@ import SanguineModel
 /// Work for a user holds the scope; when the scope has ended, each part refuses late calls with the
 /// reason.
 final class UserScope: Sendable {
-    // No mutable state of its own: each part guards its own.
+    // No mutable state itself: each part guards its own state.
     let folder: UserFolders.Folder?
     let store: ClientStore
     let session: SessionKeeper

@@ -10,9 +10,9 @@ import Synchronization
 /// Changes run one after the other. When one has returned, the previous user's data is no longer
 /// visible, sent or on disk, except for the operations in their outbox that wait for their return.
 ///
-/// Mutable state: `scope`, by its mutex, during which no call is made; and the order of the
-/// changes, by `changing`, which is held during disk access and calls of the client's parts, but
-/// not during calls of the app's code.
+/// Mutable state: `scope`, protected by its mutex, during which no call is made; and the order of
+/// the changes, by `changing`, which is held during disk access and calls to the client's parts,
+/// but not during calls of the app's code.
 package final class UserSwitcher: Sendable {
     /// Logged after a user has left, and before the next one begins.
     package static let changes = "The user changes."

@@ -37,7 +37,7 @@ public protocol BlobStore: Sendable {
     /// - Parameters:
     ///   - moment: The time before which a file was last stored.
     ///   - id: The id after which the list starts; `nil` for the beginning.
-    ///   - limit: The largest number of ids.
+    ///   - limit: The maximum number of ids.
     /// - Returns: The ids; fewer than the limit only at the end.
     /// - Throws: ``StorageError`` if the ids could not be read.
     func kept(

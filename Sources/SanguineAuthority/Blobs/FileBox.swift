@@ -68,7 +68,7 @@ extension [UInt8] {
 }
 
 extension FileBox {
-    /// The largest number of boxes that are read at one level: 10,000.
+    /// The maximum number of boxes that are read at one level: 10,000.
     static let limit = 10_000
 
     /// The types of top-level boxes that carry images and sound, and no metadata on them.

@@ -90,7 +90,7 @@ enum HEICFile {
 
 /// The byte ranges of some items in a HEIC file (ISO/IEC 14496-12, section 8.11.3).
 private struct ItemPlaces {
-    /// The largest number of extents that are read, of all items: 10,000.
+    /// The maximum number of extents that are read, of all items: 10,000.
     private static let limit = 10_000
 
     private(set) var ranges: [Range<Int>] = []

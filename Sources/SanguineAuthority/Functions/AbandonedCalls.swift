@@ -15,7 +15,7 @@ import Synchronization
 /// 2. It remembers ``CallLimits/abandoningAccounts`` at most. Past that it forgets the account that
 ///    has the fewest abandoned calls of its limit.
 ///
-/// Mutable state: `endings`, by the mutex.
+/// Mutable state: `endings`, protected by the mutex.
 final class AbandonedCalls: Sendable {
     private struct Pair: Hashable {
         var account: Identifier

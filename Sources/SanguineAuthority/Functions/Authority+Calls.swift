@@ -164,7 +164,7 @@ extension Authority {
     /// A hold that cannot be ended does not prevent others from ending.
     ///
     /// - Parameters:
-    ///   - limit: The largest number of holds to load, including spared ones. Default: 1,000.
+    ///   - limit: The maximum number of holds to load, including spared ones. Default: 1,000.
     ///   - isSpared: Whether an expired hold stays open. Default: none does.
     /// - Returns: The number of holds that were ended.
     /// - Throws: The first failure, after all holds were tried.
@@ -278,7 +278,7 @@ extension Authority {
     /// owner.
     ///
     /// - Parameters:
-    ///   - limit: The largest number of rows of each kind, and of files. Default: 1,000.
+    ///   - limit: The maximum number of rows of each kind, and of files. Default: 1,000.
     ///   - begin: The beginning of the oldest current run that makes parts; later parts are kept.
     ///     Default: there is none.
     ///   - moment: The time of the sweep. Default: the time of the clock.

@@ -52,9 +52,9 @@ public struct Usage: Hashable, Sendable {
 public struct Pricing: Hashable, Sendable {
     /// The price.
     public let price: Price
-    /// The largest number of tokens that the upstream is asked for.
+    /// The maximum number of tokens that the upstream is asked for.
     public let maxOutputTokens: Int64
-    /// The largest number of tokens that an attachment counts as; never negative.
+    /// The maximum number of tokens that an attachment counts as; never negative.
     public let attachmentTokens: Int64
 
     /// The tokens around a message besides its text (role, separators), rounded up generously.
@@ -67,8 +67,8 @@ public struct Pricing: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - price: The price.
-    ///   - maxOutputTokens: The largest number of tokens that the upstream is asked for.
-    ///   - attachmentTokens: The largest number of tokens that an attachment counts as, by
+    ///   - maxOutputTokens: The maximum number of tokens that the upstream is asked for.
+    ///   - attachmentTokens: The maximum number of tokens that an attachment counts as, by
     ///     ``AttachmentRules/tokens``. Default: 0.
     public init(price: Price, maxOutputTokens: Int64, attachmentTokens: Int64 = 0) {
         self.price = price

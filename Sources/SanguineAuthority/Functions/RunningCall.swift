@@ -6,7 +6,7 @@ import Synchronization
 /// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in
 /// line for the run's turn, if the run has had none.
 ///
-/// Mutable state: `state`, by its mutex; the ending guards its own.
+/// Mutable state: `state`, protected by its mutex; the ending guards its own.
 final class RunningCall: Sendable {
     private struct State {
         /// Whether no reader has read it yet.

@@ -136,7 +136,7 @@ extension Authority {
         return collection
     }
 
-    /// The largest number of records that one page of a list examines.
+    /// The maximum number of records that one page of a list examines.
     static let looksPerPage = 10_000
 }
 

@@ -14,11 +14,11 @@ public struct RecordQuery: Hashable, Sendable {
     public var isDescending: Bool
     /// The position after which the list continues; `nil` for the beginning.
     public var after: RecordPosition?
-    /// The largest number of records.
+    /// The maximum number of records.
     public var limit: Int
     /// The size of values in bytes after which the list ends.
     public var bytes: Int
-    /// The largest number of records to examine, so that a rare value does not make a list slow.
+    /// The maximum number of records to examine, so that a rare value does not make a list slow.
     public var looks: Int
 
     /// Creates the query.

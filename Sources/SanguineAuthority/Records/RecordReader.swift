@@ -25,7 +25,7 @@ public protocol RecordReader {
     /// - Parameters:
     ///   - collection: The collection's name.
     ///   - place: The position after which the records follow; `nil` for the beginning.
-    ///   - limit: The largest number of records.
+    ///   - limit: The maximum number of records.
     ///   - bytes: The size of values in bytes after which no further record is read.
     /// - Returns: The records; empty if there are no more.
     /// - Throws: see ``record(_:)``.

@@ -4,7 +4,7 @@ import SanguineModel
 package struct WireStream: Sendable {
     /// The length of the body; `nil` if it is unknown before the end.
     package var length: Int?
-    /// The largest number of its bytes in memory at a time.
+    /// The maximum number of its bytes in memory at a time.
     ///
     /// Default: the size of one result of ``next``.
     package var pieceBytes = 0

@@ -42,7 +42,7 @@ public protocol Storage: Sendable {
     ///   - account: The owner.
     ///   - number: The ``NumberedTransfer/number`` that all returned ones are less than; `nil`
     ///     starts with the newest.
-    ///   - limit: The largest number of transfers.
+    ///   - limit: The maximum number of transfers.
     /// - Returns: The transfers with their positions in the ledger; empty if there are no more.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func transfers(
@@ -58,7 +58,7 @@ public protocol Storage: Sendable {
     ///
     /// - Parameters:
     ///   - position: The position after which the operations follow; `nil` for the beginning.
-    ///   - limit: The largest number of operations.
+    ///   - limit: The maximum number of operations.
     /// - Returns: The operations; empty if there are no more.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func runningOperations(
@@ -71,7 +71,7 @@ public protocol Storage: Sendable {
     /// - Parameters:
     ///   - run: The run that made the parts.
     ///   - index: The first part to return; the row that contains it comes first.
-    ///   - limit: The largest number of rows.
+    ///   - limit: The maximum number of rows.
     /// - Returns: The rows in order; empty if no parts follow the index.
     /// - Throws: ``StorageError`` if the driver could not read them.
     func parts(
@@ -192,7 +192,7 @@ public struct Command<Outcome: Sendable>: Sendable {
 /// A driver returns the sessions whose newest refresh token is oldest first, and equal ones by id.
 /// It finds them by an index, at no cost for other commands.
 public struct SurplusSessions: Hashable, Sendable {
-    /// The largest number of sessions returned, so that commands stay small.
+    /// The maximum number of sessions returned, so that commands stay small.
     public static let limit = 16
 
     /// The owner of the sessions.
@@ -468,7 +468,7 @@ public struct LedgerReport: Hashable, Codable, Sendable {
     /// The differences found, at most ``limit``.
     public var differences: [Difference]
 
-    /// The largest number of differences that a report lists.
+    /// The maximum number of differences that a report lists.
     public static let limit = 1_000
 
     /// Creates a report.

@@ -152,7 +152,7 @@ public struct FunctionLimits: Hashable, Sendable {
 
 /// Rules for the files that a call may have attached.
 public struct AttachmentRules: Hashable, Codable, Sendable {
-    /// The largest number of files.
+    /// The maximum number of files.
     ///
     /// Default: 4.
     public var count: Int
@@ -168,7 +168,7 @@ public struct AttachmentRules: Hashable, Codable, Sendable {
     ///
     /// Default: JPEG, PNG and WebP.
     public var types: [String]
-    /// The largest number of upstream tokens that one file counts as; it bounds the held amount.
+    /// The maximum number of upstream tokens that one file counts as; it bounds the held amount.
     ///
     /// Default: 2,048.
     public var tokens: Int64

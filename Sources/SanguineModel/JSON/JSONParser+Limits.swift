@@ -3,7 +3,7 @@ extension JSONParser {
     package struct Limits: Sendable {
         /// The largest depth of nested values.
         package var nesting: Int
-        /// The largest number of values and member names.
+        /// The maximum number of values and member names.
         package var values: Int
         /// The member of the outermost object whose elements are measured separately.
         ///

@@ -169,7 +169,7 @@ extension StoredForm {
         private var needed: Set<Default.Place> = []
         private var made: [(path: [any CodingKey], members: [String: JSONValue])] = []
 
-        /// The largest number of positions in one value that may use defaults.
+        /// The maximum number of positions in one value that may use defaults.
         private static let mostPlaces = 256
 
         init(_ form: StoredForm) { self.form = form }

@@ -14,7 +14,7 @@ public protocol RecordSource {
     ///   - collection: The collection's name.
     ///   - field: An indexed member.
     ///   - value: The value, which is not an array or object.
-    ///   - limit: The largest number of ids to return, starting with the smallest id.
+    ///   - limit: The maximum number of ids to return, starting with the smallest id.
     /// - Returns: The ids.
     /// - Throws: An error if the storage failed.
     func ids(

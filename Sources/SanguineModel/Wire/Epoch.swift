@@ -8,7 +8,7 @@ public struct Epoch: Hashable, Sendable {
     /// The text form.
     public let text: String
 
-    /// The largest number of characters in the text.
+    /// The maximum number of characters in the text.
     public static let largestCount = 64
 
     /// Creates an epoch from a received text, or returns `nil` if the text is not an epoch.

@@ -39,7 +39,7 @@ package struct EventStreamParser: Sendable {
     /// Creates a parser.
     ///
     /// - Parameters:
-    ///   - limit: The largest number of bytes in a line, and in the data of an event.
+    ///   - limit: The maximum number of bytes in a line, and in the data of an event.
     ///   - remembersID: Whether an event without an id inherits the previous event's id, as the
     ///     standard requires. Otherwise its id is empty. Default: `true`.
     package init(limit: Int, remembersID: Bool = true) {

@@ -16,7 +16,7 @@ import Synchronization
 /// }
 /// ```
 ///
-/// Mutable state: `guarded`, by its mutex. Waiting callers are resumed outside of it.
+/// Mutable state: `guarded`, protected by its mutex. Waiting callers are resumed outside of it.
 public final class WatchedState<State: Sendable>: Sendable {
     private enum Ending {
         case met
@@ -172,7 +172,7 @@ public final class WatchedState<State: Sendable>: Sendable {
 
 /// The result of the last search in the state.
 ///
-/// Mutable state: `result`, by its mutex.
+/// Mutable state: `result`, protected by its mutex.
 private final class Finding<Found: Sendable>: Sendable {
     private let result = Mutex<Result<Found, any Error>?>(nil)
 
