@@ -6,9 +6,9 @@ import SanguineModel
 public enum ClientLimits {
     /// The timeout of one request, from sending to the last byte of the response: 30 seconds.
     public static let requestTimeout: Duration = .seconds(30)
-    /// The timeout of a whole read with all its attempts and the waits between them: 60 seconds.
+    /// The timeout of a whole read, including all attempts and the waits between them: 60 seconds.
     public static let readTimeout: Duration = .seconds(60)
-    /// The timeout of fetching the balance with all its attempts and the waits between them: 8
+    /// The timeout of fetching the balance, including all attempts and the waits between them: 8
     /// seconds.
     public static let balanceTimeout: Duration = .seconds(8)
     /// The number of concurrent connections to one server: 32.
@@ -51,19 +51,21 @@ public enum ClientLimits {
     public static let batchWindow: Duration = .milliseconds(2)
     /// The longest such wait that can be declared: 1 second.
     public static let longestBatchWindow: Duration = .seconds(1)
-    /// The bytes of a response: 8 MiB.
+    /// The maximum size of a response in bytes: 8 MiB.
     public static let responseBytes = 8 << 20
-    /// The bytes of a response that is a file, whose type is neither JSON nor text: 25 MiB.
+    /// The maximum size in bytes of a response that is a file, whose type is neither JSON nor text:
+    /// 25 MiB.
     ///
-    /// As much as may be uploaded (`WireLimits.blobBytes`). The file is in memory.
+    /// This is the size that may be uploaded (`WireLimits.blobBytes`). The file is held in memory.
     public static let fileBytes = WireLimits.blobBytes
-    /// The bytes of a ``RequestBody`` that are in memory while it is sent: 16 MiB.
+    /// The maximum size in bytes of a ``RequestBody`` that is in memory while it is sent: 16 MiB.
     ///
-    /// Files are not in memory, see ``uploadBytes``.
+    /// Files are not held in memory, see ``uploadBytes``.
     public static let requestBodyBytes = 16 << 20
-    /// The bytes of a ``RequestBody`` with files, which are read while it is sent: 2 GiB.
+    /// The maximum size in bytes of a ``RequestBody`` with files, which are read while it is sent:
+    /// 2 GiB.
     ///
-    /// A form with files needs as much room on disk meanwhile.
+    /// A form with files temporarily takes as much space on disk.
     public static let uploadBytes: Int64 = 2 << 30
     /// The timeout of one request with a ``RequestBody`` while bytes are being sent: 6 hours.
     ///
@@ -87,33 +89,33 @@ public enum ClientLimits {
     ///
     /// See ``SanguineClient/Configuration/refresh``.
     public static let refreshTimeout: Duration = .seconds(60)
-    /// The bytes of the response body that an error keeps: 4 KiB.
+    /// The number of bytes of a response body that an error keeps: 4 KiB.
     ///
     /// The rest is dropped, because each refused operation keeps one in memory. See
     /// ``SanguineError/response``.
     public static let errorBodyBytes = 4 << 10
-    /// The number of models that are kept for views that do not hold them: 64.
+    /// The number of models that are retained for views that do not retain them: 64.
     ///
-    /// Beyond that, the one kept longest is released.
+    /// Beyond that, the model that was retained first is released.
     public static let unheldModels = 64
     /// The time after a change within which such a view must request its model again: 10 seconds.
     public static let unheldModelGrace: Duration = .seconds(10)
     /// The time after its arrival for which a value may be shown, unless its policy sets another:
     /// 30 days.
     public static let keep: Duration = .hours(30 * 24)
-    /// The bytes of values in memory: 32 MB.
+    /// The maximum size in bytes of the values in memory: 32 MB.
     public static let memoryBytes = 32_000_000
-    /// The bytes that an entry of the cache costs in addition to its value.
+    /// The number of bytes that a cache entry counts in addition to its value.
     public static let entryOverheadBytes = 256
     /// The number of invalidations by prefix, tag or dependency that are remembered at a time: 256.
     ///
     /// Beyond that, they are applied to every entry in memory.
     public static let invalidationMarks = 256
-    /// The bytes of values on disk: 64 MB.
+    /// The maximum size in bytes of the values on disk: 64 MB.
     ///
     /// The oldest are removed first.
     public static let diskBytes: Int64 = 64_000_000
-    /// The bytes of one value on disk: 4 MiB.
+    /// The maximum size in bytes of one value on disk: 4 MiB.
     ///
     /// A larger value stays in memory.
     public static let diskEntryBytes = 4 << 20
@@ -135,6 +137,6 @@ public enum ClientLimits {
     ///
     /// The clock may be wrong: a launch with a clock that is years ahead must not end the time.
     public static let countedGap: Duration = .hours(7 * 24)
-    /// The bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
+    /// The maximum size in bytes of a user's id in ``SanguineClient/signIn(as:)``: 256.
     public static let userIDBytes = 256
 }

@@ -30,12 +30,12 @@ public final class SanguineClient: Sendable {
     /// - Throws: ``SanguineError/store(_:)`` if not even a store in memory can be made;
     ///   ``SanguineError/invalidDeclaration(_:)`` if two registered types have the same name;
     ///   ``SanguineError/notConfigured(_:)`` if the configuration has credentials, but no address
-    ///   that they are for.
+    ///   to send them to.
     public convenience init(_ configuration: Configuration) throws(SanguineError) {
         try self.init(configuration, authorizers: nil)
     }
 
-    /// Creates a client whose users are authorized by something else than sessions, as in tests.
+    /// Creates a client whose users are not authorized by sessions, for example in tests.
     init(
         _ configuration: Configuration,
         authorizers: (any AuthorizerSource)?

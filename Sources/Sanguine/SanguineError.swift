@@ -2,17 +2,17 @@ public import SanguineModel
 
 /// The reason why the client could not complete a call.
 public enum SanguineError: Error, Hashable, Sendable {
-    /// The server refused, or has a fault. Decide by `Problem.code`.
+    /// The server refused the request, or has a fault. Decide by `Problem.code`.
     ///
     /// An error of a backend that does not speak `application/problem+json` has the code
     /// `http_<status>`.
     indirect case problem(Problem)  // Far larger than the other cases, and in every call's frame.
     /// There was no response.
     case transport(TransportError)
-    /// The whole read, with all its attempts, took too long; contains the error of the last attempt
-    /// that ended.
+    /// The read took too long, including all of its attempts; contains the error of the last
+    /// attempt that ended.
     indirect case timedOut(after: SanguineError)
-    /// The response does not match the declared type. The text names the type and the place, and
+    /// The response does not match the declared type. The text names the type and the location, and
     /// ``SanguineError/response`` is the response itself.
     indirect case decoding(DecodingFailure)
     /// The store on disk or the keychain failed.
@@ -37,13 +37,13 @@ public enum SanguineError: Error, Hashable, Sendable {
     case invalidDeclaration(String)
     /// No user was signed in by ``SanguineClient/signIn(as:)``. The text says why, and what to do.
     case signInRefused(String)
-    /// So many reads wait for one host that this one, which has the lowest priority, was refused.
+    /// Too many reads wait for one host, so this one, which has the lowest priority, was refused.
     case queueFull(limit: Int)
     /// The outbox is full, so the operation was not accepted.
     case outboxFull(limit: Int)
     /// Two queries share a name and have values of different types.
     case conflictingQuery(name: String)
-    /// More days or numbers were requested at once than the client keeps.
+    /// More days or numbers were requested at once than the client can keep.
     case rangeTooLong(limit: Int)
     /// One of the app's closures threw an error, or the client could not keep its result. The text
     /// describes the error, and ``SanguineError/underlying`` is the error itself.

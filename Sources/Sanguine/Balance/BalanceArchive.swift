@@ -1,13 +1,13 @@
 import Foundation
 import SanguineModel
 
-/// The stored form of the balance's state: everything but the candidate, which the next fetch
+/// The stored form of the balance's state: everything except the candidate, which the next fetch
 /// replaces.
 ///
-/// It is written before a call is first sent, so that neither a restart nor a crash during a call
-/// loses its hold.
+/// It is written before a call is first sent, so that a call's hold survives a restart or a crash
+/// during the call.
 struct BalanceArchive: Codable, Sendable {
-    /// Raise it when the meaning of a member changes: archives of other versions are dropped.
+    /// Increase it when the meaning of a member changes: archives of other versions are dropped.
     static let version = 2
 
     private let version: Int
@@ -26,7 +26,7 @@ struct BalanceArchive: Codable, Sendable {
         costs = state.costs
     }
 
-    /// Reads an archive, or returns `nil` if this version cannot.
+    /// Reads an archive, or returns `nil` if this version cannot read it.
     init?(_ data: Data) {
         guard let archive = try? JSONDecoder().decode(Self.self, from: data),
             archive.isReadable
@@ -34,7 +34,7 @@ struct BalanceArchive: Codable, Sendable {
         self = archive
     }
 
-    /// Whether the archive is of this version.
+    /// Whether this version wrote the archive.
     var isReadable: Bool { version == Self.version }
 
     /// Returns the archive as JSON.

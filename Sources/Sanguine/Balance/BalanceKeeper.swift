@@ -5,14 +5,14 @@ import Synchronization
 
 /// The source of the balance and the quotas: the server's numbers, adjusted by a user's calls.
 ///
-/// ``SpendingState`` decides; this class stores, and fetches until the balance contains every call.
-/// Events after the user's end are ignored.
+/// ``SpendingState`` makes the decisions; this class stores the state, and fetches until the
+/// balance contains every call. Events after the user has left are ignored.
 ///
 /// Invariants:
 ///
-/// 1. The stored state never gets older. A call's request is stored and removed with the call.
+/// 1. The stored state never goes backward. A call's request is stored and removed with the call.
 /// 2. While calls wait for a balance and the user is signed in, a fetch is in progress or
-///    scheduled: a hold without an answer does not stay on the screen.
+///    scheduled, so that no hold stays on the screen forever.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during I/O or a call to
 /// the cache. The stored state, by `stored`, which is held during the write: callers that wait for
@@ -22,7 +22,7 @@ final class BalanceKeeper: EntrySource {
 
     /// The source's callbacks into the cache.
     struct Handlers: Sendable {
-        /// Shows the newest value.
+        /// Shows the latest value.
         var changed: @Sendable () -> Void
         /// Fetches a query even if it is fresh; returns the error if that fails.
         var refresh: @Sendable (ErasedQuery) async -> SanguineError?
@@ -41,9 +41,9 @@ final class BalanceKeeper: EntrySource {
         var vainFetches = 0
         /// A task that waits for the start of a quota's next day.
         var nextDayTask: (moment: Timestamp, task: Task<Void, Never>)?
-        /// Why nothing changes any more.
+        /// The reason why the state no longer changes.
         var ending: SanguineError?
-        /// Counts changes, to tell what is stored and what is shown.
+        /// Counts changes, to track which of them are stored and which are shown.
         var revision: UInt64 = 1
         /// The requests of open calls that are not on disk yet, by key.
         var requests: [String: Data] = [:]
@@ -69,7 +69,7 @@ final class BalanceKeeper: EntrySource {
     private let configuration: SanguineClient.Configuration
     private let zone: @Sendable () -> TimeZone
 
-    /// Restores the state that an earlier process left for the user.
+    /// Restores the state that an earlier process stored for the user.
     init(
         configuration: SanguineClient.Configuration,
         store: ClientStore,
@@ -93,7 +93,7 @@ final class BalanceKeeper: EntrySource {
         guarded.withLock { waitForTurn(&$0) }
     }
 
-    /// The last balances from the server, the newest last.
+    /// The last balances from the server, newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.balance.history } }
 
     /// The calls of this device that the base does not contain, for tests and diagnosis.
@@ -134,7 +134,7 @@ final class BalanceKeeper: EntrySource {
         persist()
     }
 
-    /// Ends all waiting, after which nothing changes.
+    /// Ends all waits; after this, nothing changes.
     func end(_ reason: SanguineError) {
         guarded.withLock { guarded in
             guarded.ending = guarded.ending ?? reason
@@ -155,7 +155,8 @@ final class BalanceKeeper: EntrySource {
         } catch .closed {
             // The user has signed out meanwhile.
         } catch {
-            // The number stays right in this process; after a restart the next fetch corrects it.
+            // The number stays correct in this process; after a restart, the next fetch corrects
+            // it.
             configuration.logger.error(
                 "The balance could not be stored.",
                 metadata: ["reason": "\(error)"]
@@ -184,7 +185,7 @@ final class BalanceKeeper: EntrySource {
         }
     }
 
-    /// Makes a change; nothing changes in any other way.
+    /// Makes a change; this is the only way in which the state changes.
     @discardableResult
     private func update<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
         let (outcome, handlers) = guarded.withLock { guarded in
@@ -234,7 +235,8 @@ extension BalanceKeeper {
 // MARK: - Feed
 
 extension BalanceKeeper {
-    /// Records a balance from the feed, the new base unless it may contain calls in progress.
+    /// Records a balance from the feed, which becomes the new base unless it may contain calls in
+    /// progress.
     func received(_ balance: Balance, _ epoch: Epoch? = nil) {
         let now = configuration.clock.now()
         update { guarded in
@@ -253,7 +255,7 @@ extension BalanceKeeper {
 
     /// Records a quota from the feed.
     ///
-    /// - Returns: Whether the quota is a known one.
+    /// - Returns: Whether the quota is known.
     func received(_ quota: Quota, head: Int64, _ epoch: Epoch? = nil) -> Bool {
         let now = configuration.clock.now()
         let isKnown = update { guarded in
@@ -279,7 +281,7 @@ extension BalanceKeeper {
         }
     }
 
-    /// The quotas, as they are shown to the user.
+    /// The quotas as they are shown to the user.
     func currentQuotas() -> SourcedValue {
         guarded.withLock { guarded in
             SourcedValue(
@@ -293,7 +295,7 @@ extension BalanceKeeper {
 
     /// Fetches the quotas.
     ///
-    /// Takes at most ``ClientLimits/readTimeout`` in all.
+    /// Takes at most ``ClientLimits/readTimeout`` in total.
     func fetchQuotas(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.readTimeout, on: configuration.delay)
         try await fetching { () throws(SanguineError) in
@@ -316,9 +318,9 @@ extension BalanceKeeper {
 
     /// Fetches the balance, several times if necessary.
     ///
-    /// The first answer may be ambiguous: a call began meanwhile, more calls are open than one
-    /// request may ask about, or a new epoch has begun, in which settled calls are asked about
-    /// again. Takes at most ``ClientLimits/balanceTimeout`` in all.
+    /// The first answer may be ambiguous: a call began in the meantime, more calls are open than
+    /// one request may ask about, or a new epoch has begun, in which settled calls are asked about
+    /// again. Takes at most ``ClientLimits/balanceTimeout`` in total.
     func fetch(_ request: QueryRequest) async throws(SanguineError) {
         let limit = TimeLimit(ClientLimits.balanceTimeout, on: configuration.delay)
         try await fetching { () throws(SanguineError) in
@@ -343,9 +345,9 @@ extension BalanceKeeper {
         }
     }
 
-    /// Fetches until the body returns `nil`, at most as many more times as it returns.
+    /// Fetches until the body returns `nil`, and at most as many more times as it returns.
     ///
-    /// So a fetch is repeated if its answer belongs to an epoch that is over.
+    /// This repeats a fetch whose answer belongs to an epoch that is over.
     private func fetching(
         _ fetchOnce: () async throws(SanguineError) -> Int?
     ) async throws(SanguineError) {
@@ -412,7 +414,7 @@ extension BalanceKeeper {
             let isBalance = guarded.state.balance.wantsFetch
             guarded.settling = Task { [weak self, query] in
                 var error = isBalance ? await refresh(query) : nil
-                // The quotas come second, with what the balance has settled.
+                // The quotas come second, and include what the balance has settled.
                 if self?.guarded.withLock({ $0.state.quotas.wantsFetch }) ?? false {
                     let other = await refresh(ValueQuery<[Quota]>.quotas.erased)
                     error = error ?? other
@@ -459,7 +461,7 @@ extension BalanceKeeper {
     /// Shows the cost of a call that begins.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `overloaded` if too many calls are pending, and
-    ///   ``SanguineError/userChanged`` if the user is gone.
+    ///   ``SanguineError/userChanged`` if the user has left.
     func began(_ call: OpenCall, _ terms: SpendingState.Terms) throws(SanguineError) {
         let refusal = update { guarded -> SanguineError? in
             if let ending = guarded.ending { return ending }
@@ -472,7 +474,7 @@ extension BalanceKeeper {
         if let refusal { throw refusal }
     }
 
-    /// Records that a call that waited for a network is sent; stored when this returns.
+    /// Records that a call that was waiting for a network is being sent; stored when this returns.
     func sends(_ key: String) {
         guard openCall(key)?.state == .waiting else { return }
         update { if $0.ending == nil { $0.state.sends(key) } }

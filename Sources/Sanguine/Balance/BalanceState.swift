@@ -85,10 +85,10 @@ struct BalanceState: Sendable {
         return balance
     }
 
-    /// Whether only a fetch can bring the base up to date.
+    /// Whether the base can only be brought up to date by a fetch.
     ///
-    /// So it is if calls wait for a base and no call is in progress whose answer could supply one,
-    /// or if many wait because there is always one in progress.
+    /// This is the case if calls wait for a base and no call is in progress whose answer could
+    /// supply one, or if many calls wait because one is always in progress.
     var wantsFetch: Bool {
         guard !pending.isEmpty else { return false }
         let waiting = pending.values.count { $0.phase == .waiting }
@@ -103,9 +103,9 @@ struct BalanceState: Sendable {
     /// Whether there is a base, and no newer epoch has begun since.
     var isOfEpoch: Bool { base.map { $0.balance.head >= 0 } ?? false }
 
-    /// Whether the base was received within ``BalanceLimits/freshness``.
+    /// Whether the base was received less than ``BalanceLimits/freshness`` ago.
     ///
-    /// A time in the future counts as stale: the clock was changed.
+    /// A time in the future counts as stale, because the clock was changed.
     func isFresh(at now: Timestamp) -> Bool {
         guard let receivedAt = base?.receivedAt else { return false }
         return receivedAt <= now && now - receivedAt <= BalanceLimits.freshness
@@ -138,7 +138,7 @@ struct BalanceState: Sendable {
         return true
     }
 
-    /// Records that a call that waited for a network is sent.
+    /// Records that a call that was waiting for a network is being sent.
     mutating func sends(_ key: String) {
         defer { checkInvariants() }
         guard pending[key]?.phase == .waiting else { return }
@@ -179,7 +179,7 @@ struct BalanceState: Sendable {
         defer { checkInvariants() }
         guard let call = pending[key] else { return }
         if case .running = call.trace {
-            // The base contains a hold for it all the same: only a newer balance shows its release.
+            // The base contains a hold for it anyway: only a newer balance shows its release.
             pending[key]?.phase = .released(head: nil)
         } else {
             pending[key] = nil
@@ -197,7 +197,7 @@ struct BalanceState: Sendable {
         end(key, .released(head: head))
     }
 
-    /// Records that the user ended a call, at that price.
+    /// Records that the user ended a call, at the given price.
     mutating func cancelled(_ key: String, charged: Int64, _ balance: Balance, at now: Timestamp) {
         defer { checkInvariants() }
         pending[key]?.phase = .charged(charged, head: balance.head)
@@ -285,8 +285,8 @@ struct BalanceState: Sendable {
 
     /// Forgets all data of the user, as after a sign-out.
     ///
-    /// This includes the costs of their calls, which show the functions they use and how much they
-    /// pay.
+    /// This includes the costs of their calls, which show which functions they use and how much
+    /// they pay.
     mutating func reset() { self = BalanceState() }
 }
 
@@ -319,7 +319,7 @@ extension BalanceState {
         if !adopt(snapshot), snapshot.balance.head >= candidate?.balance.head ?? .min {
             var snapshot = snapshot
             if let candidate, candidate.balance.head == snapshot.balance.head {
-                // They have the same number: the traces of one are true of the other.
+                // They have the same number, so the traces of one apply to the other.
                 snapshot.traces.merge(candidate.traces) { own, _ in own }
             }
             candidate = snapshot

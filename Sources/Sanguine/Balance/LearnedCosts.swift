@@ -2,8 +2,8 @@ import SanguineModel
 
 /// The recent costs of each function's calls, which predict the hold of the next one.
 ///
-/// The prediction is the median of a function's last costs: an outlier moves it by one rank,
-/// however large it is. Each cost is stored with the error of its prediction.
+/// The prediction is the median of a function's last costs: an outlier moves it by one rank, no
+/// matter how large it is. Each cost is stored with the error of its prediction.
 ///
 /// Invariants: at most ``BalanceLimits/learnedFunctions`` functions with
 /// ``BalanceLimits/learnedCalls`` costs each; no cost below zero.
@@ -19,7 +19,7 @@ struct LearnedCosts: Hashable, Codable, Sendable {
         var samples: [Sample] = []
         var lastUse: Int64 = 0
 
-        /// The median; the lower of the two in the middle, if there are two.
+        /// The median, which is the lower of the two middle costs if their number is even.
         var median: Int64? {
             guard !samples.isEmpty else { return nil }
             return samples.map(\.cost).sorted()[(samples.count - 1) / 2]
@@ -35,7 +35,7 @@ struct LearnedCosts: Hashable, Codable, Sendable {
     /// Predicts the cost of a call of the function; `nil` if none was made yet.
     func expectedCost(of function: String) -> Int64? { functions[function]?.median }
 
-    /// Returns the prediction for a function's next call, and how good such predictions were.
+    /// Returns the prediction for a function's next call, and how accurate such predictions were.
     func prediction(of function: String, orElse declared: Int64) -> PredictedCost {
         let samples = functions[function]?.samples ?? []
         let errors = samples.compactMap(\.error)
@@ -66,11 +66,11 @@ struct LearnedCosts: Hashable, Codable, Sendable {
     }
 }
 
-/// The probable cost of a call, from the costs of earlier ones.
+/// The expected cost of a call, based on the costs of earlier calls.
 public struct PredictedCost: Hashable, Sendable {
     /// The cost that is shown as held when the next call begins, in the balance's unit.
     ///
-    /// The median of the last calls, or the declared cost of the function before the first one.
+    /// The median of the last calls, or the declared cost of the function before its first call.
     public let expected: Int64
     /// The mean error of the predictions for those calls; `nil` without any.
     public let meanError: Double?

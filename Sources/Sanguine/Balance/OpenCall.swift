@@ -12,13 +12,13 @@ public import SanguineModel
 public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     /// The state of a call, as far as this device knows.
     public enum State: Hashable, Codable, Sendable {
-        /// It waits for a network, and is sent when there is one.
+        /// It waits for a network, and is sent as soon as there is one.
         case waiting
         /// It was sent, or is about to be.
         case running
-        /// It has succeeded.
+        /// It succeeded.
         case answered
-        /// It has failed.
+        /// It failed.
         case failed(Problem)
     }
 
@@ -30,7 +30,7 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     public let begunAt: Timestamp
     /// The state of the call.
     public internal(set) var state: State
-    /// Whether it is sent until it is answered.
+    /// Whether it is resent until it is answered.
     var isQueued: Bool
     /// Whether its request is too large to be kept once it is sent; `nil` if not.
     let isLarge: Bool?
@@ -39,10 +39,10 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
     /// The body of its request; `nil` if it is kept elsewhere, or too large to keep.
     var request: Data?
 
-    /// The key.
+    /// The call's key.
     public var id: String { key }
 
-    /// Whether its request is stored, to be sent or to be shown.
+    /// Whether its request is stored, in order to be sent or shown.
     var keepsRequest: Bool { isLarge != true || isQueued && !hasEnded }
 
     var hasEnded: Bool {

@@ -1,15 +1,15 @@
 import OrderedCollections
 import SanguineModel
 
-/// The calls whose answers the app has not read, so that it finds them again.
+/// The calls whose answers the app has not read, so that the app can find them again.
 ///
-/// A call is removed when the app has read its answer or its failure, when no answer will come, or
-/// when the server no longer keeps its answer. ``RetentionTime`` counts that time, so that no key
-/// is forgotten too early when the device's clock jumps. A call that waits for a network stays
+/// A call is removed when the app has read its answer or its failure, when no answer will arrive,
+/// or when the server no longer keeps its answer. ``RetentionTime`` measures that time, so that no
+/// key is forgotten too early when the device's clock jumps. A call that waits for a network stays
 /// until it is sent.
 ///
-/// Invariant: there are at most ``BalanceLimits/openCalls``; the oldest one that need not be sent
-/// is removed first.
+/// Invariant: there are at most ``BalanceLimits/openCalls``; the oldest call that does not have to
+/// be sent is removed first.
 struct OpenCallBook: Sendable {
     private var book: OrderedDictionary<String, OpenCall> = [:]
 
@@ -51,17 +51,17 @@ struct OpenCallBook: Sendable {
         book[call.key] = call
     }
 
-    /// Records that a call is not sent again, whether or not its end is known.
+    /// Records that a call will not be sent again, whether or not its outcome is known.
     mutating func leavesQueue(_ key: String) { book[key]?.isQueued = false }
 
-    /// Records that a call that waited is sent.
+    /// Records that a waiting call was sent.
     mutating func sends(_ key: String) { book[key]?.state = .running }
 
     /// Records that a call has ended.
     ///
     /// - Parameters:
     ///   - key: The key of the call.
-    ///   - state: How it has ended.
+    ///   - state: The state in which it has ended.
     mutating func ended(_ key: String, _ state: OpenCall.State) { book[key]?.state = state }
 
     /// Removes a call whose result the app has read, if it has ended.

@@ -2,8 +2,9 @@ import SanguineModel
 
 /// A call of this device that the base does not contain, or may not contain.
 ///
-/// It has two axes. *Phase* is the state of the call; *trace* is what the base contains of it.
-/// Together they determine what the call adds to the base for the number that the user sees:
+/// It has two dimensions. *Phase* is the state of the call; *trace* is what the base contains of
+/// it. Together they determine the amount that the call adds to the base for the number that the
+/// user sees:
 ///
 ///     effect on available = what the base holds for it − what it costs
 ///
@@ -16,23 +17,23 @@ struct PendingCharge: Hashable, Codable, Sendable {
         case waiting
         /// A request is in progress, or another attempt is scheduled.
         case sending
-        /// Given up without an answer, or cut off by the end of the process: it may have taken
+        /// Abandoned without an answer, or cut off by the end of the process: it may have taken
         /// effect.
         case unanswered
         /// Answered, with this charge; balances from `head` on contain it.
         case charged(Int64, head: Int64)
         /// Failed after its hold was placed: it costs nothing, and balances from `head` on contain
-        /// the release. `nil`: the answer did not give the number.
+        /// the release; `nil` if the answer did not state the number.
         case released(head: Int64?)
         /// Known to have ended, at an unknown price; balances from `head` on contain it.
         case settled(head: Int64)
     }
 
-    /// What a balance contains of the call.
+    /// The part of the call that a balance contains.
     enum Trace: Hashable, Codable, Sendable {
-        /// Nothing: the hold came later, or never.
+        /// Nothing: the hold was placed later, or never.
         case absent
-        /// Its hold, of this much.
+        /// Its hold, with the amount.
         case running(held: Int64)
         /// Its end: the charge, or the release.
         case settled
@@ -45,7 +46,7 @@ struct PendingCharge: Hashable, Codable, Sendable {
     /// The time at which the call began, by the device's clock.
     let since: Timestamp
     var phase: Phase
-    /// What the base contains of it.
+    /// The part of the call that the base contains.
     var trace: Trace
 
     /// The first number in the feed at which balances contain the call's end, if it is known.

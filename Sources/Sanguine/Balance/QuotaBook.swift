@@ -4,14 +4,14 @@ import SanguineModel
 
 /// The user's daily quotas, with the calls that use them.
 ///
-/// A quota is a balance of units that starts again each day, and the same code decides about it. So
-/// a call shows its cost at once, and the number does not jump back and forth.
+/// A quota is a balance of units that is reset each day, and the same code handles it. So a call
+/// shows its cost at once, and the number does not jump back and forth.
 ///
-/// A new day starts from zero: calls of the previous day count against that day.
+/// A new day starts from zero, because calls of the previous day count against that day.
 struct QuotaBook: Sendable {
     /// One quota.
     private struct Line: Sendable {
-        /// The quota from the server, or as a new day makes it.
+        /// The quota as received from the server, or as reset for a new day.
         private(set) var quota: Quota?
         /// The time at which its day ends, by the device's clock.
         private(set) var endsAt: Timestamp?
@@ -29,8 +29,8 @@ struct QuotaBook: Sendable {
 
         /// Stores the quota from the server.
         ///
-        /// A list is current. If its day ended long ago by the device's clock, that clock is ahead:
-        /// the day then ends at the next occurrence of the same time.
+        /// A list is current. If its day ended long ago according to the device's clock, that clock
+        /// is ahead: the day then ends at the next occurrence of the same time of day.
         mutating func update(_ quota: Quota, at now: Timestamp, isCurrent: Bool) {
             let isShownBeyond = isBeyondItsDay && self.quota?.resetsAt == quota.resetsAt
             self.quota = quota
@@ -41,7 +41,7 @@ struct QuotaBook: Sendable {
             endsAt = quota.resetsAt + .hours(24 * days)
         }
 
-        /// Whether the quota is shown although its day is over by the device's clock.
+        /// Whether the quota is shown although its day is over according to the device's clock.
         var isBeyondItsDay: Bool { quota.map { $0.resetsAt != endsAt } ?? false }
 
         /// Base ⊕ pending; only the candidate while it is unknown which calls the first base
@@ -65,7 +65,8 @@ struct QuotaBook: Sendable {
     private var names: [String] = []
     /// The time at which the list was fetched.
     private(set) var receivedAt: Timestamp?
-    /// Whether a day has begun since the list was fetched, so that the shown values are assumed.
+    /// Whether a day has begun since the list was fetched, so that the shown values are an
+    /// assumption.
     private var hasNewDay = false
 
     /// The units left of an unused quota: more than any limit, so that a quota that is not enforced
@@ -83,7 +84,7 @@ struct QuotaBook: Sendable {
         }
     }
 
-    /// The quotas as they are stored.
+    /// The quotas in their stored form.
     var archive: QuotaArchive? {
         receivedAt.map { receivedAt in
             QuotaArchive(
@@ -118,7 +119,7 @@ struct QuotaBook: Sendable {
     /// Whether a newer list may differ although nothing has happened here.
     var isOutdated: Bool { hasNewDay || names.contains { lines[$0]?.isBeyondItsDay == true } }
 
-    /// Starts the day of each quota whose last one is over: no unit of it is used.
+    /// Starts a new day for each quota whose day is over: no unit of it is used.
     ///
     /// This needs no request, so it also works without a network. The next list brings the server's
     /// values.
@@ -185,7 +186,7 @@ struct QuotaBook: Sendable {
         lines[quota.name] = line
     }
 
-    /// Returns the line of a quota, or a new one if the known one is of an earlier day.
+    /// Returns the line of a quota; a new line if the known one is from an earlier day.
     private func currentLine(of quota: Quota, at now: Timestamp) -> Line {
         let line = lines[quota.name] ?? Line()
         guard let old = line.quota, old.resetsAt <= now, old.resetsAt < quota.resetsAt else {
@@ -206,9 +207,10 @@ struct QuotaBook: Sendable {
 
     // MARK: - Calls
 
-    /// Returns the tokens that a call of that price costs because its quota seems to be used up.
+    /// Returns the tokens that a call with the given price costs because its quota seems to be used
+    /// up.
     ///
-    /// `nil` while the quota is unknown: a unit is then expected to be left.
+    /// Returns `nil` while the quota is unknown: a unit is then expected to be left.
     func tokensInstead(of price: Price.QuotaPrice?) -> Int64? {
         guard let price, let tokens = price.otherwise,
             lines[price.name]?.visible?.allows(price.units) == false
@@ -284,7 +286,7 @@ struct QuotaBook: Sendable {
     }
 }
 
-/// The quotas as they are stored.
+/// The quotas in their stored form.
 struct QuotaArchive: Codable, Sendable {
     struct Line: Codable, Sendable {
         let quota: Quota

@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// A balance from the server, and when it reached this device.
+/// A balance from the server, and the time at which it reached this device.
 public struct RecordedBalance: Hashable, Codable, Sendable {
     /// The server's balance, without calls in progress.
     public let balance: Balance

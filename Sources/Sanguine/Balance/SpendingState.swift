@@ -3,15 +3,15 @@ import SanguineModel
 
 /// The balance, the daily quotas, and the calls that are paid from both.
 ///
-/// Each event of a call is reported once, here, for all of them. ``BalanceState`` decides what is
-/// shown.
+/// Each event of a call is reported once, here, and applied to all of them. ``BalanceState``
+/// decides what is shown.
 struct SpendingState: Sendable {
     private(set) var balance = BalanceState()
     private(set) var quotas = QuotaBook()
     private(set) var calls = OpenCallBook()
     /// The epoch of the known numbers; `nil` if the server has none.
     private(set) var epoch: Epoch?
-    /// Earlier epochs, the newest last: an answer of one of them may still arrive.
+    /// Earlier epochs, newest last; an answer from one of them may still arrive.
     private var former: [Epoch] = []
 
     /// Creates the state of a client without data.
@@ -76,7 +76,7 @@ struct SpendingState: Sendable {
     /// Records that a call is not sent again.
     mutating func leavesQueue(_ key: String) { calls.leavesQueue(key) }
 
-    /// Records that a call that waited for a network is sent.
+    /// Records that a call that was waiting for a network is being sent.
     mutating func sends(_ key: String) {
         balance.sends(key)
         quotas.each(key) { $0.sends(key) }
@@ -85,7 +85,7 @@ struct SpendingState: Sendable {
 
     /// Records the answer to a call.
     ///
-    /// Numbers of an earlier epoch are ignored: the balance is fetched then.
+    /// Numbers of an earlier epoch are ignored; the balance is fetched in that case.
     mutating func answered(
         _ key: String,
         function: String,
@@ -158,12 +158,13 @@ struct SpendingState: Sendable {
 
     /// Records the epoch of an answer, and begins a new one if it differs.
     ///
-    /// After a backup of the server's database is restored, a lower number is newer: everything
-    /// known by numbers of the lost history is fetched again. The shown values stay until then.
+    /// After the server's database is restored from a backup, a lower number is newer: everything
+    /// that is known by numbers of the lost history is fetched again. The shown values stay until
+    /// then.
     ///
     /// Answers from two histories may arrive in any order. So an epoch that seems to be over
-    /// becomes the current one if the request was made in the epoch known now: the server answered
-    /// it after the answer that began this epoch.
+    /// becomes the current one if the request was made in the epoch that is known now: the server
+    /// answered it after the answer that began this epoch.
     ///
     /// - Parameters:
     ///   - other: The epoch; `nil` if the server did not send one.

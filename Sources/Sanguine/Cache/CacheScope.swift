@@ -2,8 +2,8 @@ import SanguineModel
 
 /// A part of the cache with its own files: the data that outlives users, or one user's data.
 ///
-/// A user who signs out takes their cache scope along: fetches for it end, and a late response
-/// finds that the entry now belongs to another cache scope.
+/// A user who signs out takes their cache scope along: its fetches end, and a late response finds
+/// that the entry now belongs to another cache scope.
 final class CacheScope: Sendable {
     let store: ClientStore
     let writer: EntryWriter
@@ -27,14 +27,15 @@ final class CacheScope: Sendable {
     /// The fault that a simulation has planted; `nil` in an app.
     var fault: PlantedFault? { attempts.backend.fault }
 
-    /// Whether a user is known on whose behalf observed entries can be fetched.
+    /// Allows a fetch to sign the user in, because the app requests a value and does not only
+    /// observe one.
     var hasUser: Bool { attempts.backend.call.authorizer.owner != nil }
 
     /// Allows a fetch to sign the user in: the app asks for a value, and does not only observe.
     func allowSignIn() { attempts.backend.call.authorizer.allowSignIn() }
 }
 
-/// The source of an entry's value, if that is more than a closure of the app.
+/// The source of an entry's value, if it is more than a closure of the app.
 protocol EntrySource: Sendable {
     /// The entry's query.
     var query: ErasedQuery { get }
@@ -67,11 +68,11 @@ extension EntrySource {
 
 /// The value of a source at one moment.
 struct SourcedValue: Sendable {
-    /// Rises with each change.
+    /// Increases with each change.
     var revision: UInt64
     var box: ValueBox?
     /// The time at which the value's base arrived.
     var asOf: Timestamp?
-    /// Whether only a fetch can bring the base up to date.
+    /// Whether the base can only be brought up to date by a fetch.
     var isOutdated = false
 }

@@ -2,7 +2,7 @@ import SanguineModel
 
 /// The entries in memory at one moment, without their values and parameters.
 struct CacheSurvey: Sendable {
-    /// The numbers of the entries with one audience.
+    /// The statistics of the entries with one audience.
     struct Scope: Hashable, Sendable {
         var entries = 0
         /// The bytes that they take of the memory limit.
@@ -14,7 +14,7 @@ struct CacheSurvey: Sendable {
         var failed = 0
     }
 
-    /// One of the entries that were used last.
+    /// One of the most recently used entries.
     struct Row: Sendable {
         let name: String
         let audience: Policy.Audience
@@ -29,9 +29,9 @@ struct CacheSurvey: Sendable {
     }
 
     private(set) var scopes: [Policy.Audience: Scope] = [:]
-    /// How many entries have failed in the same way.
+    /// The number of entries that have failed in the same way.
     private(set) var failures: [Failure: Int] = [:]
-    /// The entries that were used last, the latest first.
+    /// The most recently used entries, latest first.
     private(set) var recent: [Row] = []
 
     /// Creates the survey.

@@ -22,7 +22,7 @@ struct Effect: Sendable {
     func applied(to box: ValueBox) -> ValueBox { change(box, self) }
 }
 
-/// How an effect on the rows of a list is merged into them.
+/// The way in which an effect on the rows of a list is merged into them.
 ///
 /// A fetch returns one page of a list. So when an operation is applied, its effect is merged into
 /// the rows of the other pages.

@@ -19,7 +19,8 @@ extension Entries {
             goesByDays = query.policy.followsDays
         }
 
-        /// Returns the day of the request: a response in progress at midnight may be the old day's.
+        /// Returns the day of the request: a response that is in progress at midnight may belong to
+        /// the old day.
         func day(in zone: TimeZone) -> LocalDay? {
             goesByDays ? LocalDay(containing: min(departure, asOf), in: zone) : nil
         }
@@ -34,7 +35,7 @@ extension Entries {
         size: (@Sendable () -> Int?)? = nil
     ) {
         entry.isLookedUp = true
-        // A value in memory is encoded only to be measured: at its 1st, 2nd, 4th … change.
+        // A value in memory is encoded only to measure it, at its 1st, 2nd, 4th … change.
         let isDue = entry.changes != entry.measuredChanges && entry.changes.isPowerOfTwo
         guard entry.query.policy.tier == .onDisk || isDue || size != nil else { return }
         entry.measuredChanges = entry.changes
@@ -183,7 +184,7 @@ extension Entries {
             guard entry.cacheScope.sources[query.key] as AnyObject === source as AnyObject else {
                 return nil
             }
-            // The value has been outdated since an earlier process: the next reader gets a newer
+            // The value has been outdated since an earlier process, so the next reader gets a newer
             // one.
             let isOutdated = !entry.isLookedUp && present.isOutdated
             if isOutdated { entry.state.markStale(generation: guarded.marks.invalidate()) }

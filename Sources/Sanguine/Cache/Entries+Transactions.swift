@@ -1,7 +1,7 @@
 import SanguineModel
 import Synchronization
 
-/// The one way in which an entry's value changes.
+/// The only way in which an entry's value changes.
 ///
 /// The shown value is the base with the effects of all unsettled operations. Effects and
 /// comparisons of values are the app's code: they run with no lock held, on a snapshot of the entry
@@ -16,7 +16,7 @@ extension Entries {
             var bare: ValueBox?
             var version: UInt64
             var baseVersion: UInt64
-            /// What is known about the base, besides its value; `nil` if there are no effects.
+            /// Metadata of the base; `nil` if there are no effects.
             var notes: BaseMetadata?
 
             /// The value without effects.
@@ -157,7 +157,7 @@ extension Entries {
             ground.generation.map({ $0 == entry.state.generation }) ?? true
         else { return false }
         guard let value = ground.value else { return entry.box == nil }
-        // A value that looks the same keeps its version but is another value all the same.
+        // A value that looks the same keeps its version, although it is another value.
         return entry.box === value.shown && entry.version == value.version
             && entry.baseVersion == value.baseVersion
     }

@@ -55,7 +55,7 @@ class Entry: @unchecked Sendable {
     var box: ValueBox?
     /// The value without the effects of operations, if there are any.
     var base: ValueBox?
-    /// What is known about the base, besides its value, if there are effects.
+    /// Metadata of the base, if there are effects.
     var notes = BaseMetadata()
     /// The operations that the base contains and that may still be in the outbox's file.
     var contained: Set<Int64> = []
@@ -82,7 +82,7 @@ class Entry: @unchecked Sendable {
     var isListed = false
     /// The policy with which ``ObservationHooks`` reported the entry as observed.
     var reportedPolicy: Policy?
-    /// How often the value really changes, if its policy is adaptive.
+    /// The estimate of how often the value really changes, if its policy is adaptive.
     var adaptive = AdaptiveState()
     /// The number of changes when the source's value was last checked.
     private var changesSeen: UInt64?

@@ -25,7 +25,7 @@ import SanguineModel
 /// 3. No data, fetch or waiter has a generation later than the entry's.
 /// 4. Fetches are numbered in ascending order; only the current one can complete.
 struct EntryState: Sendable {
-    /// What the owner of the state must do now, in this order.
+    /// The actions that the owner of the state must perform, in this order.
     struct Actions: Hashable, Sendable {
         /// The number of the fetch to cancel.
         var cancel: UInt64?
@@ -63,7 +63,7 @@ struct EntryState: Sendable {
 
     private(set) var held: Held?
     private(set) var network = Network.idle
-    /// Why the last fetch failed; `nil` after a success.
+    /// The reason why the last fetch failed; `nil` after a success.
     private(set) var error: SanguineError?
     private(set) var generation: UInt64 = 0
     private var needs: [UInt64: UInt64] = [:]  // The generation that each waiter needs.
@@ -308,7 +308,7 @@ struct EntryState: Sendable {
     ///
     /// - Parameter nextFetch: The number of the fetch for the remaining observers; `nil` if no
     ///   user is signed in, so that a screen that is about to close does not sign one in.
-    /// - Returns: What to do now.
+    /// - Returns: The actions to perform.
     mutating func reset(nextFetch: UInt64?) -> Actions {
         defer { checkInvariants() }
         var actions = abandon()

@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// What is known about a base besides its value.
+/// Metadata of a base, in addition to its value.
 struct BaseMetadata: Sendable {
     /// The operations that the base may contain: their effects are not applied to it.
     var possiblyApplied = PossiblyApplied()
@@ -21,7 +21,7 @@ struct BaseMetadata: Sendable {
 ///    comes from the response. Without an earlier value, the response is shown as it is and the
 ///    effect is left out: see ``BaseMetadata/possiblyApplied``.
 ///
-/// So an effect is never shown twice, a shown effect stays, and changes by others appear.
+/// As a result, an effect is never shown twice, a shown effect stays, and changes by others appear.
 ///
 /// Pure, except for the app's code in the effects: built with no lock held.
 struct FetchedBase: Sendable {
@@ -31,7 +31,7 @@ struct FetchedBase: Sendable {
     var settled: [Int64] = []
     /// The effects that are still to be applied.
     var remaining: [Effect] = []
-    /// What else is known about the base.
+    /// Other metadata of the base.
     var notes = BaseMetadata()
 
     /// The value to show.

@@ -1,9 +1,9 @@
-/// Records what was invalidated by prefix, tag or dependency, and when, so that invalidating ten
-/// thousand entries costs no more than one.
+/// Records what was invalidated by prefix, tag or dependency, and when, so that it costs no more to
+/// invalidate ten thousand entries than one.
 ///
-/// A *generation* is a number that rises with each invalidation. An entry is fresh only in the
-/// generation that its key, tags and dependencies demand. Marking writes one number; an entry looks
-/// up its demand at its next use, once for each ``revision``.
+/// A *generation* is a number that increases with each invalidation. An entry is fresh only in the
+/// generation that its key, tags and dependencies require. Marking writes one number; an entry
+/// looks up its required generation at its next use, once for each ``revision``.
 ///
 /// Invariants:
 ///

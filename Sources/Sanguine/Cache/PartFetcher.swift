@@ -23,7 +23,7 @@ protocol PartRequest: Sendable {
     var priority: FetchPriority { get }
 }
 
-/// What the owner of a ``PartFetchState`` must do now, in this order.
+/// The actions that the owner of a ``PartFetchState`` must perform, in this order.
 struct PartFetchActions<Request: PartRequest>: Sendable {
     /// The requests to cancel.
     var cancel: [UInt64] = []
@@ -36,7 +36,7 @@ struct PartFetchActions<Request: PartRequest>: Sendable {
     /// The waiters to answer, with the error, or with `nil` for success.
     var answer: [(waiter: UInt64, error: SanguineError?)] = []
 
-    /// Whether observers would see a difference.
+    /// Whether the change is visible to observers.
     fileprivate var isVisible: Bool { hasNewBase || !cancel.isEmpty || !start.isEmpty }
 }
 

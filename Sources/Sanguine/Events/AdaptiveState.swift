@@ -3,8 +3,8 @@ import SanguineModel
 
 /// Estimates how often a value really changes, and how long it may therefore be trusted.
 ///
-/// Each completed fetch shows whether the value has changed since the one before: it is a *look*.
-/// Changes are modelled as a Poisson process of rate λ, with the estimator of Cho and
+/// Each completed fetch shows whether the value has changed since the previous one; this is called
+/// a *look*. Changes are modelled as a Poisson process of rate λ, with the estimator of Cho and
 /// Garcia-Molina, "Estimating Frequency of Change" (ACM Transactions on Internet Technology 3(3),
 /// 2003), section 4.2: after *n* looks, *X* of which found a change, at a mean distance *I*,
 ///
@@ -54,8 +54,8 @@ struct AdaptiveState: Sendable, Hashable {
         var gap = Double((now - last).wholeMilliseconds) / 1_000
         proven = changed ? min(proven, gap / 4) : max(proven, gap)
         if changed, looks > 0 {
-            // Over a long absence there is nearly always a change, which shows nothing of how soon
-            // it came.
+            // After a long absence, there is nearly always a change, which says little about when
+            // it happened.
             gap = min(gap, EventLimits.adaptiveAbsence * span / looks)
         }
         let memory = EventLimits.adaptiveMemory

@@ -4,14 +4,14 @@ enum EventLimits {
     static let foregroundAfter: Duration = .seconds(300)
     /// The longest sleep before the clock is checked again.
     ///
-    /// So that a changed clock or zone is noticed.
+    /// This ensures that a changed clock or zone is noticed.
     static let longestSleep: Duration = .seconds(3_600)
     /// The shortest sleep, and the shortest interval of a poll.
     static let shortestSleep: Duration = .seconds(1)
     /// The longest random delay of fetches after midnight.
     ///
-    /// So that not all devices of a zone send requests at once. Shown values are stale at midnight
-    /// itself.
+    /// This keeps the devices of a zone from sending their requests all at once. Shown values are
+    /// stale at midnight itself.
     static let midnightSpread: Duration = .seconds(5)
     /// The shortest time between two returns of the network that count.
     ///

@@ -5,15 +5,15 @@ import SanguineModel
 /// The state performs no I/O and reads no clock. Each method records one event and returns what to
 /// fetch again, see ``Actions``. ``EventKeeper`` does it.
 ///
-/// - *Foreground*: the app was away for long enough. Both clocks count, and the longer time
-///   decides: one stands still while the device sleeps, the other may be set back.
+/// - *Foreground*: the app was away for long enough. Both clocks are read, and the longer time
+///   counts: one clock stops while the device sleeps, the other may be set back.
 /// - *Network back*: it was gone. Counts once in 10 seconds; an earlier return waits.
 /// - *Midnight*: the local day has changed since the last check, for whatever reason (time passed,
 ///   the clock or the zone was set), or the last one has ended where it was.
 /// - *Polls*: while observed, in the foreground, with a network.
 ///
-/// No timer runs in the background: events of that time are made up for on return, once. Events
-/// without a network count again when it is back, because nothing could be fetched.
+/// No timer runs in the background; events of that time are handled once, on return. Events without
+/// a network are handled again when it is back, because nothing could be fetched.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -63,7 +63,7 @@ struct EventState: Sendable {
     ///   - isForeground: Whether the app is in the foreground.
     ///   - isOnline: Whether there is a network.
     ///   - moment: The current time.
-    ///   - foregroundAfter: How long the app must be away for its return to count.
+    ///   - foregroundAfter: The time that the app must be away for its return to count.
     ///   - spread: The delay of this device's fetches after midnight.
     init(
         isForeground: Bool,

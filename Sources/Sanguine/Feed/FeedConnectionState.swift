@@ -11,7 +11,7 @@
 ///    without a network, or after ``close()``.
 /// 2. Events of a connection or wait that was cancelled change nothing.
 struct FeedConnectionState: Sendable {
-    /// What to do, in this order.
+    /// An action to perform.
     enum Action: Hashable, Sendable {
         /// Make a connection with this number.
         case connect(UInt64)
@@ -24,9 +24,9 @@ struct FeedConnectionState: Sendable {
         case pull
     }
 
-    /// How a connection ended.
+    /// The way in which a connection ended.
     enum Ending: Hashable, Sendable {
-        /// The server has closed it: it lasts as long as an access token.
+        /// The server has closed it, because it lasts only as long as an access token.
         case ended
         /// It could not be made, or it broke; the server may have named a time.
         case failed(retryAfter: Duration?)
@@ -224,7 +224,8 @@ struct FeedConnectionState: Sendable {
 }
 
 extension FeedConnectionState: CustomDebugStringConvertible {
-    /// One line for reports: the connection, the failures in a row, and why there is none.
+    /// One line for reports: the connection, the number of consecutive failures, and the reason why
+    /// there is no connection.
     var debugDescription: String {
         let connection =
             switch phase {

@@ -2,7 +2,8 @@
 public enum FeedLimits {
     /// The size of one event, in bytes: 1 MiB.
     public static let eventBytes = 1 << 20
-    /// How long a connection may be silent: 50 seconds, two and a half of the server's pings.
+    /// The time for which a connection may be silent: 50 seconds, two and a half of the server's
+    /// ping intervals.
     public static let silence = Duration.seconds(50)
     /// The delay before a new connection, unless the server names one: 2 seconds.
     public static let retry = Duration.seconds(2)

@@ -81,7 +81,7 @@ final class FeedRestore: Sendable {
         }
     }
 
-    /// How a range ended.
+    /// The way in which a range ended.
     private enum Ending {
         case done
         /// The server can no longer complete the restore: it was dropped.

@@ -10,7 +10,7 @@ struct LiveBatches {
     /// More changes than one operation can have are waiting for its end.
     struct Overrun: Error, Hashable {}
 
-    /// Where the next batch begins.
+    /// The position at which the next batch begins.
     private(set) var position: Int64
     /// The epoch of the numbers; `nil` until it is known.
     private var epoch: Epoch?

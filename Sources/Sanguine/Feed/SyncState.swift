@@ -69,7 +69,7 @@ package struct SyncState {
         }
     }
 
-    /// What the shell must do now, in this order.
+    /// The actions that the shell must perform, in this order.
     package struct Actions {
         /// Steps to make durable in the outbox.
         package var steps: [OutboxState.Step] = []
@@ -79,9 +79,10 @@ package struct SyncState {
         package var changed: Set<RecordKey> = []
         /// Whether any visible value may have changed, because the base was replaced.
         package var isEverythingChanged = false
-        /// Why the visible state is unknown; the other actions count all the same.
+        /// The reason why the visible state is unknown; the other actions must be performed anyway.
         package var failure: (any Error)?
-        /// What the shell must supply: the received data could not be used, or is not enough.
+        /// The data that the shell must supply, because the received data could not be used or is
+        /// not sufficient.
         package var missing = Missing.nothing
 
         /// Whether the shell must pull, if it is not live.
@@ -163,11 +164,11 @@ package struct SyncState {
     /// Adds an operation that is already durable.
     ///
     /// - Parameters:
-    ///   - operation: What the operation does.
+    ///   - operation: The operation's effect.
     ///   - item: Its progress.
     ///   - dryRunResult: The result of running it now, if that is known.
     ///   - base: The base.
-    /// - Returns: What to do now.
+    /// - Returns: The actions to perform.
     /// - Throws: The error of reading the base.
     package mutating func add(
         _ operation: Replay.Operation,
@@ -297,7 +298,7 @@ package struct SyncState {
         return actions
     }
 
-    /// Drops a held batch in a space of its own, because the space is deleted.
+    /// Drops a held batch that has its own space, because the space is deleted.
     mutating func dropStaged() { if held?.staged != nil { held = nil } }
 
     /// The position of the next pull: after the held batch.
@@ -412,7 +413,7 @@ extension SyncState: CustomDebugStringConvertible {
         return (parts + [lacks]).joined(separator: ", ")
     }
 
-    /// How many numbers of the feed the base is behind; `nil` if it is at the newest known one.
+    /// The number of feed entries that the base is behind; `nil` if it is at the newest known one.
     private var lag: Int64? {
         let wanted = outbox.wantedHead.flatMap { $0 == .max ? nil : $0 }
         let newest = max(held?.head ?? position, wanted ?? position)

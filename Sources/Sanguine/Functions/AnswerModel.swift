@@ -48,10 +48,11 @@ public final class AnswerModel<Output: Codable & Sendable> {
     public private(set) var phase = Phase.waiting
     /// The whole answer, once it has arrived.
     public private(set) var result: FunctionResult<Output>?
-    /// Why the language model stopped, once the answer has arrived: `stop` after a whole one,
-    /// `length` or `content_filter` after a part of one; `nil` if the model does not say.
+    /// The reason why the language model stopped, once the answer has arrived: `stop` after a
+    /// complete answer, `length` or `content_filter` after an incomplete one; `nil` if the model
+    /// does not state one.
     public var finishReason: String? { result?.finishReason }
-    /// Why the answer is missing or incomplete.
+    /// The reason why the answer is missing or incomplete.
     public private(set) var error: SanguineError?
 
     @ObservationIgnored private let stream: FunctionStream<Output>

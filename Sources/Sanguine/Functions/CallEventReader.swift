@@ -6,7 +6,7 @@ import SanguineModel
 /// Invariants:
 ///
 /// 1. Each part is returned once, in the order of its index, and none after the end.
-/// 2. Parts after a gap are rejected and requested again, from the last part on.
+/// 2. Parts after a gap are rejected and requested again, starting after the last part received.
 /// 3. A problem without an id is not the end of the answer, which is requested again: a server that
 ///    stops, or whose storage fails, does not know the end yet.
 struct CallEventReader: Sendable {
@@ -14,7 +14,7 @@ struct CallEventReader: Sendable {
     enum End: Sendable {
         /// The body of the result.
         case result(Data)
-        /// Why there is no result.
+        /// The reason why there is no result.
         case problem(Problem)
     }
 

@@ -27,9 +27,9 @@ struct CallRetryState: Sendable {
         case refused
         /// It failed after its hold was placed, and the hold was released.
         case released
-        /// It failed and was charged: the next fetch of the balance brings the amount.
+        /// It failed and was charged; the next fetch of the balance returns the amount.
         case charged
-        /// It is unknown whether it took effect; the next fetch of the balance asks.
+        /// It is unknown whether it took effect; the next fetch of the balance asks about it.
         case unknown
     }
 

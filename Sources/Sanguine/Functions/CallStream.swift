@@ -129,8 +129,8 @@ final class CallStream: Sendable {
 
     /// Returns the next part; `nil` at the end, which does not count as read yet.
     ///
-    /// - Throws: Why there is no answer; ``SanguineError/cancelled`` if the task is cancelled: then
-    ///   the call goes on, and a later read continues after the last part.
+    /// - Throws: The reason why there is no answer; ``SanguineError/cancelled`` if the task is
+    ///   cancelled: then the call continues, and a later read continues after the last part.
     func part() async throws(SanguineError) -> String? {
         let isFree = guarded.withLock { guarded in
             defer { guarded.isReading = true }
@@ -278,7 +278,7 @@ final class CallStream: Sendable {
         } catch .cancelled {
             throw .cancelled
         } catch .bodyTooLarge {
-            // More arrived than the reader took: the rest is requested again.
+            // More has arrived than the reader has taken, so the rest is requested again.
             throw .transport(.interrupted("the reader is slower than the stream"))
         } catch {
             throw .transport(error)

@@ -3,11 +3,11 @@ import SanguineModel
 
 /// The ends of calls.
 ///
-/// A call that has ended stays among the open calls until the app has read its end: a crash in
-/// between loses no answer that was paid for.
+/// A call that has ended stays among the open calls until the app has read its end, so that a crash
+/// in between does not lose an answer that was paid for.
 extension FunctionCaller {
     /// Settles the balance from its part of the answer, before the output is decoded: an output
-    /// that does not match the app's declaration is charged all the same.
+    /// that does not match the app's declaration is charged anyway.
     ///
     /// - Parameters:
     ///   - body: The answer.
@@ -81,7 +81,7 @@ extension FunctionCaller {
 
     /// Records that a look-up did not find the call, or found that it failed.
     ///
-    /// This does not show what became of the call's own request.
+    /// This does not show the outcome of the call's own request.
     private func lost(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
         let error = failure.errorForApp
         let problem = error.asProblem

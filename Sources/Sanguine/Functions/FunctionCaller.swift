@@ -107,8 +107,8 @@ final class FunctionCaller: Sendable {
 
     /// Begins a call.
     ///
-    /// When this returns, the balance shows its hold. The method waits for nothing but the disk,
-    /// and for that only if the call waits for a network.
+    /// When this returns, the balance shows the call's hold. The method waits only for the disk,
+    /// and only if the call waits for a network.
     ///
     /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
     func begin<Call: FunctionCall>(
@@ -255,7 +255,8 @@ final class FunctionCaller: Sendable {
 
     /// Returns the running call of a key, or looks it up on the server if this process has none.
     ///
-    /// - Throws: Why the call has failed, if that is known; ``SanguineError/notConfigured(_:)``.
+    /// - Throws: The reason why the call has failed, if it is known;
+    ///   ``SanguineError/notConfigured(_:)``.
     func find(_ key: String) throws(SanguineError) -> CallInProgress {
         // In one step, and before the call's state is checked: if the call ends in between, `fresh`
         // gets the outcome.
@@ -441,7 +442,7 @@ extension FunctionCaller {
 
     /// Waits for a network and, after a failure, for the backoff.
     ///
-    /// - Throws: Why the call must not wait any longer.
+    /// - Throws: The reason why the call must not wait any longer.
     private func awaitNetwork(
         _ callInProgress: CallInProgress,
         afterFailures failures: Int

@@ -27,7 +27,7 @@ public import SanguineModel
 public final class FunctionStream<Output: Codable & Sendable>: AsyncSequence, Sendable {
     /// A part of the answer's text.
     public typealias Element = String
-    /// Why there are no more parts.
+    /// The reason why there are no more parts.
     public typealias Failure = SanguineError
 
     let stream: CallStream

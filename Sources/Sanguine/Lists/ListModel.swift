@@ -19,9 +19,9 @@ public import SanguineModel
 ///
 /// The cached list is available when the model is created. A property changes only when its value
 /// does, and all changes are applied once per turn of the main actor. When a load that is awaited
-/// on the main actor returns, the model contains its rows, whichever part of the client has loaded
-/// them. Views of the same list share one model. When the last of them releases it, the model stops
-/// following, and loads that only it has requested are cancelled.
+/// on the main actor returns, the model contains its rows, no matter which part of the client has
+/// loaded them. Views of the same list share one model. When the last of them releases it, the
+/// model stops following, and loads that only it has requested are cancelled.
 @MainActor
 @Observable
 public final class ListModel<Item: Codable & Sendable & Equatable & Identifiable>

@@ -48,7 +48,7 @@ struct PageMerge<Item: PageItem>: Sendable where Item.ID: Sendable {
             if let patched = Self.patch(row, before, shown) {
                 self.page.items[place] = patched
             } else {
-                // The changes of the effects cannot be separated, so the row keeps its former
+                // The changes of the effects cannot be separated, so the row keeps its earlier
                 // value.
                 self.page.items[place] = before
                 possiblyApplied?[row.id] = held.possiblyApplied[row.id]

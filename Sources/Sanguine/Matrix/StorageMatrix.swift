@@ -10,7 +10,7 @@ import SanguineModel
 public struct StorageMatrix: Hashable, Sendable, Codable {
     /// A query with one of its policies.
     public struct Row: Hashable, Sendable, Codable {
-        /// How the matrix knows the query.
+        /// The way in which the matrix knows the query.
         public enum Standing: String, Hashable, Sendable, Codable {
             /// The query was declared to the client.
             case declared
@@ -22,11 +22,11 @@ public struct StorageMatrix: Hashable, Sendable, Codable {
 
         /// The name of the query.
         public var name: String
-        /// How the matrix knows the query.
+        /// The way in which the matrix knows the query.
         public var standing: Standing
-        /// How long a value is fresh: `5 min`, `until midnight`, `never`.
+        /// The time for which a value is fresh: `5 min`, `until midnight`, `never`.
         public var freshness: String
-        /// How long a value may be shown.
+        /// The time for which a value may be shown.
         public var kept: String
         /// The place where values are stored: `inMemory` or `onDisk`.
         public var tier: String

@@ -7,8 +7,8 @@ import Synchronization
 /// logger.info("\(client.metrics.summary())")
 /// ```
 ///
-/// Counting costs one atomic addition for each read. The durations of a name take 12 KiB, from its
-/// first fetch on. There are at most ``MetricsLimits/names`` names of queries, and as many of
+/// Counting costs one atomic addition for each read. The durations of a name take 12 KiB once it
+/// has been fetched. There are at most ``MetricsLimits/names`` names of queries, and as many of
 /// operations.
 public final class ClientMetrics: Sendable {
     private enum Kind { case query, operation }

@@ -3,8 +3,8 @@ import SanguineModel
 
 /// Composes the text of ``SanguineClient/debugReport()``.
 ///
-/// It reads what the parts of the client report about themselves, one after the other, so that no
-/// two locks are held at a time.
+/// It reads what the parts of the client report about themselves, one after the other, so that it
+/// never holds two locks at once.
 struct DebugReport {
     private let client: SanguineClient
     private let now: Timestamp

@@ -27,7 +27,7 @@ public enum MetricsLimits {
     ///
     /// Further events are counted and reported as ``ClientEvent/overlooked(events:)``.
     public static let waitingEvents = 1_024
-    /// The bytes of ``SanguineClient/debugReport()``: 16 KiB.
+    /// The maximum size in bytes of ``SanguineClient/debugReport()``: 16 KiB.
     public static let reportBytes = 16 << 10
     /// The number of lines of each list in the report: 20.
     ///

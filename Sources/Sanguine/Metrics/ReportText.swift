@@ -37,7 +37,7 @@ struct ReportText {
         return age < .zero ? "in \((moment - now).inReport)" : "\(age.inReport) ago"
     }
 
-    /// The lines, cut to ``MetricsLimits/reportBytes`` in all.
+    /// The lines, truncated to ``MetricsLimits/reportBytes`` in total.
     var text: String {
         let end = "… the rest is left out\n"
         var text = ""

@@ -1,5 +1,5 @@
 extension SanguineClient {
-    /// Returns the client's state as text, for a report of a fault.
+    /// Returns the client's state as text, for a bug report.
     ///
     /// ```swift
     /// logger.notice("\(client.debugReport())")
@@ -19,7 +19,8 @@ extension SanguineClient {
     /// - Returns: Sections of lines, of which the last line ends with a line feed.
     public func debugReport() -> String { DebugReport(of: self).text }
 
-    /// Measures one of the app's operations: how often it runs and fails, and how long it takes.
+    /// Measures one of the app's operations: how often it runs, how often it fails, and how long it
+    /// takes.
     ///
     /// ```swift
     /// let chart = client.measure("draw chart") { Chart(points) }

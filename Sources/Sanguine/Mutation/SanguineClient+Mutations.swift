@@ -8,7 +8,7 @@ extension SanguineClient {
     /// When this method returns, the mutation is on disk, and its effects are part of all reads. It
     /// is sent as soon as there is a network, by a later process if necessary, until the backend
     /// has answered, each time with the same idempotency key. Its effects stay until a fetch that
-    /// started after the answer has completed, whichever other fetches complete before. If it is
+    /// started after the answer has completed, even if other fetches complete earlier. If it is
     /// refused, only its own effects are removed.
     ///
     /// - Returns: A receipt for the operation's outcome.

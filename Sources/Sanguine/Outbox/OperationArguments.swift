@@ -2,7 +2,7 @@ import Foundation
 import SanguineModel
 
 extension OutboxFile.Row {
-    /// Whether the backend receives the same thing for both: the same arguments, in the same lane.
+    /// Whether both send the same thing to the backend: the same arguments, in the same lane.
     func isSame(as other: Self) -> Bool { arguments == other.arguments && lane == other.lane }
 
     /// Encodes an operation's members as they are stored and sent; dates and numbers use the

@@ -39,8 +39,8 @@ public struct Outbox: Sendable {
         /// The error of the last send, until the operation is answered; `nil` if no send has
         /// failed.
         public let lastFailure: SanguineError?
-        /// How much of the operation's ``RequestBody`` has been sent, over all requests of the
-        /// current send; `nil` if the operation is not being sent, or has no such body.
+        /// The progress of the operation's ``RequestBody``, over all requests of the current send;
+        /// `nil` if the operation is not being sent, or has no such body.
         ///
         /// Each send starts at 0. Observers are notified at most once for each hundredth of a
         /// request.

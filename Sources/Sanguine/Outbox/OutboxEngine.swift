@@ -44,7 +44,7 @@ final class OutboxEngine: Sendable {
         var receipts: [Int64: Shot] = [:]
         /// The error of the last send of each queued operation.
         var failures: [Int64: SanguineError] = [:]
-        /// How much of each operation has been sent, for those with bytes, files or forms.
+        /// The progress of each operation that is being sent with bytes, files or forms.
         var uploads: [Int64: UploadProgress] = [:]
         var sends: [UInt64: RunningSend] = [:]
         /// The pending retry of each group.

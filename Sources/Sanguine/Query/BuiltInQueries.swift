@@ -27,8 +27,8 @@ extension ValueQuery where Value == Balance {
     /// The amount that the user may spend: the server's balance with the calls in flight applied.
     ///
     /// Fresh for 2 minutes. A fetch with all its attempts may take 8 seconds. It is fetched again
-    /// when the app returns after a while or the network returns, and, while it is observed, as
-    /// often as ``SanguineClient/Configuration/balancePolling`` says.
+    /// when the app returns after a while or the network returns and, while it is observed, at the
+    /// interval of ``SanguineClient/Configuration/balancePolling``.
     public static var balance: Self { BuiltIn.balance }
 
     /// The balance, fresh for as long as it usually stays the same: the same value as ``balance``,

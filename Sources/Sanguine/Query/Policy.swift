@@ -7,7 +7,7 @@ import SanguineModel
 /// let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk).timeout(.seconds(8))
 /// ```
 public struct Policy: Hashable, Sendable {
-    /// How long a value counts as current without another fetch.
+    /// The time for which a value counts as current without another fetch.
     public enum Freshness: Hashable, Sendable {
         /// For a duration after its arrival.
         case duration(Duration)
@@ -42,7 +42,7 @@ public struct Policy: Hashable, Sendable {
         case everyone
     }
 
-    /// How long a value is fresh.
+    /// The time for which a value is fresh.
     ///
     /// A value with a timestamp in the future is always stale.
     public var freshness: Freshness

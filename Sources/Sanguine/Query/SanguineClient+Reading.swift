@@ -1,5 +1,5 @@
 extension SanguineClient {
-    /// Returns the cached value of a query at once, whatever its age; `nil` if there is none.
+    /// Returns the cached value of a query immediately, whatever its age; `nil` if there is none.
     ///
     /// This never waits for the network. Only the first look-up of a value that is stored on disk
     /// reads a row. The read waits for a write to the client's store that is in progress, which
@@ -166,9 +166,9 @@ extension SanguineClient {
     /// ```
     ///
     /// Use this outside of views and tasks: a thousand observers cost a thousand calls, and no task
-    /// has to wake. Calls are made in the order of the changes, one at a time, without a lock, on
-    /// the thread that made the change. The closure must return quickly, and may read and write
-    /// through the client. A value that is not fresh is fetched, as with
+    /// has to be resumed. Calls are made in the order of the changes, one at a time, without a
+    /// lock, on the thread that made the change. The closure must return quickly, and may read and
+    /// write through the client. A value that is not fresh is fetched, as with
     /// ``updates(of:)->AsyncStream<ValueSnapshot<Value>>``.
     ///
     /// - Parameters:

@@ -34,7 +34,8 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
         )
         watcher = watch?.watcher
         following = watch.map { ObservationToken($0.end) }
-        // Again, because the watch has started fetching missing values, and a view shows that.
+        // Called again, because the watch has started to fetch missing values, which is visible to
+        // a view.
         if let watch { state = source.snapshot(range, for: watch.watcher) }
     }
 

@@ -29,7 +29,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
 
     /// The query's name; unique among the queries of an app.
     public let name: String
-    /// How the values are cached.
+    /// The policy of the values.
     public let policy: Policy
 
     let key: QueryKey
@@ -41,7 +41,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
     /// - Parameters:
     ///   - name: A name that is unique among the queries of an app.
     ///   - parameters: The other parameters that the response depends on, besides the range.
-    ///   - policy: How the values are cached. Default: in memory, and fetched at each read.
+    ///   - policy: The policy of the values. Default: in memory, fetched again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
     ///   - fetch: Fetches the values of a range once.
     public init(
@@ -58,7 +58,7 @@ public struct RangeQuery<Index: RangeIndex, Value: Codable & Sendable & Equatabl
         key = QueryKey(name: name, parameters: parameters)
     }
 
-    /// How a range is fetched.
+    /// The closure that fetches a range, without its type.
     var plan: FetchPlan { FetchPlan(name: name, policy: policy, base: base) }
 
     /// Returns the query of the cache's entry that holds all known values.

@@ -5,9 +5,9 @@ public enum RecordLimits {
     /// The number of operations of both kinds that one user may have in the outbox, including
     /// refused ones: 10,000.
     public static let operations = 10_000
-    /// The bytes of an operation's arguments, as JSON: 128 KiB.
+    /// The maximum size in bytes of an operation's arguments, as JSON: 128 KiB.
     public static let operationBytes = 1 << 17
-    /// The bytes of the operations in one push: 768 KiB.
+    /// The maximum size in bytes of the operations in one push: 768 KiB.
     ///
     /// A quarter of the wire's limit is left for the rest of the request.
     public static let pushBytes = 3 << 18
@@ -26,7 +26,7 @@ public enum RecordLimits {
     /// The time for which an operation waits for a server that knows its mutation, counted from the
     /// first refusal as `mutator_unknown`: 7 days.
     ///
-    /// After that, it is in the tray.
+    /// After that, it moves to the tray.
     public static let deploymentWait: Duration = .seconds(7 * 24 * 3_600)
     /// The longest wait before such an operation is sent again, before jitter is added: 15 minutes.
     public static let longestDeploymentPause: Duration = .seconds(15 * 60)
@@ -35,7 +35,7 @@ public enum RecordLimits {
     public static let companionInterval: Duration = .seconds(1)
     /// The number of consecutive pulls that may bring nothing usable: 3.
     public static let vainPulls = 3
-    /// The number of mutations that are sent at the same time, each of another lane: 4.
+    /// The number of mutations that are sent concurrently, each in a different lane: 4.
     public static let mutationFlights = 4
     /// The time limit for sending a mutation once, with all its requests: a minute.
     ///
@@ -57,13 +57,13 @@ public enum RecordLimits {
     ///
     /// Beyond that, the oldest is forgotten.
     public static let replacedIds = 1_000
-    /// The number of ranges of a long feed that are restored at the same time: 4.
+    /// The number of ranges of a long feed that are restored concurrently: 4.
     public static let restoreRanges = 4
     /// The length of a feed for each of these ranges: 2,000 numbers.
     public static let restoreRangeNumbers: Int64 = 2_000
     /// The number of records from the disk that are cached in memory: 10,000.
     public static let cachedRecords = 10_000
-    /// The bytes of their JSON: 16 MB.
+    /// The maximum size in bytes of their JSON: 16 MB.
     public static let cachedRecordBytes = 16_000_000
     /// The number of times that reading several records is tried while they change: 3.
     ///

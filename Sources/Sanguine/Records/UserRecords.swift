@@ -12,7 +12,7 @@ import Synchronization
 ///
 /// Invariants:
 ///
-/// 1. Nothing is taken in or written once the user has left. A pull needs a token first, so a base
+/// 1. Nothing is received or written once the user has left. A pull needs a token first, so a base
 ///    always belongs to an account.
 /// 2. Readers do not wait for the disk, except for the moment in which a page becomes visible.
 ///
@@ -22,7 +22,7 @@ import Synchronization
 final class UserRecords: Sendable {
     private struct Weak { weak var feed: UserFeed? }
 
-    /// Takes in the feed's changes that are not records: the balance, quotas and account.
+    /// Receives the feed's changes that are not records: the balance, the quotas and the account.
     ///
     /// The flag is set if the feed has started over, so that earlier numbers no longer apply.
     typealias Carry = @Sendable (RecordChange, _ isReset: Bool, Epoch?) -> Void
@@ -58,7 +58,7 @@ final class UserRecords: Sendable {
         set { source.withLock { $0.feed = newValue } }
     }
 
-    /// Notes that records are used.
+    /// Records that records are in use.
     func use() {
         if environment.isCompanion { return refresh() }
         feed?.use()
@@ -221,7 +221,7 @@ final class UserRecords: Sendable {
 // MARK: - Taking in
 
 extension UserRecords {
-    /// Takes in a part of the feed; returns what is missing afterwards.
+    /// Receives a part of the feed; returns what is missing afterwards.
     func receive(_ received: SyncState.FeedBatch) -> SyncState.Missing {
         var batch = received
         if environment.fault == .ignoresEpochs { batch.epoch = nil }
@@ -234,7 +234,7 @@ extension UserRecords {
         return process { [batch] state, base in state.received(batch, over: base) }
     }
 
-    /// Takes in data from the server; returns what is missing afterwards.
+    /// Receives data from the server; returns what is missing afterwards.
     func process(
         _ body: (inout SyncState, RecordsFile.Base) -> SyncState.Actions
     ) -> SyncState.Missing {

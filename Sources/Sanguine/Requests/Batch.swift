@@ -93,7 +93,7 @@ extension ValueQuery {
     /// - Parameters:
     ///   - batch: The batch that joins them. Its name is the query's.
     ///   - id: The id to look up, which is the query's only parameter.
-    ///   - policy: How the value is cached. Default: in memory, and fetched at each read.
+    ///   - policy: The policy of the value. Default: in memory, fetched again each time.
     ///   - base: The backend's address. Default: the client's `baseURL`, or else its `server`.
     /// - Returns: The query.
     public static func batched<ID: QueryParameter>(

@@ -7,8 +7,8 @@
 /// #expect(error == .decoding("Article: 'authorName' is missing"))
 /// ```
 public struct DecodingFailure: Sendable, CustomStringConvertible {
-    /// The declared type, and where the response differs from it, with names of fields but no
-    /// values.
+    /// The declared type, and where the response differs from it, with the names of fields but
+    /// without values.
     public let description: String
     /// The response, with the first 4 KiB of its body; `nil` if it does not belong to one of the
     /// app's queries or mutations.

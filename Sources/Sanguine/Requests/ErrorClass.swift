@@ -16,7 +16,7 @@ public enum ErrorClass: String, Hashable, Sendable, CaseIterable {
     case waits
     /// The user must sign in first.
     case needsSignIn
-    /// The request is refused, and stays refused if it is repeated.
+    /// The request is refused, and will be refused again if it is repeated.
     case refused
     /// The requested resource does not exist, or no longer exists.
     case gone

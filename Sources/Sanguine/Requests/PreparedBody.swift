@@ -16,7 +16,7 @@ struct PreparedBody: Sendable {
 }
 
 extension PreparedBody {
-    /// The bytes of a file that are read at a time.
+    /// The number of bytes of a file that are read at once.
     private static let chunk = 256 << 10
 
     /// Assembles a body; call ``remove()`` after it was sent.
@@ -24,7 +24,7 @@ extension PreparedBody {
     /// - Parameters:
     ///   - body: The body to send.
     ///   - seed: The beginning of the boundary between parts: letters, digits and hyphens.
-    ///   - spool: Where a form with files is assembled.
+    ///   - spool: The folder in which a form with files is assembled.
     ///   - report: Notified of progress. Default: none.
     /// - Throws: A problem with the code `body_too_large`; with `malformed_body` if a file cannot
     ///   be read; `store` if the disk failed.

@@ -1,6 +1,6 @@
 public import SanguineModel
 
-/// What the client knows about a problem besides its members.
+/// The client's knowledge about a problem, in addition to the problem's members.
 ///
 /// It is kept in memory only; on disk, a refused operation has just the members.
 struct ProblemContext: Sendable {
@@ -25,7 +25,7 @@ extension Problem {
 }
 
 extension Problem {
-    /// The response that contained it; as ``SanguineError/response``.
+    /// The response that contained it; see ``SanguineError/response``.
     public var response: TransportResponse? { known?.response }
 }
 

@@ -3,7 +3,8 @@ import Synchronization
 /// The current priority of the requests of one fetch.
 ///
 /// The fetch and its requests share it. Raising it raises all waiting and later requests of the
-/// fetch. It never falls: a fetch whose caller has left is cancelled, or another caller needs it.
+/// fetch. It never decreases: a fetch whose caller has left is either cancelled or needed by
+/// another caller.
 final class RequestPriority: Sendable {
     typealias Observer = @Sendable (FetchPriority) -> Void
 
@@ -29,7 +30,7 @@ final class RequestPriority: Sendable {
         observers?.notify(priority)
     }
 
-    /// Adds an observer that is called after each rise.
+    /// Adds an observer that is called after each increase.
     ///
     /// Calls may come in any order, so the observer should read the current priority itself.
     ///

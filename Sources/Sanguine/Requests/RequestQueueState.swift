@@ -14,8 +14,8 @@
 /// If too many requests wait, the least important one is refused: the newest of the lowest
 /// priority, which may be the incoming one.
 ///
-/// The owner numbers requests in ascending order, but they may enter in another order: the number
-/// is their age. The state performs no I/O and reads no clock.
+/// The owner numbers requests in ascending order, but they may be added in another order: the
+/// number is their age. The state performs no I/O and reads no clock.
 ///
 /// Invariants, checked after every event in debug builds:
 ///

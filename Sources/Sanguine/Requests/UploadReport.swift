@@ -2,8 +2,8 @@ import Synchronization
 
 /// Reports how much of a request's body has been sent, at most once for each percent.
 ///
-/// So the number of calls is bounded, however large the body and however small its chunks. A
-/// request that is sent again starts at zero.
+/// This bounds the number of calls, however large the body and however small its chunks. A request
+/// that is sent again starts at zero.
 ///
 /// Mutable state: `reported`, protected by its mutex, which is not held during the calls.
 final class UploadReport: Sendable {

@@ -59,9 +59,9 @@ extension URL {
 extension SanguineClient.Configuration {
     /// Returns the vault for this client's device identity.
     ///
-    /// It is the keychain where there is one; but a client with a configured folder keeps all of
-    /// its state there, so that two folders are two devices. The loss of the file is recorded in
-    /// the store's report.
+    /// It is the keychain, if the platform has one. A client with a configured folder, however,
+    /// keeps all of its state there, so that two folders are two devices. The loss of the file is
+    /// recorded in the store's report.
     func identityVault(reportingTo log: StoreLog) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
         #if canImport(Security)

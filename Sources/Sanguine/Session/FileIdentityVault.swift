@@ -2,10 +2,10 @@ import Foundation
 
 /// Stores the device's identity in a file that only its owner can read (mode 0600).
 ///
-/// The file appears as a whole or not at all: it is written under another name, flushed to disk,
-/// and linked to its own name. The link fails if another process was first, and then the other's
-/// identity is used. A file that cannot be decoded is moved aside, never overwritten, and reported:
-/// the new identity is another guest, with another balance.
+/// The file appears either as a whole or not at all: it is written under another name, flushed to
+/// disk, and linked to its own name. The link fails if another process was first; then the other
+/// process's identity is used. A file that cannot be decoded is moved aside, never overwritten, and
+/// reported: the new identity is another guest, with another balance.
 struct FileIdentityVault: IdentityVault {
     private static let name = "device-identity.json"
 

@@ -6,7 +6,7 @@ final class MemoryIdentityVault: IdentityVault {
     // The only mutable state, guarded by the mutex.
     private let kept = Mutex<DeviceIdentity?>(nil)
 
-    /// Creates a vault that creates an identity at its first use.
+    /// Creates a vault that creates an identity when it is first used.
     init() {}
 
     func identity() -> DeviceIdentity {

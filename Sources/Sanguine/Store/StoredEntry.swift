@@ -25,7 +25,7 @@ struct StoredEntry: Sendable, Hashable {
     /// The value as JSON.
     var value: Data
 
-    /// The bytes of the disk's limit that the row takes.
+    /// The number of bytes that the row counts towards the disk's limit.
     var cost: Int { value.count + key.utf8.count + labels.utf8.count }
 
     /// The operations in ``contained``, in the row's form.
