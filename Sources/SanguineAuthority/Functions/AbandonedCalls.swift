@@ -1,19 +1,19 @@
 import SanguineModel
 import Synchronization
 
-/// Limits how many calls of a function an account may abandon.
+/// Limits the number of calls of a function that an account may abandon.
 ///
-/// A call is abandoned if its caller ends it after it has left for its upstream, and before the
-/// first part of an answer that is paid for by the whole; see ``IncompleteEnd``. The upstream reads
-/// its prompt at no charge. So an account may abandon as many calls at once as the function's quota
-/// allows in a day, and at least ``CallLimits/abandonedCalls``. Each is forgotten after its share
-/// of a day. Calls that their upstream fails are not abandoned.
+/// A call is abandoned if its caller ends it after it was sent to its upstream, and before the
+/// first part of an answer that is only charged as a whole; see ``IncompleteEnd``. The upstream
+/// then reads the prompt without a charge to the account. So an account may abandon as many calls
+/// at once as the function's quota allows in a day, and at least ``CallLimits/abandonedCalls``.
+/// Each one is forgotten after its share of a day. Calls that fail at their upstream do not count.
 ///
 /// Invariants:
-/// 1. In a day an account abandons at most twice its limit of a function, and what it has under way
-///    when it reaches that.
-/// 2. It remembers ``CallLimits/abandoningAccounts`` at most. Past that it forgets the account that
-///    has the fewest abandoned calls of its limit.
+/// 1. In a day, an account abandons at most twice its limit for a function, in addition to the
+///    calls that are running when it reaches the limit.
+/// 2. At most ``CallLimits/abandoningAccounts`` pairs are remembered. Beyond that, the one with the
+///    fewest abandoned calls relative to its limit is forgotten.
 ///
 /// Mutable state: `endings`, protected by the mutex.
 final class AbandonedCalls: Sendable {
@@ -22,14 +22,16 @@ final class AbandonedCalls: Sendable {
         var function: String
     }
 
-    /// When the last abandoned call of each account and function is forgotten, on a clock that
-    /// never jumps: one moment says how many there are, as in a token bucket (GCRA, ITU-T I.371).
+    /// The time at which the last abandoned call of each account and function is forgotten.
+    ///
+    /// It is measured by a clock that never jumps. This one time encodes the number of calls, as in
+    /// a token bucket (GCRA, ITU-T I.371).
     private let endings = Mutex<[Pair: Duration]>([:])
 
-    /// How many accounts and functions are remembered.
+    /// The number of remembered pairs of account and function.
     var count: Int { endings.withLock { $0.count } }
 
-    /// Refuses another call if as many were abandoned as may be.
+    /// Refuses another call if the account has reached its limit.
     ///
     /// - Throws: `rate_limited`.
     func check(
@@ -52,7 +54,7 @@ final class AbandonedCalls: Sendable {
         )
     }
 
-    /// Counts a call that was abandoned.
+    /// Counts an abandoned call.
     func add(_ function: String, _ account: Identifier, limit: Int64, at now: Duration) {
         let pair = Pair(account: account, function: function)
         endings.withLock { endings in
@@ -70,10 +72,11 @@ final class AbandonedCalls: Sendable {
 }
 
 extension Price {
-    /// How many calls an account may abandon at once; `nil` if that is charged, or nothing is.
+    /// Returns the number of calls that an account may abandon at once; `nil` if abandoned calls
+    /// are charged, or calls are free.
     ///
-    /// - Parameter quotas: What each daily quota allows.
-    /// - Returns: As many calls as the quota pays for in a day, and at least
+    /// - Parameter quotas: The limit of each daily quota.
+    /// - Returns: The number of calls that the quota pays for in a day, and at least
     ///   ``CallLimits/abandonedCalls``.
     func abandonedCalls(of quotas: [String: Int64]) -> Int64? {
         let isTaken = quota?.moment.charges(.abandoned) ?? false

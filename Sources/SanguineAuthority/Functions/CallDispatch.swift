@@ -1,9 +1,10 @@
 import SanguineModel
 
-/// One request for a call, on its way to an answer.
+/// Handles one request for a call until it has an answer.
 ///
-/// A call of a function whose answers are kept looks for one, or for a run that makes one, and
-/// leads a run only if there is neither. All others lead a run of their own.
+/// If the answers of the function are cached, this looks for a cached answer, then for a run that
+/// is producing one, and leads a new run only if there is neither. Any other call leads its own
+/// run.
 struct CallDispatch: Sendable {
     let runner: CallRunner
     let function: any MeteredFunction
@@ -23,7 +24,8 @@ struct CallDispatch: Sendable {
         OperationPosition(account: identity.account, key: submission.key)
     }
 
-    /// What a call takes for its time; what is not there is why it cannot run now.
+    /// The permits that a call holds while it runs; a missing one is the reason why it cannot run
+    /// now.
     private struct Permits {
         var call: SharedPool.Permit?
         var reader: SharedPool.Permit?
@@ -31,12 +33,12 @@ struct CallDispatch: Sendable {
         var unavailable: Problem?
     }
 
-    /// What is known of a call before it looks for its answer.
+    /// The prepared call, before an answer is looked up.
     private struct Question {
         var prepared: PreparedCall
-        /// Of the account's settings, what the answer depends on.
+        /// The account's settings that the answer depends on.
         var settings: [String: JSONValue] = [:]
-        /// Where the answer is kept; `nil` if none is.
+        /// The key of the cached answer; `nil` if the answer is not cached.
         var key: ResultKey?
     }
 
@@ -48,7 +50,7 @@ struct CallDispatch: Sendable {
             if reader.after != nil { throw .nothingToResume }
             question = try await self.question()
         } catch {
-            // A repetition is recognized before its content is judged.
+            // A repetition is recognized before its content is validated.
             guard case .replayed(let answer, let run) = try await start(.failure(error)) else {
                 throw error
             }
@@ -68,18 +70,18 @@ struct CallDispatch: Sendable {
                 return try await find(question, key, sharedRun)
             }
         }
-        // Calls that are refused, one after the other, do not keep this one waiting: its run is
-        // shared with no other call.
+        // A series of refused leaders must not delay this call: its run is not shared with any
+        // other call.
         return try await find(question, key, sharedRun)
     }
 
-    /// Looks for an answer that is kept in the storage, or leads a run that others follow.
+    /// Looks for a cached answer in the storage, or leads a run that other calls follow.
     private func find(
         _ question: Question,
         _ key: ResultKey,
         _ sharedRun: SharedRun
     ) async throws(Problem) -> CallReply {
-        // If it was not accepted, or was known under its key already, others must not wait for it.
+        // If the call was not accepted, or its key was already known, others must not wait for it.
         defer {
             if sharedRun.election.value == nil {
                 services.sharedRuns.remove(key, sharedRun)
@@ -104,10 +106,10 @@ struct CallDispatch: Sendable {
         }
     }
 
-    /// Reads what is asked.
+    /// Prepares the request.
     ///
-    /// What the account's settings say is read once, so that the key of the answer and what the
-    /// function is given agree.
+    /// The account's settings are read only once, so that the key of the answer matches what the
+    /// function receives.
     private func question() async throws(Problem) -> Question {
         let request = try submission.content.get()
         guard rules.cache.lifetime != .none else {
@@ -136,7 +138,7 @@ struct CallDispatch: Sendable {
         return Question(prepared: prepared, settings: settings, key: key)
     }
 
-    // MARK: - What is kept
+    // MARK: - Cached answers
 
     private func answer(with row: ResultRow) async throws(Problem) -> CallReply {
         let charge = rules.price.cached ?? 0
@@ -147,7 +149,8 @@ struct CallDispatch: Sendable {
         ) { balance, quota in
             ResponseEncoder.result(row.output, charge, true, terms.operation, balance, quota)
         }
-        // A replayed answer is read in the parts of its run, which its readers may have.
+        // A replayed answer is returned in the parts of its run, which its readers may already
+        // have.
         guard !answer.replayed else { return reply(answer, run: run, .replayed) }
         let now = authority.clock.now()
         let origin = CallReply.Origin.cache(
@@ -166,7 +169,7 @@ struct CallDispatch: Sendable {
         runner.reply(answer, run: run, origin, as: reader)
     }
 
-    // MARK: - A run of its own
+    // MARK: - Leading a run
 
     private func lead(
         _ question: Question,
@@ -176,7 +179,7 @@ struct CallDispatch: Sendable {
         let unavailable = prepared.unavailable ?? prepared.unavailableFor(identity.account)
         var places = acquirePermits(unavailable, prepared)
         let repetition = count(prepared, &places)
-        // A call that has its turn already is accepted as sent, which saves a commit.
+        // A call that already has its turn is accepted as sent, which saves a commit.
         let hasTurn = places.unavailable == nil && sharedRun.turn.tryTake(caller)
         var terms = terms(prepared, of: sharedRun, mayWait: !hasTurn)
         terms.unavailable = places.unavailable
@@ -215,10 +218,10 @@ struct CallDispatch: Sendable {
             leader: running,
             isSent: terms.isSent,
             acceptedAt: services.uptime(),
-            // Files are read and written out for the upstream, which takes long.
+            // Reading files and encoding them for the upstream takes a long time.
             executor: prepared.attachments.isEmpty ? services.executor() : nil
         )
-        // Unstructured on purpose: the charge must not be cancelled with the request.
+        // Intentionally unstructured: the charge must not be cancelled with the request.
         Task(executorPreference: run.executor) {
             await run.perform()
             places.call?.release()
@@ -241,7 +244,7 @@ struct CallDispatch: Sendable {
         }
     }
 
-    /// How many calls the account may abandon; `nil` for any number.
+    /// Returns the number of calls that the account may abandon; `nil` if it is not limited.
     private func abandonedCalls(_ prepared: PreparedCall) -> Int64? {
         prepared.isSent ? rules.price.abandonedCalls(of: authority.settings.quotas) : nil
     }
@@ -256,7 +259,7 @@ struct CallDispatch: Sendable {
         }
     }
 
-    // MARK: - Another's run
+    // MARK: - Following a run
 
     private func follow(
         _ sharedRun: SharedRun,
@@ -309,7 +312,8 @@ struct CallDispatch: Sendable {
         )
     }
 
-    /// The terms of a call that leads a run, and leaves at once unless it may have to wait.
+    /// Returns the terms of a call that leads a run and is sent at once, unless it may have to
+    /// wait.
     private func terms(
         _ prepared: PreparedCall,
         of sharedRun: SharedRun,
@@ -320,7 +324,7 @@ struct CallDispatch: Sendable {
         terms.life = life(prepared, mayWait: mayWait, isStreamed: isStreamed)
         terms.isSent = !mayWait && prepared.isSent
         if isStreamed { terms.run = sharedRun.id }
-        // How much of an answer in one piece was made is not known.
+        // For an answer in one piece, it is unknown how much of it was produced.
         let lost = isStreamed ? prepared.chargeWhenCut(RunProgress()) : prepared.hold
         let charge = rules.price.charge(lost, for: .lost)
         terms.chargeWhenCut =
@@ -328,7 +332,7 @@ struct CallDispatch: Sendable {
         return terms
     }
 
-    /// How long the hold of a call lasts: longer than the call takes at most.
+    /// Returns the lifetime of a call's hold, which is longer than the call can take.
     private func life(_ prepared: PreparedCall, mayWait: Bool, isStreamed: Bool) -> Duration {
         let own = isStreamed ? prepared.streamedLife ?? prepared.life : prepared.life
         return max(authority.settings.holdLife, mayWait ? own + services.queueTime : own)
@@ -336,7 +340,7 @@ struct CallDispatch: Sendable {
 
     /// Reserves the resources of a call, if it can run.
     ///
-    /// A call without a reservation is refused only if its key is not known.
+    /// A call without permits is refused only if its key is not known.
     private func acquirePermits(_ unavailable: Problem?, _ call: PreparedCall? = nil) -> Permits {
         var places = Permits(unavailable: unavailable)
         places.call = runner.acquirePermit(identity.account, address)
@@ -354,7 +358,7 @@ struct CallDispatch: Sendable {
         return places
     }
 
-    /// Accepts the call, or finds the answer that it had before.
+    /// Accepts the call, or finds the answer that it already has.
     private func start(_ terms: Result<CallTerms, Problem>) async throws(Problem) -> CallStart {
         guard submission.mayComeAgain, let wanted = try? terms.get() else {
             return try await stored(terms)
@@ -370,7 +374,7 @@ struct CallDispatch: Sendable {
         do throws(Problem) {
             return try await authority.start(identity.account, submission.with(terms))
         } catch {
-            // The acceptance may have been stored: nothing but this ends it soon.
+            // The acceptance may have been stored, and only this ends it soon.
             if error.code == .internalFault, let terms = try? terms.get(),
                 terms.isStoredFromStart, terms.isSent || !terms.holds
             {
@@ -380,7 +384,7 @@ struct CallDispatch: Sendable {
         }
     }
 
-    /// Accepts a call of which nothing is stored before it ends: its key is reserved until then.
+    /// Accepts a call that is not stored before it ends; its key is reserved until then.
     private func reserved(_ terms: CallTerms) async throws(Problem) -> CallStart {
         try services.calls.reserve(position, submission.fingerprint, for: terms.operation)
         var isAccepted = false
@@ -390,7 +394,7 @@ struct CallDispatch: Sendable {
         return start
     }
 
-    /// Takes back a call whose acceptance may have been stored, and which does not leave.
+    /// Withdraws a call that is not sent, but whose acceptance may have been stored.
     private func withdraw(_ terms: CallTerms) async {
         var call = AcceptedCall(
             operation: terms.operation,
@@ -398,7 +402,7 @@ struct CallDispatch: Sendable {
             key: submission.key
         )
         if terms.holds { call.hold = terms.operation }
-        // Whatever its day is: the hold knows.
+        // The day does not matter, because the hold contains it.
         call.quota = terms.quota.map {
             QuotaHold(name: $0.name, day: CalendarDay(daysSince1970: 0), units: $0.units)
         }
@@ -406,7 +410,7 @@ struct CallDispatch: Sendable {
         _ = await services.settle(withdrawal)
     }
 
-    /// The accepted call, which stands in line for the turn of its run.
+    /// Returns the accepted call, which is queued for the turn of its run.
     private func running(
         _ call: AcceptedCall,
         _ sharedRun: SharedRun,
@@ -432,7 +436,7 @@ struct CallDispatch: Sendable {
 
     /// Registers an accepted call under its key and starts to read it.
     ///
-    /// - Returns: What waits for the answer.
+    /// - Returns: A closure that waits for the answer.
     private func begin(
         _ call: RunningCall,
         _ places: Permits,
@@ -453,11 +457,11 @@ struct CallDispatch: Sendable {
 }
 
 extension CallTerms {
-    /// Whether something is held for the call.
+    /// Whether a hold is placed for the call.
     var holds: Bool { hold > 0 || quota != nil }
 
-    /// Whether the call is stored from its acceptance on: what is held must not be forgotten, nor
-    /// that a reader may have seen parts.
+    /// Whether the call is stored when it is accepted, because its hold must not be forgotten, nor
+    /// the fact that a reader may have received parts.
     var isStoredFromStart: Bool { holds || run != nil }
 }
 

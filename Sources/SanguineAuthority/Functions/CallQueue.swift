@@ -1,15 +1,15 @@
 package import SanguineModel
 import Synchronization
 
-/// Lets runs begin, or wait for their turn: the shell around ``CallQueueState``.
+/// Lets runs begin, or wait for their turn; the shell around ``CallQueueState``.
 ///
-/// Mutable state: the state and the runs that wait or go on, guarded by the mutex. Those that wait
-/// are resumed outside of it.
+/// Mutable state: the state and the runs that wait or are in progress, guarded by the mutex.
+/// Waiting runs are resumed outside of it.
 package final class CallQueue: Sendable {
     /// The account and the address that a call comes from.
     package struct Caller: Hashable, Sendable {
         var account: Identifier
-        /// Where the request came from, if it came from anywhere.
+        /// The address of the request; `nil` if there was no request.
         var address: String?
 
         package init(account: Identifier, address: String? = nil) {
@@ -18,13 +18,14 @@ package final class CallQueue: Sendable {
         }
     }
 
-    /// A call's place in the line for the turn of its run.
+    /// A call's position in the queue for the turn of its run.
     typealias Ticket = CallQueueState.Ticket
 
-    /// The turn of one run, for which any number of calls stand in line.
+    /// The turn of one run, for which any number of calls may be queued.
     ///
-    /// The run takes the first turn that any of them gets, and the others leave the line. So a run
-    /// waits for no account that has its share, as long as another one wants it that does not.
+    /// The run takes the first turn that any of its calls gets, and the other calls leave the
+    /// queue. So a run does not wait for an account that has used up its share if a call of another
+    /// account also wants it.
     package final class Turn: Sendable {
         private let queue: CallQueue
         private let run: UInt64
@@ -45,12 +46,12 @@ package final class CallQueue: Sendable {
 
         deinit { release() }
 
-        /// The caller that the run counts for; `nil` as long as it has no turn.
+        /// The caller that the run counts for; `nil` until the run has its turn.
         var holder: Caller? { queue.guarded.withLock { $0.runs[run]?.holder } }
 
-        /// Takes a turn of the caller's, if there is one now.
+        /// Takes a turn for the caller, if one is available now.
         ///
-        /// - Returns: Whether there was one.
+        /// - Returns: Whether a turn was available.
         func tryTake(_ caller: Caller) -> Bool {
             queue.guarded.withLock { guarded in
                 let ticket = guarded.ticket(caller, run, function, limits)
@@ -62,10 +63,10 @@ package final class CallQueue: Sendable {
             }
         }
 
-        /// Puts a call in line.
+        /// Adds a call to the queue.
         ///
-        /// - Returns: Its ticket, which it can give back; `nil` if the run has had its turn, or
-        ///   takes this one now.
+        /// - Returns: Its ticket, which can be given back; `nil` if the run already has its turn,
+        ///   or gets it now.
         func join(_ caller: Caller) -> Ticket? {
             let (ticket, waiter) = queue.guarded.withLock { guarded -> (Ticket?, Waiter?) in
                 guard case .waiting(let waiter) = guarded.runs[run] else { return (nil, nil) }
@@ -78,15 +79,15 @@ package final class CallQueue: Sendable {
             return ticket
         }
 
-        /// Takes a call out of the line; the run waits on for the turn of another one.
+        /// Removes a call from the queue; the run continues to wait for the turn of another call.
         func giveBack(_ ticket: Ticket) {
             queue.guarded.withLock { _ = $0.state.giveUp(ticket) }
         }
 
-        /// Waits for the turn of any call; one task may wait at a time.
+        /// Waits for the turn of any of the calls; only one task may wait at a time.
         ///
-        /// - Returns: The caller that the run counts for; `nil` if it waits no longer, or the task
-        ///   was cancelled before it had its turn.
+        /// - Returns: The caller that the run counts for; `nil` if the wait was ended, or the task
+        ///   was cancelled before the run got its turn.
         func wait() async -> Caller? {
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
@@ -104,7 +105,7 @@ package final class CallQueue: Sendable {
             }
         }
 
-        /// Waits no longer; a turn that has come is kept.
+        /// Ends the wait; a turn that was already granted is kept.
         func stopWaiting() {
             let waiter = queue.guarded.withLock { guarded -> Waiter? in
                 guard case .waiting(let waiter) = guarded.runs[run] else { return nil }
@@ -115,17 +116,17 @@ package final class CallQueue: Sendable {
             waiter?.resume(returning: nil)
         }
 
-        /// Gives the turn back, or waits no longer; a second time does nothing.
+        /// Releases the turn, or ends the wait; further calls have no effect.
         package func release() { queue.release(run) }
     }
 
     fileprivate typealias Waiter = CheckedContinuation<Caller?, Never>
 
-    /// Where a run stands.
+    /// The state of a run.
     fileprivate enum Run {
-        /// It has no turn yet.
+        /// It does not have its turn yet.
         case waiting(Waiter?)
-        /// It has one, by that ticket.
+        /// It has its turn, with the given ticket.
         case started(Ticket)
 
         var holder: Caller? {
@@ -136,7 +137,7 @@ package final class CallQueue: Sendable {
 
     fileprivate struct Guarded {
         var state: CallQueueState
-        /// The runs that wait or go on; they leave once they do neither.
+        /// The runs that wait or are in progress; they are removed when they do neither.
         var runs: [UInt64: Run] = [:]
         var lastNumber: UInt64 = 0
     }
@@ -145,7 +146,7 @@ package final class CallQueue: Sendable {
 
     /// Creates a queue that allows a number of concurrent runs.
     ///
-    /// An address gets half of them.
+    /// An address may use half of them.
     package init(limit: Int, accountShare: Int) {
         let state = CallQueueState(
             limit: limit,
@@ -155,12 +156,12 @@ package final class CallQueue: Sendable {
         guarded = Mutex(Guarded(state: state))
     }
 
-    /// How many runs go on, and how many wait.
+    /// The numbers of runs in progress and of waiting runs.
     package var counts: (running: Int, waiting: Int) {
         guarded.withLock { ($0.state.running, $0.state.waitingCount) }
     }
 
-    /// Returns the turn of a run for which no call stands in line yet.
+    /// Returns the turn of a run for which no call is queued yet.
     func turn(of function: String, _ limits: FunctionLimits) -> Turn {
         let run = guarded.withLock { guarded in
             guarded.lastNumber += 1
@@ -172,8 +173,8 @@ package final class CallQueue: Sendable {
 
     /// Waits for the turn of a run that only one call wants.
     ///
-    /// - Returns: The turn, which the run has until it is left or forgotten; `nil` if the task was
-    ///   cancelled before there was one.
+    /// - Returns: The turn, which the run has until it is released; `nil` if the task was cancelled
+    ///   before the run got it.
     package func enter(
         _ caller: Caller,
         _ function: String,
@@ -218,9 +219,9 @@ extension CallQueue.Guarded {
         )
     }
 
-    /// The run of a ticket goes on.
+    /// Starts the run of a ticket.
     ///
-    /// - Returns: The task that waits for that, and the caller that the run counts for.
+    /// - Returns: The task that waits for the start, and the caller that the run counts for.
     fileprivate mutating func start(
         _ ticket: CallQueue.Ticket
     ) -> (CallQueue.Waiter?, CallQueue.Caller?) {

@@ -1,34 +1,35 @@
 import SanguineModel
 
-/// Which runs go on, and which wait: bounded in all, by account and by function, and fair between
-/// accounts.
+/// Decides which runs are in progress and which wait: limited in total, per account and per
+/// function, and fair between accounts.
 ///
 /// Each call that wants a run has a ticket. A run that several calls want starts with the first of
-/// their tickets that may; it counts for the account of that one, and the others leave the line.
+/// their tickets that may start; it counts for that ticket's account, and the other calls leave the
+/// queue.
 ///
-/// Accounts that wait take turns; the calls of one account keep their order, except that one whose
-/// function is at its limit is stepped over. So an account with a thousand calls delays another
-/// one's first call by one call, and not by a thousand.
+/// Waiting accounts take turns. The calls of one account keep their order, except that a call whose
+/// function is at its limit is skipped. So an account with a thousand calls delays another
+/// account's first call by one call, and not by a thousand.
 ///
 /// Invariants, checked after each event in debug builds:
-/// 1. No more calls run than the limits allow, of all, of an account, of an address, of a
-///    function, and of a function by an account.
-/// 2. A call that may run does not wait: what waits is held back by a limit.
-/// 3. `turns` has each account that waits once.
-/// 4. A ticket that waits is in its account's line and among those of its run.
+/// 1. No more calls run than the limits allow: in total, per account, per address, per function,
+///    and per function and account.
+/// 2. A call that may run does not wait: every waiting call is held back by a limit.
+/// 3. `turns` contains each waiting account once.
+/// 4. A waiting ticket is in its account's queue and among those of its run.
 struct CallQueueState: Sendable {
     /// A call that waits for its run, or that the run counts for.
     struct Ticket: Hashable, Sendable {
         var number: UInt64
-        /// The run that the call wants, perhaps with others.
+        /// The run that the call wants, possibly with other calls.
         var run: UInt64
         var account: Identifier
-        /// Where the request came from, if it came from anywhere.
+        /// The address of the request; `nil` if there was no request.
         var address: String?
         var function: String
-        /// Calls of the function that may run at a time; `nil` for any number.
+        /// The number of calls of the function that may run concurrently; `nil` for any number.
         var running: Int?
-        /// Of them by one account.
+        /// The number of these that one account may have.
         var runningPerAccount: Int?
     }
 
@@ -46,26 +47,26 @@ struct CallQueueState: Sendable {
     private var functions: [String: Int] = [:]
     private var pairs: [Pair: Int] = [:]
     private var waiting: [Identifier: [Ticket]] = [:]
-    /// The tickets that wait, by their runs.
+    /// The waiting tickets, by run.
     private var runs: [UInt64: [Ticket]] = [:]
     private var turns: [Identifier] = []
 
     /// Creates a queue.
     ///
     /// - Parameters:
-    ///   - limit: How many calls run at a time.
-    ///   - accountShare: How many of them one account may have.
-    ///   - addressShare: How many of them may come from one address.
+    ///   - limit: The maximum number of concurrent calls.
+    ///   - accountShare: The maximum number of these for one account.
+    ///   - addressShare: The maximum number of these from one address.
     init(limit: Int, accountShare: Int, addressShare: Int) {
         self.limit = limit
         self.accountShare = accountShare
         self.addressShare = addressShare
     }
 
-    /// How many run.
+    /// The number of runs in progress.
     var running: Int { count }
 
-    /// How many runs wait.
+    /// The number of waiting runs.
     var waitingCount: Int { runs.count }
 
     /// Lets the run of a call start, unless a limit holds it back.
@@ -77,9 +78,9 @@ struct CallQueueState: Sendable {
         return true
     }
 
-    /// Puts a call behind those of its account, unless its run starts at once.
+    /// Adds a call behind those of its account, unless its run starts at once.
     ///
-    /// - Returns: Whether it does.
+    /// - Returns: Whether the run starts at once.
     mutating func enter(_ ticket: Ticket) -> Bool {
         if tryStart(ticket) { return true }
         if waiting[ticket.account] == nil { turns.append(ticket.account) }
@@ -89,9 +90,9 @@ struct CallQueueState: Sendable {
         return false
     }
 
-    /// A run has ended that has started with the ticket.
+    /// Ends the run that has started with the ticket.
     ///
-    /// - Returns: The tickets with which others start now.
+    /// - Returns: The tickets whose runs start now.
     mutating func leave(_ ticket: Ticket) -> [Ticket] {
         count -= 1
         Self.subtract(ticket.account, from: &accounts)
@@ -101,9 +102,9 @@ struct CallQueueState: Sendable {
         return startMore()
     }
 
-    /// A call that waits gives up; its run waits on if another call wants it.
+    /// Removes a waiting call; its run continues to wait if another call wants it.
     ///
-    /// - Returns: Whether the call has waited.
+    /// - Returns: Whether the call was waiting.
     mutating func giveUp(_ ticket: Ticket) -> Bool {
         guard let place = runs[ticket.run]?.firstIndex(of: ticket) else { return false }
         runs[ticket.run]?.remove(at: place)
@@ -113,7 +114,7 @@ struct CallQueueState: Sendable {
         return true
     }
 
-    /// A run waits no longer; all of its calls leave the line.
+    /// Ends the wait of a run; all of its calls leave the queue.
     mutating func giveUp(run: UInt64) {
         guard let tickets = runs.removeValue(forKey: run) else { return }
         removeFromLines(tickets)
@@ -130,7 +131,7 @@ struct CallQueueState: Sendable {
         return started
     }
 
-    /// The next ticket with which a run may start; its account goes to the end of the line.
+    /// Returns the next ticket whose run may start; its account moves to the end of the queue.
     private mutating func nextTicket() -> Ticket? {
         guard count < limit else { return nil }
         for (turn, account) in turns.enumerated() {

@@ -3,8 +3,8 @@ import Synchronization
 
 /// A call that this process has accepted and not settled yet, with its run and its readers.
 ///
-/// Invariant: it wants its run until it is settled, and leaves it once. Until then it stands in
-/// line for the run's turn, if the run has had none.
+/// Invariant: it wants its run until it is settled, and leaves it once. Until then, it is queued
+/// for the run's turn if the run has not had its turn.
 ///
 /// Mutable state: `state`, protected by its mutex; the ending guards its own.
 final class RunningCall: Sendable {
@@ -14,42 +14,42 @@ final class RunningCall: Sendable {
         var hasLeft = false
         /// Whether it was counted as abandoned.
         var isCounted = false
-        /// How many parts its readers are given, once it ends before its run.
+        /// The number of parts that its readers receive, if it ends before its run.
         var limit: Int64?
     }
 
     /// The call.
     let call: AcceptedCall
-    /// The run that makes its answer.
+    /// The run that produces its answer.
     let sharedRun: SharedRun
-    /// Its place in line for the run's turn; `nil` if the run had that already.
+    /// Its ticket in the queue for the run's turn; `nil` if the run already had its turn.
     private let ticket: CallQueue.Ticket?
-    /// What a whole answer to it costs, given what the run has cost.
+    /// The price of a complete answer, given the cost of the run.
     let terms: Terms
-    /// Whether others, who share its run, do not pay for that.
+    /// Whether other calls that share its run do not pay because this one does.
     let paysForOthers: Bool
-    /// Whether its answer is sent in one piece, so that it needs the run with or without readers.
+    /// Whether its answer is sent in one piece, so that it needs the run even without readers.
     let isPlain: Bool
     /// When its hold expires, by ``RunServices/uptime``.
     let expiresAt: Duration
-    /// What tells the request from another one under its key.
+    /// Distinguishes the request from other requests with the same key.
     let fingerprint: Fingerprint
-    /// What the function costs, and when that is charged.
+    /// The price of the function, and when it is charged.
     let price: Price
-    /// What is charged for what was made, if the run is cut short.
+    /// Returns the charge for the parts that were produced, if the run is cut short.
     let cost: @Sendable (RunProgress) -> Int64
-    /// Counts the call as abandoned, if that is limited.
+    /// Counts the call as abandoned, if their number is limited.
     private let onAbandoned: @Sendable () -> Void
-    /// Its end: the answer, or why there is none.
+    /// Its result: the answer, or the reason why there is none.
     let ending = OneShotValue<Result<Answer, Problem>>()
 
     private let state = Mutex(State())
 
-    /// What a call pays.
+    /// The amount that a call pays.
     enum Terms: Sendable {
-        /// What the run costs.
+        /// The cost of the run.
         case price
-        /// What an answer costs that was there already.
+        /// The price of a cached answer.
         case cached(Int64)
     }
 
@@ -79,13 +79,13 @@ final class RunningCall: Sendable {
         self.cost = cost
     }
 
-    /// The run whose parts the answer has; `nil` if it comes in one piece.
+    /// The run whose parts form the answer; `nil` if the answer comes in one piece.
     var run: Identifier? { sharedRun.isStreamed ? sharedRun.id : nil }
 
     /// Whether its owner ends it before its run.
     var endsEarly: Bool { state.withLock { $0.limit != nil } }
 
-    /// Wants its run no more.
+    /// Leaves the run, because the call no longer wants it.
     func leave() {
         let isUnread = state.withLock { state -> Bool? in
             guard !state.hasLeft else { return nil }
@@ -109,34 +109,34 @@ final class RunningCall: Sendable {
         sharedRun.readerJoined(isFirst: isFirst)
     }
 
-    /// What is given to readers of the call: the parts, or fewer if it ends before its run.
+    /// Returns the parts for readers of the call: all of them, or fewer if it ends before its run.
     func visibleParts(_ texts: [String], at index: Int64) -> [String] {
         let limit = state.withLock { $0.limit }
         guard let limit else { return texts }
         return Array(texts.prefix(Int(max(0, limit - index))))
     }
 
-    /// The call ends before its run: its readers are given no more than what there is now.
+    /// Ends the call before its run: its readers receive no further parts.
     ///
-    /// - Returns: How many parts there are.
+    /// - Returns: The number of parts that they receive.
     func stopReading() -> Int64 {
         state.withLock { state in
-            // Read under the lock: no reader was given more.
+            // Read under the lock, so that no reader has received more.
             let limit = state.limit ?? sharedRun.log.count
             state.limit = limit
             return limit
         }
     }
 
-    // MARK: - The end
+    // MARK: - End of the call
 
-    /// What ends the call in the storage.
+    /// Returns the changes that end the call in the storage.
     ///
     /// - Parameters:
-    ///   - end: How its run has ended.
-    ///   - parts: How many parts its answer has, if it is streamed.
-    ///   - changes: Further changes of the same commit. Default: none.
-    /// - Returns: What is to be stored.
+    ///   - end: The end of its run.
+    ///   - parts: The number of parts of its answer, if it is streamed.
+    ///   - changes: Further changes in the same commit. Default: none.
+    /// - Returns: The settlement to store.
     func settlement(
         _ end: RunEnd,
         parts: Int64,
@@ -159,19 +159,19 @@ final class RunningCall: Sendable {
         )
     }
 
-    /// How it ends with a run that is cut short.
+    /// Returns how the call ends if its run is cut short.
     private func incompleteEnd(_ problem: Problem, _ wasSent: Bool) -> IncompleteEnd {
         IncompleteEnd(
             wasSent: wasSent,
             hasParts: sharedRun.log.progress.parts > 0,
-            // A run that the server stops has no reason of its own.
+            // A run that the server stops has no separate reason.
             isByCaller: problem.code == .callCancelled || sharedRun.cutReason != nil
         )
     }
 
-    /// Counts the call if its caller ends it for nothing after it has left.
+    /// Counts the call if its caller ends it without a charge after it was sent.
     ///
-    /// - Parameter end: How it ends; nothing is counted of a call that has ended before.
+    /// - Parameter end: The end of its run; a call that has already ended is not counted.
     func countIfAbandoned(_ end: RunEnd) {
         guard case .cut(let problem, let wasSent) = end, case .price = terms,
             incompleteEnd(problem, wasSent) == .abandoned
@@ -183,18 +183,18 @@ final class RunningCall: Sendable {
         if isFirst { onAbandoned() }
     }
 
-    /// What is charged if nothing more is learned of the call than this.
+    /// Returns the charge if nothing further becomes known about the call.
     func chargeWhenLost(_ progress: RunProgress) -> Int64 { charge(progress, .lost) }
 
-    /// What is charged for an answer that is not whole, in tokens.
+    /// Returns the charge for an incomplete answer, in tokens.
     private func charge(_ progress: RunProgress, _ end: IncompleteEnd) -> Int64 {
         let paysInstead = price.quota?.moment.charges(end) ?? false
         return price.charge(cost(progress), for: end) + (paysInstead ? call.tokensInstead : 0)
     }
 
-    /// How the call ends with its run.
+    /// Returns how the call ends with its run.
     ///
-    /// - Returns: `nil` if nothing is kept of the call.
+    /// - Returns: The end, or `nil` if nothing of the call is kept.
     func end(_ end: RunEnd) -> CallEnd? {
         switch (end, terms) {
         case (.made(let output, let charge, let reason), .price):
@@ -213,7 +213,8 @@ final class RunningCall: Sendable {
             let end = incompleteEnd(problem, wasSent)
             let takesQuota = price.quota?.moment.charges(end) ?? false
             let charge = charge(progress, end)
-            // One that cost nothing, and of which nothing was seen, runs again with its key.
+            // A call that cost nothing and whose parts were not seen can run again under the same
+            // key.
             if charge == 0, !takesQuota, progress.parts == 0, problem.code == .interrupted {
                 return .failed(problem)
             }
@@ -227,8 +228,8 @@ final class RunningCall: Sendable {
 }
 
 extension ResponseEncoder {
-    /// A ``FunctionResult`` around an output that is JSON already, with its members in the order of
-    /// their names.
+    /// Returns a ``FunctionResult`` around an output that is already JSON, with its members sorted
+    /// by name.
     static func result(
         _ output: [UInt8],
         _ charged: Int64,

@@ -1,16 +1,16 @@
 import Foundation
 
-/// A wait that was in vain: the error says what was waited for, for how long, and where.
+/// A wait that timed out; the error states what was awaited, for how long, and where.
 ///
 /// ```text
 /// AppTests/ProfileTests.swift:20: Waited 10.0 seconds in vain for 2 held answers; 1 is held.
 /// ```
 public struct WaitTimeout: Error, Hashable, CustomStringConvertible {
-    /// What was waited for.
+    /// A description of what the wait was for.
     public let awaited: String
-    /// What was there instead; empty if that says nothing.
+    /// A description of the state at the timeout; empty if there is nothing to say about it.
     public let found: String
-    /// How long was waited.
+    /// The duration of the wait.
     public let bound: Duration
     /// The file of the call that waited, with its module.
     public let fileID: String
@@ -25,19 +25,19 @@ public struct WaitTimeout: Error, Hashable, CustomStringConvertible {
         self.line = line
     }
 
-    /// All of it, as a sentence.
+    /// The error as one sentence.
     public var description: String {
         let rest = found.isEmpty ? "" : "; \(found)"
         return "\(fileID):\(line): Waited \(bound) in vain for \(awaited)\(rest)."
     }
 }
 
-/// How long a wait goes on, in pauses.
+/// The remaining time of a wait, in pauses.
 ///
-/// Real time, but a pause counts at most four times what it was to take: on a machine that gives
-/// the process no time, a wait that is about to succeed does not fail.
+/// It is measured in real time, but a pause counts at most four times its intended duration, so
+/// that a wait that is about to succeed does not fail on a machine that gives the process no time.
 package struct Patience {
-    /// How many times longer all waits go on than they say; see ``TestingLimits/wait``.
+    /// The factor by which all waits are extended; see ``TestingLimits/wait``.
     private static let factor =
         ProcessInfo.processInfo.environment["SANGUINE_TEST_PATIENCE"]
         .flatMap { Int($0) }.map { max(1, $0) } ?? 1
@@ -46,12 +46,12 @@ package struct Patience {
     private var left: Duration
     private var pause: Duration
 
-    /// Creates patience.
+    /// Creates the time for one wait.
     ///
     /// - Parameters:
-    ///   - bound: How long.
-    ///   - isPolling: Whether there is a look at something after each pause: pauses are short then,
-    ///     and the first ones shortest.
+    ///   - bound: The duration of the wait.
+    ///   - isPolling: Whether a condition is checked after each pause; the pauses are then short,
+    ///     and the first ones are the shortest.
     package init(_ bound: Duration, isPolling: Bool) {
         left = bound * Self.factor
         longestPause = .milliseconds(isPolling ? 10 : 50)
@@ -60,7 +60,7 @@ package struct Patience {
 
     /// Pauses, unless the time is up.
     ///
-    /// - Returns: Whether there was time for the pause.
+    /// - Returns: Whether there was time left for the pause.
     /// - Throws: `CancellationError` if the task is cancelled.
     package mutating func rest() async throws -> Bool {
         guard left > .zero else { return false }
