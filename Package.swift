@@ -17,23 +17,23 @@ let isDependency =
     Context.packageDirectory == "/"
     || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
 
-/// What an app that has only the client neither resolves nor builds.
+/// Declares a dependency that an app with only the client neither resolves nor builds.
 func server(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Server"]))
 }
 
-/// What an app resolves whose tests have the authority in memory.
+/// Declares a dependency that is resolved only if an app's tests use the authority in memory.
 func testKit(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["TestKit"]))
 }
 
-/// Declares what is used of SwiftUI, on a system that has none.
+/// Declares the part of SwiftUI that is used, for systems without SwiftUI.
 let swiftUIStandIn = Target.Dependency.target(
     name: "SwiftUIStandIn",
     condition: .when(platforms: [.linux])
 )
 
-/// What renders the documentation; only when it is asked for, so that no app resolves it.
+/// The plugin that renders the documentation; included only on request, so that no app resolves it.
 let documentation: [Package.Dependency] =
     Context.environment["SANGUINE_DOCUMENTATION"] == nil
     ? [] : [.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0")]

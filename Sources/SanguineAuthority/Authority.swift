@@ -53,7 +53,7 @@ public final class Authority: Sendable {
     /// Calls the closure after every commit that adds to an account's feed.
     ///
     /// The closure runs on the task that requested the change, with the account and its newest
-    /// number, and must return soon. Changes of one account may be reported out of order: the
+    /// number, and must return quickly. Changes of one account may be reported out of order: the
     /// largest number counts. A commit with an unknown outcome is not reported, so a listener that
     /// waits should check again from time to time.
     public func onHead(_ listener: @escaping @Sendable (Identifier, Int64) -> Void) {

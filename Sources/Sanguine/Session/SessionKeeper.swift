@@ -24,8 +24,8 @@ final class SessionKeeper: Authorizer {
         /// The account has become known, or the user has signed in again; called before the token
         /// is returned to callers.
         var signedIn: @Sendable (_ account: Identifier, _ isFirst: Bool) -> Void
-        /// The server knows the device as another account: of another user or, if a guest's device
-        /// identity was lost, of the same one.
+        /// The server knows the device as another account, either of another user or, if a guest's
+        /// device identity was lost, of the same user.
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
     }
 
@@ -86,7 +86,7 @@ final class SessionKeeper: Authorizer {
         )
     }
 
-    /// The user's account, once it is known; `nil` after the user's end.
+    /// The user's account, once it is known; `nil` after the user has left.
     var account: Identifier? {
         guarded.withLock { $0.ending == .userChanged ? nil : $0.state.account }
     }
@@ -287,7 +287,7 @@ extension SessionKeeper {
     }
 
     private func complete(_ session: StoredSession, _ requestNumber: Int) {
-        // Stored before it is used. After the user's end, the store accepts nothing.
+        // Stored before it is used. After the user has left, the store accepts nothing.
         let mayStore = guarded.withLock { guarded in
             guarded.state.isCurrent(requestNumber)
                 && [nil, session.account].contains(guarded.state.account)

@@ -14,8 +14,9 @@ import SanguineModel
 ///                        │                       └─────────────────────────────────┘   │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
-/// After a sign-out, no guest is created until the app makes a request that needs an account: views
-/// that still observe would otherwise sign in again, and store data again that was just removed.
+/// After a sign-out, no guest is created until the app makes a request that needs an account.
+/// Otherwise, views that are still observing would sign in again, and store data again that was
+/// just removed.
 ///
 /// The server decides, not the clock: a token that it rejects is refreshed even if it seems valid,
 /// and the clock only avoids the rejection.

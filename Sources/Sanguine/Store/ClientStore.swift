@@ -9,10 +9,10 @@ import Synchronization
 /// A file that an earlier process has left is opened at once. If there is none, it is created at
 /// the first write, and reads find nothing.
 ///
-/// Every call is synchronous and waits for the one before it, including a read for a running write.
-/// A write is durable when it returns. A damaged row is dropped and counted, a damaged file is
-/// moved aside and replaced by a fresh one, and without a usable disk the store works in memory.
-/// The ``StoreLog`` reports all of these.
+/// Every call is synchronous and waits for the previous one, so a read waits for a write in
+/// progress. A write is durable when it returns. A damaged row is dropped and counted, a damaged
+/// file is moved aside and replaced by a fresh one, and without a usable disk the store works in
+/// memory. The ``StoreLog`` reports all of these.
 ///
 /// Invariants:
 ///
@@ -23,8 +23,8 @@ import Synchronization
 /// Mutable state: `guarded`, protected by its mutex, which is held while the database is opened,
 /// but not during other calls of it; and the database, which serializes its own accesses.
 ///
-/// A class with locks instead of an actor, because `cached` must return at once, and because GRDB's
-/// async calls stop half-way when their task is cancelled.
+/// This is a class with locks instead of an actor, because `cached` must return at once, and
+/// because GRDB's async calls stop halfway when their task is cancelled.
 final class ClientStore: Sendable {
     private enum Connection {
         case unopened
@@ -49,8 +49,8 @@ final class ClientStore: Sendable {
     private let folder: URL?
     /// Whether no earlier process has left a file here; a concurrent process may create one.
     let isNew: Bool
-    /// Whether another version of the app has written the entries: they lack what only this version
-    /// can decode.
+    /// Whether another version of the app has written the entries, which may then lack what only
+    /// this version can decode.
     let isOfOtherVersion: Bool
     private let appVersion: Data?
     private let entryLimitBytes: Int64
@@ -87,8 +87,8 @@ final class ClientStore: Sendable {
         opened.note(log)
     }
 
-    /// Opens or creates the store and records its place in the ``StoreLog``; does nothing if it is
-    /// open or closed.
+    /// Opens or creates the store and records its location in the ``StoreLog``; does nothing if it
+    /// is open or closed.
     ///
     /// - Throws: ``StoreError`` if not even a store in memory can be made.
     func open() throws(StoreError) {

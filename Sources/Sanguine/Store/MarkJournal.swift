@@ -10,12 +10,12 @@ import Musl
 import Darwin
 #endif
 
-/// Invalidations that are not marked in the store yet: a line for each scope.
+/// Invalidations that are not yet marked in the store, with a line for each scope.
 ///
 /// A mark in the database costs a flush of the disk, and `invalidate` is called on the main thread.
-/// So the mark is first appended here, which survives the process and takes some microseconds; the
-/// store is marked later, and the journal emptied then. A superfluous line makes a value stale that
-/// was fetched since, and costs one fetch.
+/// So the mark is first appended to this file, which survives the process and takes a few
+/// microseconds; the store is marked later, and the journal is then emptied. A superfluous line
+/// makes a value stale that was fetched in the meantime, which costs one fetch.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is held while a line is written:
 /// appending and emptying must reach the file in the same order.
@@ -36,7 +36,7 @@ final class MarkJournal: Sendable {
 
     /// Returns the scopes that an earlier process left.
     ///
-    /// A line that is incomplete, because the process ended, stands for everything.
+    /// A line that is incomplete because the process ended counts as a mark for everything.
     func read() -> [InvalidationMarks.Scope] {
         guard let data = FileManager.default.contents(atPath: path), !data.isEmpty else {
             return []

@@ -9,9 +9,10 @@ extension OutboxFile {
     /// that would settle them are removed as well. ``rewrite()`` erases the traces.
     ///
     /// - Parameters:
-    ///   - time: How long to keep waiting operations; if zero or less, nothing is kept.
+    ///   - time: The time for which waiting operations are kept; if it is zero or less, nothing is
+    ///     kept.
     ///   - now: The current time, from which `time` counts.
-    /// - Returns: Whether operations wait.
+    /// - Returns: Whether any operations are waiting.
     /// - Throws: The database's error, or ``StoreError/closed``.
     func retain(for time: Duration, at now: Timestamp) throws -> Bool {
         try transaction { database in
@@ -28,8 +29,9 @@ extension OutboxFile {
     /// Removed operations leave traces until ``rewrite()``.
     ///
     /// - Parameter now: The time by the device's clock, which may be wrong; see ``RetentionTime``.
-    /// - Returns: Whether operations wait.
-    /// - Throws: The database's error, or ``StoreError/closed``.
+    /// - Parameter now: The time according to the device's clock, which may be wrong; see
+    ///   ``RetentionTime``.
+    /// - Returns: Whether any operations are waiting.
     func keep(at now: Timestamp) throws -> Bool {
         try transaction { database in
             let row = try GRDB.Row.fetchOne(

@@ -6,18 +6,18 @@ import Synchronization
 /// The user's operations that the authority has not settled yet: the only data on this device that
 /// exists nowhere else.
 ///
-/// It has its own file, with a write-ahead log that is not flushed at each write. From
-/// ``insert(_:)``'s return on, an operation survives the process's end. A power failure may lose
-/// the last writes, and leaves the file intact.
+/// It has its own file, with a write-ahead log that is not flushed at each write. Once
+/// ``insert(_:)`` has returned, the operation survives the process. A power failure may lose the
+/// last writes, but leaves the file intact.
 ///
 /// The file is never dropped or emptied. If it cannot be opened, each use throws, and the next one
 /// tries again. Each user has a file in their folder. When the user leaves, the file stays if
 /// operations in it wait for their return; see ``retain(for:at:)``.
 ///
-/// The app and its companions (a widget, for example) write it at the same time, and SQLite up to
+/// The app and its companions (a widget, for example) write it concurrently, and SQLite up to
 /// 3.51.2 can damage a log that one connection checkpoints while another writes. So only the app
-/// checkpoints, in ``checkpointLog()``, and the lock of ``UserFolders`` keeps companions out
-/// meanwhile. Under this lock, a companion also checks that the folder is still the current one.
+/// checkpoints, in ``checkpointLog()``, and the lock of ``UserFolders`` keeps companions out in the
+/// meantime. Under this lock, a companion also checks that the folder is still the current one.
 ///
 /// Mutable state: `database`, protected by its mutex, which is never held during a statement.
 final class OutboxFile: Sendable {
@@ -47,7 +47,7 @@ final class OutboxFile: Sendable {
         var foreignAnswers = 0
     }
 
-    /// The number of writes after which the log, then some MB, is copied to the file.
+    /// The number of writes after which the log, by then a few MB, is copied to the file.
     private static let writesInLog = 512
 
     private let database = Mutex<DatabaseQueue?>(nil)
@@ -143,7 +143,7 @@ final class OutboxFile: Sendable {
         try read { try Int64.fetchOne($0, sql: "SELECT \(Self.last)") ?? floor }
     }
 
-    /// The largest number of all operations, including removed ones.
+    /// The largest sequence number of all operations, including removed ones.
     private static let last = """
         max((SELECT last FROM removed), ifnull((SELECT max(sequence) FROM operation), 0))
         """
@@ -303,7 +303,7 @@ final class OutboxFile: Sendable {
         if writes.withLock({ $0 >= Self.writesInLog }) { checkpointLog() }
     }
 
-    /// Copies the log to the file, unless a companion writes.
+    /// Copies the log to the file, unless a companion is writing.
     func checkpointLog() {
         guard !isCompanion, writes.withLock({ $0 > 0 }), let lock = folders?.lockIfFree()
         else { return }
@@ -407,7 +407,7 @@ final class OutboxFile: Sendable {
         try writing { queue in
             try queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA synchronous = FULL")
-                // If this fails, later commits are flushed too, which is slower but as safe.
+                // If this fails, later commits are flushed too, which is slower but equally safe.
                 defer { try? database.execute(sql: "PRAGMA synchronous = NORMAL") }
                 try database.inTransaction(.immediate) {
                     try body(database)
@@ -466,7 +466,7 @@ final class OutboxFile: Sendable {
 }
 
 extension OutboxFile.Row {
-    /// Reads a row; an operation that was being sent may be done.
+    /// Reads a row; an operation that was being sent may have been applied.
     fileprivate init?(_ row: GRDB.Row) {
         guard let id = Identifier(row["id"] as String) else { return nil }
         sequence = row["sequence"]

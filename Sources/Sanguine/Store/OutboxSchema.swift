@@ -64,8 +64,8 @@ enum OutboxSchema {
         END;
         """
 
-    // For a user who has left: how long waiting operations are kept, and the time that has counted
-    // so far, in milliseconds. See `RetentionTime`.
+    // For a user who has left: how long waiting operations are kept, and the time that has been
+    // counted so far, in milliseconds. See `RetentionTime`.
     private static let absence = """
         CREATE TABLE absence (
             one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),

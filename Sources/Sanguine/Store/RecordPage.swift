@@ -11,7 +11,7 @@ struct RecordPage: Sendable {
         let value: RecordValue?
     }
 
-    /// The reason for which a page could not be read: the server's fault, not the disk's.
+    /// The reason why a page could not be read: a fault of the server, not of the disk.
     struct Unreadable: Error { let reason: String }
 
     let changes: [Change]

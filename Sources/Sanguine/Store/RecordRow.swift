@@ -61,7 +61,7 @@ struct RecordRow {
         .execute(arguments: [space, key.collection, key.id.text])
     }
 
-    /// Returns the text of a value in an index; `nil` for values that are never looked up.
+    /// Returns the string for a value in an index; `nil` for values that are never looked up.
     static func text(of value: JSONValue) -> String? {
         switch value {
         case .string(let text): "s" + text

@@ -89,7 +89,7 @@ extension RecordsFile {
         }
     }
 
-    /// Returns the place of the base; `nil` if there is none yet.
+    /// Returns the space and position of the base; `nil` if there is none yet.
     func basePosition() throws -> BasePosition? {
         try read { database in
             try Row.fetchOne(database, sql: "SELECT space, position FROM base")

@@ -3,7 +3,7 @@ import GRDB
 import SanguineModel
 import Synchronization
 
-/// The authority's state of the user's records, as far as this device knows it: the base of
+/// The authority's state of the user's records, as far as this device knows it; the base of
 /// everything that is shown.
 ///
 /// It is a cache, in its own file: a damaged one is dropped and restored from the server. Without a

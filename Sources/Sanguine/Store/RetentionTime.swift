@@ -1,13 +1,13 @@
 import SanguineModel
 
-/// The time for which data has been kept, by a clock that may be wrong: an outbox for its user's
-/// return, or the key of a call.
+/// The time for which data has been kept, measured by a clock that may be wrong: an outbox for its
+/// user's return, or the key of a call.
 ///
 /// The clock is read from time to time, for an outbox at launches, sign-ins and sign-outs. A gap of
 /// at most ``ClientLimits/countedGap`` between two readings counts. A longer gap may be an absence
 /// or a wrong clock: only ``ClientLimits/countedGap`` of it counts, and only once the clock has run
 /// on for another day, or after another long gap. If the clock goes back first, that gap does not
-/// count. So a launch with a clock that is years ahead ends nothing.
+/// count. So a launch with a clock that is years ahead does not end the retention.
 ///
 /// Pure: no clock, no I/O.
 ///
@@ -40,8 +40,8 @@ struct RetentionTime: Hashable, Codable, Sendable {
     /// Adds a reading of the clock.
     ///
     /// - Parameters:
-    ///   - now: The time by the clock.
-    ///   - countedGap: The most of a gap that counts. Default: ``ClientLimits/countedGap``.
+    ///   - now: The time according to the clock.
+    ///   - countedGap: The maximum part of a gap that counts. Default: ``ClientLimits/countedGap``.
     mutating func read(
         _ now: Timestamp,
         counting countedGap: Duration = ClientLimits.countedGap

@@ -14,7 +14,7 @@ import Darwin
 /// Every file has ``wiping`` set, is accessible only to its owner (mode 0600 in a folder of mode
 /// 0700), and stores the version of its schema in `user_version`.
 struct SQLiteFile: Sendable {
-    /// How changes are written to disk.
+    /// The way in which changes are written to disk.
     enum Journal: Sendable {
         /// A rollback journal, flushed at each commit: for a file that two processes may write.
         case rollback
@@ -31,11 +31,11 @@ struct SQLiteFile: Sendable {
         var version: Int
         /// Migrates tables of an older version; version 0 is an empty file.
         var migrate: @Sendable (Database, _ from: Int) throws -> Void
-        /// Checks what the first page does not show.
+        /// Checks the parts that the first page does not show.
         var check: @Sendable (Database) throws -> Void = { _ in }
     }
 
-    /// The reason for which an existing file was not used.
+    /// The reason why an existing file was not used.
     enum Unusable: Error {
         case damaged(String)
         case newerSchema(Int)
@@ -52,7 +52,7 @@ struct SQLiteFile: Sendable {
     /// - Parameters:
     ///   - url: The file's URL.
     ///   - label: Its name in the debugger.
-    ///   - journal: How changes are written to disk.
+    ///   - journal: The way in which changes are written to disk.
     ///   - schema: The schema it must have; `nil` if another connection has prepared the file.
     ///   - pageSize: The page size of a new file, in bytes. Default: SQLite's.
     init(
@@ -191,7 +191,7 @@ struct SQLiteFile: Sendable {
 
     /// Makes SQLite overwrite deleted data.
     ///
-    /// Copies of data that it has moved within a page stay behind nevertheless, so deleted data is
+    /// Copies of data that SQLite has moved within a page remain, however, so deleted data is
     /// certainly gone only after ``rewrite(_:)``.
     static let wiping = "PRAGMA secure_delete = ON"
 

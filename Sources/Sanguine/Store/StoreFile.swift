@@ -5,8 +5,8 @@ import GRDB
 ///
 /// A folder serves one client at a time, because each keeps session and balance in memory and
 /// stores them as a whole: of two clients, the last to write overwrites the other's. It happens
-/// nevertheless (an app and its extension, two commands in a terminal), and the file must stay
-/// intact then: see ``SQLiteFile/Journal/rollback``.
+/// anyway (an app and its extension, two commands in a terminal), and the file must then stay
+/// intact: see ``SQLiteFile/Journal/rollback``.
 enum StoreFile {
     static let name = "sanguine-client.sqlite"
     static let schemaVersion = 4

@@ -23,7 +23,7 @@ final class StoreLog: Sendable {
 
     /// Records that a store was opened.
     ///
-    /// Of several stores, the one that would lose most determines the report.
+    /// If there are several stores, the report describes the one that would lose the most data.
     func opened(_ place: StoreReport.Place) {
         guarded.withLock { report in
             if report.place != .memoryInsteadOfDisk { report.place = place }

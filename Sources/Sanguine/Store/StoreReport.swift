@@ -5,7 +5,7 @@ public import Foundation
 /// An app that keeps its users' work shows a warning if ``place`` is not the configured one, or if
 /// ``failure`` is set.
 public struct StoreReport: Sendable, Hashable {
-    /// Where the store keeps its data.
+    /// The location of the store's data.
     public enum Place: Sendable, Hashable {
         /// In a file, which survives the process.
         case disk
@@ -15,7 +15,7 @@ public struct StoreReport: Sendable, Hashable {
         case memoryInsteadOfDisk
     }
 
-    /// Where the store keeps its data.
+    /// The location of the store's data.
     public var place: Place
     /// The last failure of the disk, or `nil` if there was none.
     public var failure: String?

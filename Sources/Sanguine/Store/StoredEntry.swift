@@ -36,7 +36,8 @@ struct StoredEntry: Sendable, Hashable {
         Set(list.split(separator: ",").compactMap { Int64($0) })
     }
 
-    /// Returns tags and dependencies on separate lines, so that a search finds only whole ones.
+    /// Returns tags and dependencies on separate lines, so that a search matches only complete
+    /// ones.
     static func labels(of policy: Policy) -> String {
         let labels = policy.tags.map(label(tag:)) + policy.dependencies.map(label(dependency:))
         return labels.isEmpty ? "" : "\n" + labels.joined(separator: "\n") + "\n"

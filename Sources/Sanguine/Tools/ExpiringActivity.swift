@@ -4,7 +4,7 @@ import Synchronization
 /// Prevents the system from suspending the process while it holds a lock on a file.
 ///
 /// iOS terminates a process that is suspended with a lock on a file in a shared folder
-/// (`0xdead10cc`). Until then, the app and its companions wait for the lock in vain.
+/// (`0xdead10cc`). Before that, the app and its companions would wait for the lock without success.
 struct ExpiringActivity: Sendable {
     /// Begins an activity and returns a closure that ends it; `nil` if a suspension is imminent.
     let begin: @Sendable () -> (@Sendable () -> Void)?

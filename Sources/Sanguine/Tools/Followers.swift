@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The followers of a value: each gets it at once, then after every change.
+/// The followers of a value: each one receives the current value at once, and then every change.
 ///
 /// A slow follower gets the newest value. The owner calls this type under the lock that guards the
 /// value, so that all followers get the values in order; only ``finish()`` is called with no lock

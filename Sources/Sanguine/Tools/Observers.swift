@@ -2,8 +2,8 @@ import Synchronization
 
 /// The observers of an event source.
 ///
-/// A value, guarded by its owner, which takes the observers out under its lock with ``snapshot()``,
-/// and calls them under none.
+/// It is a value that its owner guards: the owner copies the observers under its lock with
+/// ``snapshot()``, and calls them with no lock held.
 struct Observers<Message>: Sendable {
     /// An observer.
     final class Observer: Sendable {

@@ -1,6 +1,6 @@
 /// Waits until the continuation is resumed, or until the caller's task is cancelled.
 ///
-/// All waits of callers use this function: a cancelled caller leaves, even if it is cancelled
+/// All callers wait with this function: a cancelled caller stops waiting, even if it is cancelled
 /// before it joins.
 ///
 /// - Parameters:

@@ -6,8 +6,8 @@ extension TransportRequest {
     ///
     /// A redirect is followed within the origin, and only if the request stays the same: 307 and
     /// 308 keep its method and body (RFC 9110, sections 15.4.8 and 15.4.9), and 301, 302 and 303
-    /// are followed for reads. Following these for a `POST` would read something else and take it
-    /// for the response. All header fields are kept, including `Authorization`.
+    /// are followed for reads. Following these for a `POST` would return the result of a different
+    /// request as the response. All header fields are kept, including `Authorization`.
     func redirected(by response: TransportResponse) -> TransportRequest? {
         let keepsMethod =
             switch response.status {

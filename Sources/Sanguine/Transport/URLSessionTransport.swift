@@ -31,8 +31,8 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
     ///
     /// - Parameters:
     ///   - bodyLimitBytes: The maximum size of a response body that is not a file. Default: 8 MiB.
-    ///   - fileLimitBytes: The maximum size of a response body that is a file, of any type but JSON
-    ///     and text. Default: 25 MiB, as much as may be uploaded.
+    ///   - fileLimitBytes: The maximum size of a response body that is a file, of any type except
+    ///     JSON and text. Default: 25 MiB, the size that may be uploaded.
     ///   - clock: Measures the timeout.
     public init(
         bodyLimitBytes: Int = ClientLimits.responseBytes,

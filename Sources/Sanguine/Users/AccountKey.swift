@@ -40,7 +40,7 @@ struct AccountKey: Hashable, Sendable {
         text.hasPrefix(Self.prefix) ? String(text.dropFirst(Self.prefix.count)) : nil
     }
 
-    /// Compares bytes: a backend may tell apart strings that `String` considers equal.
+    /// Compares bytes, because a backend may distinguish strings that `String` considers equal.
     static func == (one: AccountKey, other: AccountKey) -> Bool {
         one.text.utf8.elementsEqual(other.text.utf8)
     }

@@ -1,7 +1,7 @@
 import SanguineModel
 import Synchronization
 
-/// Takes the feed's changes of the balance, the quotas and the account into the cache.
+/// Applies the feed's changes of the balance, the quotas and the account to the cache.
 ///
 /// A change becomes the base of the entry it belongs to, so that tokens another device has spent,
 /// bought or consumed are shown without a request.
@@ -39,7 +39,7 @@ final class FeedCacheUpdater: Sendable {
         (self.balance, self.cacheScope, self.queries) = (balance, cacheScope, queries)
     }
 
-    /// Takes in a change of the balance, a quota or the account, unless a later one was taken in.
+    /// Applies a change of the balance, a quota or the account, unless a later one was applied.
     ///
     /// - Parameters:
     ///   - change: The change.
@@ -66,7 +66,7 @@ final class FeedCacheUpdater: Sendable {
         case "$account":
             guard let value = decode(Account.self, change) else { return }
             queries?.set(value, for: .account, in: cacheScope)
-            // The quotas do not contain what a plan raises.
+            // The quotas do not contain the amounts that a plan raises.
             queries?.invalidate(.quotas)
         default: break
         }

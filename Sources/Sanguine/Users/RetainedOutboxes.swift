@@ -77,7 +77,8 @@ final class RetainedOutboxes: Sendable {
         }
     }
 
-    /// Finishes a change that the process's end interrupted, and removes outdated outboxes.
+    /// Completes a change of users that was interrupted by the end of the process, and removes
+    /// outdated outboxes.
     func sweep() {
         for folder in services.folders?.left ?? [] {
             let outbox = OutboxFile(folder)
@@ -201,7 +202,7 @@ final class RetainedOutboxes: Sendable {
 
     // MARK: - Counting
 
-    /// The number of operations that users who signed out have left for their return.
+    /// The number of operations of signed-out users that are kept until those users return.
     func count() -> Int {
         // Outboxes that cannot be read count as empty.
         left.withLock { $0 }.reduce(0) { $0 + ((try? $1.outbox.count()) ?? 0) }
@@ -214,7 +215,7 @@ final class RetainedOutboxes: Sendable {
 
     private var unclaimed: [Left] { left.withLock { $0.filter { $0.owner == nil } } }
 
-    /// Gives these operations to a user.
+    /// Assigns these operations to a user.
     func assignUnclaimed(to user: UserScope) throws(SanguineError) {
         do {
             try move(to: user, .remote) { $0.owner == nil }

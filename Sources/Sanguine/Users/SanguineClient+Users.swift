@@ -1,7 +1,8 @@
 extension SanguineClient {
     /// The data that a sign-out keeps on the device for the user's return.
     public enum Keeping: Hashable, Sendable {
-        /// Operations that wait in the outbox or were refused, for this long by the device's clock.
+        /// Operations that wait in the outbox or were refused, for this long according to the
+        /// device's clock.
         ///
         /// They are removed at the first launch, sign-in or sign-out after that. Default: 90 days,
         /// see ``ClientLimits/waitingOperationsKept``. With a duration of zero or less, nothing is
@@ -9,7 +10,7 @@ extension SanguineClient {
         ///
         /// The clock may be wrong: at most 7 days count between two launches, sign-ins or
         /// sign-outs, see ``ClientLimits/countedGap``. If the user is away for longer, the
-        /// operations are kept for longer accordingly.
+        /// operations are kept for correspondingly longer.
         case waitingOperations(for: Duration = ClientLimits.waitingOperationsKept)
         /// Nothing: operations that were not sent are lost.
         case nothing
@@ -26,9 +27,9 @@ extension SanguineClient {
 
     /// The id that ``signIn(as:)`` was called with; `nil` before the call and after a sign-out.
     ///
-    /// It is `nil` as soon as a sign-out begins, and set once everything the client shows belongs
-    /// to this user. It survives a restart. On a client with a Sanguine server it is `nil`; see
-    /// ``accountId``.
+    /// It is `nil` as soon as a sign-out begins, and set once everything that the client shows
+    /// belongs to this user. It survives a restart. On a client with a Sanguine server it is `nil`;
+    /// see ``accountId``.
     public var userID: String? { users.current.owner?.userID }
 
     /// Signs in a user of the app's own backend, who owns cached values and operations afterwards.
@@ -46,7 +47,7 @@ extension SanguineClient {
     ///
     /// When the method returns, operations that the user left at an earlier sign-out are visible,
     /// and the client sends them. Observed queries without a value are fetched. The user is also
-    /// stored for the next launch, so the call waits some milliseconds for the disk.
+    /// stored for the next launch, so the call waits a few milliseconds for the disk.
     ///
     /// Call ``signOut(keeping:)`` before ``Configuration/baseHeaders`` returns another user's
     /// token.

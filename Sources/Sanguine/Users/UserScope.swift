@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// All that belongs to one user: their session, cached values, records and operations.
+/// Everything that belongs to one user: their session, cached values, records and operations.
 ///
 /// A sign-out ends the scope and creates another one. A guest whose account becomes known keeps it.
 /// Work for a user holds the scope; when the scope has ended, each part refuses late calls with the

@@ -234,11 +234,11 @@ package final class UserSwitcher: Sendable {
         keeping: SanguineClient.Keeping = .waitingOperations()
     ) -> StoredSession? {
         switchUser(from: expected) { former, owner in
-            // First, so that a later failure cannot give the operations to another user.
+            // First, so that a later failure cannot assign the operations to another user.
             let owner = heir ?? owner
             retainedOutboxes.writeOwner(owner, of: former)
             let next = scope(after: former, session, authorizer)
-            // Companions write no more after this.
+            // Companions write nothing after this.
             let waits = retainedOutboxes.add(former, owner, keeping)
             guard let next else { return nil }
             retainedOutboxes.takeOver(for: next)
@@ -249,7 +249,7 @@ package final class UserSwitcher: Sendable {
         }
     }
 
-    /// Ends the current user, and lets another one follow.
+    /// Ends the current user, and makes another one current.
     private func switchUser(from expected: UserScope?, _ succeed: Succession) -> StoredSession? {
         var after: @Sendable () -> Void = {}
         let session = changing.withLock { _ -> StoredSession? in
@@ -260,7 +260,7 @@ package final class UserSwitcher: Sendable {
             let (owner, wasActive) = (former.owner, former.feed.isActive)
             let ended = former.end(.userChanged)
             services.configuration.logger.debug("\(Self.changes)")
-            // The account may have become known in this moment.
+            // The account may have become known just now.
             let last = ended.session.map { AccountKey($0.account) } ?? owner
             guard let (next, tell) = succeed(former, last) else {
                 after = ended.tell
@@ -374,7 +374,7 @@ package final class UserSwitcher: Sendable {
     /// The number of operations on the app's own backend that have no known user.
     func countUnclaimed() -> Int { retainedOutboxes.countUnclaimed() }
 
-    /// Gives these operations to the current user.
+    /// Assigns these operations to the current user.
     func claim() throws(SanguineError) {
         let user = current
         try user.outbox.open(.remote)

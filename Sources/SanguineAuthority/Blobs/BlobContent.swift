@@ -1,6 +1,7 @@
 import SanguineModel
 
-/// The content of a file as it is stored: typed by its bytes, without data about its origin.
+/// The content of a file as it is stored: its type is detected from its bytes, and data about its
+/// origin is removed.
 ///
 /// JPEG, PNG and WebP files keep only the parts that the picture needs, and its orientation. In
 /// HEIC, MP4, QuickTime and WebM files the parts with metadata are overwritten in place, so that
@@ -11,7 +12,7 @@ import SanguineModel
 struct BlobContent {
     /// The bytes to store.
     let bytes: [UInt8]
-    /// The type that the bytes show.
+    /// The type that was detected from the bytes.
     let type: BlobType
     /// The size of an image; `nil` for a video.
     let size: PixelSize?

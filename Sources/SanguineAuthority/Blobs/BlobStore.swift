@@ -8,8 +8,8 @@ public import SanguineModel
 public protocol BlobStore: Sendable {
     /// Stores the bytes, and returns when they are durable.
     ///
-    /// Bytes that are stored already take the later of both moments as their time. Cancelling the
-    /// calling task does not abort the write.
+    /// If the bytes are already stored, the later of the two times counts. Cancelling the calling
+    /// task does not abort the write.
     ///
     /// - Parameters:
     ///   - bytes: The content.

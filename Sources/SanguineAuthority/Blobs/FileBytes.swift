@@ -24,7 +24,7 @@ extension [UInt8] {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether the text stands at the offset.
+    /// Whether the text is at the offset.
     func has(_ text: StaticString, at offset: Int) -> Bool {
         guard has(text.utf8CodeUnitCount, at: offset) else { return false }
         return text.withUTF8Buffer { self[offset..<offset + $0.count].elementsEqual($0) }

@@ -206,7 +206,8 @@ extension Authority {
         }
     }
 
-    /// Cleans up after a process that crashed: releases the calls that were never sent upstream.
+    /// Cleans up after a process that crashed: releases the calls that were never sent to their
+    /// upstream.
     ///
     /// Their keys are deleted. Calls that were sent end at once if a lost call is free; others stay
     /// until their holds expire, and are charged.
@@ -279,8 +280,8 @@ extension Authority {
     ///
     /// - Parameters:
     ///   - limit: The maximum number of rows of each kind, and of files. Default: 1,000.
-    ///   - begin: The beginning of the oldest current run that makes parts; later parts are kept.
-    ///     Default: there is none.
+    ///   - begin: The time at which the oldest current run that produces parts began; later parts
+    ///     are kept. Default: there is none.
     ///   - moment: The time of the sweep. Default: the time of the clock.
     /// - Returns: The number of rows and files that were dropped.
     /// - Throws: `overloaded` or `internal_fault` if the storage fails.

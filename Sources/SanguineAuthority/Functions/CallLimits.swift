@@ -9,14 +9,15 @@ public enum CallLimits {
     public static let unsettledBytes = 32 << 20
     /// The longest time that such a call waits for the storage: a day.
     public static let unsettledTime = Duration.seconds(86_400)
-    /// The number of refused leaders after which a call that waits for a shared run runs by itself:
-    /// 8.
+    /// The number of refused leaders after which a call that waits for a shared run leads its own
+    /// run: 8.
     public static let refusedLeaders = 8
     /// The number of sent calls of a function that an account may cancel for free: 10.
     ///
-    /// A larger daily quota of the function replaces it. The next call is refused with 429.
+    /// If the function has a larger daily quota, that number applies instead. The next call is
+    /// refused with 429.
     public static let abandonedCalls = 10
-    /// The time in which such a full count decays to zero, one call after the other: a day.
+    /// The time in which a full count decays to zero, one call at a time: a day.
     public static let abandonedTime = Duration.seconds(86_400)
     /// The number of pairs of account and function whose counts are remembered: 10,000.
     public static let abandoningAccounts = 10_000

@@ -18,7 +18,7 @@ public struct CallTerms: Hashable, Sendable {
     public var isSent: Bool
     /// The run whose parts the answer streams; `nil` for an answer in one piece.
     public var run: Identifier?
-    /// The charge if nothing is known of the call after it was sent; `nil` for the whole hold.
+    /// The charge if nothing is known about the call after it was sent; `nil` for the whole hold.
     public var chargeWhenCut: Int64?
     /// The problem if the function cannot run now for any account; `nil` if it can.
     ///

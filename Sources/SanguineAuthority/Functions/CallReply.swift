@@ -16,19 +16,21 @@ package enum AnswerForm: Sendable {
 package enum CallReply: Sendable {
     /// The origin of an answer.
     package enum Origin: Hashable, Sendable {
-        /// The cache: the age of the answer, and its remaining lifetime (`nil` for unlimited).
+        /// From the cache, with the age of the answer and its remaining lifetime (`nil` for
+        /// unlimited).
         case cache(age: Duration, rest: Duration?)
-        /// A run of this call, whose result is or is not cached.
+        /// From a run of this call, whose result is cached or not.
         case run(isKept: Bool)
-        /// A run of this call, whose result is not cached (yet), despite the function's cache.
+        /// From a run of this call, whose result is not cached yet, although the function has a
+        /// cache.
         case missed
-        /// The run of another call.
+        /// From the run of another call.
         case shared
-        /// The stored answer of an earlier request.
+        /// From the stored answer of an earlier request.
         case replayed
     }
 
-    /// The whole answer.
+    /// The complete answer.
     case answer(Answer, Origin)
     /// The parts as they arrive.
     case events(CallEventStream, Origin)

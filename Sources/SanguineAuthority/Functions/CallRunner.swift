@@ -53,7 +53,7 @@ package final class CallRunner: Sendable {
         ///
         /// Default: 60 s.
         package var queueTime: Duration
-        /// The size in bytes of cached answers in memory.
+        /// The maximum size in bytes of cached answers in memory.
         ///
         /// Default: 32 MiB.
         package var memoryBytes: Int
@@ -61,7 +61,8 @@ package final class CallRunner: Sendable {
         ///
         /// Default: 64 KiB.
         package var keptBytes: Int
-        /// The size in bytes of the files of running and waiting calls; more are refused.
+        /// The maximum size in bytes of the files of running and waiting calls; further ones are
+        /// refused.
         ///
         /// One account, or call, gets at most half of it. Default: 256 MiB.
         package var fileBytes: Int
@@ -112,7 +113,7 @@ package final class CallRunner: Sendable {
     private let readers: SharedPool
     /// The runs that continue without readers.
     private let drains: DrainPool
-    /// The bytes of files that runs use.
+    /// The memory for the files of runs, in bytes.
     private let files: SharedPool
 
     /// The share of calls that one account may have: a quarter.
@@ -122,7 +123,8 @@ package final class CallRunner: Sendable {
     ///
     /// - Parameters:
     ///   - authority: The authority that accepts and settles calls.
-    ///   - functions: Returns the current functions; the first one of a name counts.
+    ///   - functions: Returns the current functions; if several have the same name, the first one
+    ///     counts.
     ///   - limits: The limits.
     ///   - expiryInterval: The interval at which expired holds are ended.
     ///   - delay: The clock for delays.
@@ -184,10 +186,11 @@ package final class CallRunner: Sendable {
         await services.calls.waitUntilIdle(unlessStopped: false)
     }
 
-    /// Ends all waiting for running calls: clients get an error that asks them to retry with the
+    /// Stops all waiting for running calls: clients get an error that asks them to retry with the
     /// same key, and the calls continue for as long as the process runs.
     ///
-    /// Calls that are not settled by then are settled or released by the storage's next process.
+    /// Calls that are not settled by then are settled or released by the next process that opens
+    /// the storage.
     package func abandon() { services.calls.abandon() }
 
     /// Returns the price of a call.
@@ -278,7 +281,7 @@ package final class CallRunner: Sendable {
                 let place = try readerPlace(identity.account, address)
                 return .events(follow(call, after: reader.after, place), .shared)
             }
-            // The call may have ended since the look-up.
+            // The call may have ended since the lookup.
             if let row = try? await authority.operation(position),
                 case .done(let answer) = row.state
             {
@@ -345,12 +348,12 @@ package final class CallRunner: Sendable {
 
 // The resources that a call takes while it is active.
 extension CallRunner {
-    /// Takes a place among the accepted calls; returns `nil` if there is none.
+    /// Acquires a permit for an accepted call; returns `nil` if there is none.
     func acquirePermit(_ account: Identifier, _ address: String?) -> SharedPool.Permit? {
         services.calls.isStopped ? nil : try? permits.acquire(account: account, address: address)
     }
 
-    /// Takes memory for the files of a call; returns `nil` if there is not enough.
+    /// Acquires memory for the files of a call; returns `nil` if there is not enough.
     func fileRoom(
         _ prepared: PreparedCall,
         _ account: Identifier,
@@ -379,7 +382,7 @@ extension CallRunner {
         )
     }
 
-    /// Uncounts a call that was not made.
+    /// Removes a call that was not made from the count.
     func uncount(_ repetition: RepeatGuard.Receipt) { repeats.uncount(repetition) }
 
     /// Continues or stops a run without readers, as its function declares.
@@ -397,7 +400,7 @@ extension CallRunner {
         }
     }
 
-    /// Takes a place among the readers of streamed answers.
+    /// Acquires a permit for a reader of a streamed answer.
     ///
     /// - Throws: `overloaded`.
     func readerPlace(

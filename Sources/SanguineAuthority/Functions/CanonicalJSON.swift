@@ -1,7 +1,7 @@
 import SanguineModel
 
 extension JSONValue {
-    /// The value in its canonical form (RFC 8785): equal values have equal texts.
+    /// The value in its canonical form (RFC 8785), in which equal values have equal strings.
     ///
     /// Members are ordered by the UTF-16 code units of their names, numbers are formatted as in
     /// ECMAScript, and strings escape only required characters. One rule is stricter than the RFC,

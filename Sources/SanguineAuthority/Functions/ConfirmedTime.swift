@@ -1,13 +1,13 @@
 import SanguineModel
 
-/// The time for deciding whether stored data is expired, from a wall clock that may jump.
+/// The time by which stored data expires, derived from a wall clock that may jump.
 ///
 /// Rows have timestamps of the wall clock, so a clock that is days ahead makes all of them look
 /// old. Therefore a forward jump takes effect only after a day of elapsed time; until then the
 /// previous time continues. The part that a further jump adds takes effect a day later. A clock
 /// that goes back is followed at once, because that drops less.
 ///
-/// Pure: no clock, no I/O. The first reading is trusted, as the time before it is unknown.
+/// Pure: no clock, no I/O. The first reading is trusted, because the time before it is unknown.
 struct ConfirmedTime: Hashable, Sendable {
     /// The lead over the elapsed time that the clock may gain without being a jump.
     static let tolerance = Duration.seconds(3_600)

@@ -7,10 +7,11 @@ import Synchronization
 /// its timer until the moment, even if the call ended long before.
 ///
 /// Invariants:
-/// 1. A deadline is called back at most once, at its moment or later. If it is left before its
-///    moment, it is not called back; if it is left at its moment, it may be.
+/// 1. A deadline is called at most once, at its moment or later. If it is cancelled before its
+///    moment, it is not called; if it is cancelled at its moment, it may be.
 /// 2. While there are deadlines, one task sleeps until the first of them, or for ``spacing`` after
-///    its last wake-up. That deadline may have been left, as leaving one does not wake the task.
+///    it last woke. That deadline may have been cancelled, because a cancellation does not wake the
+///    task.
 ///
 /// Mutable state: `state`, guarded by its mutex. Closures are called outside of it.
 package final class Deadlines: Sendable {
@@ -31,7 +32,7 @@ package final class Deadlines: Sendable {
     private struct State {
         /// The closures to call, by number.
         var callBacks: [UInt64: @Sendable () -> Void] = [:]
-        /// The turns of the deadlines, and of some that were left.
+        /// The turns of the deadlines, and of some cancelled ones.
         var turns = Heap<Turn>()
         var lastNumber: UInt64 = 0
         /// The moment when the sleeping task wakes; `nil` if there is none.
@@ -77,7 +78,7 @@ package final class Deadlines: Sendable {
     package func cancel(_ ticket: Ticket) {
         state.withLock { state in
             state.callBacks[ticket.number] = nil
-            // Most deadlines are left long before their turn.
+            // Most deadlines are cancelled long before their turn.
             guard state.turns.count > 2 * state.callBacks.count + Self.turnsLeft else { return }
             let numbers = state.callBacks
             state.turns = Heap(state.turns.unordered.filter { numbers[$0.number] != nil })
@@ -129,6 +130,6 @@ package final class Deadlines: Sendable {
         for callBack in due { callBack() }
     }
 
-    /// The number of turns of left deadlines that are kept without a cleanup.
+    /// The number of turns of cancelled deadlines that are kept without a cleanup.
     private static let turnsLeft = 64
 }

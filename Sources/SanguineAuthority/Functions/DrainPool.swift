@@ -1,13 +1,13 @@
 import SanguineModel
 import Synchronization
 
-/// The places for runs that continue without readers.
+/// The permits for runs that continue without readers.
 ///
-/// Limited in total and by account like all runs, and by function as it declares.
+/// Limited in total and per account like all runs, and per function as the function declares.
 ///
-/// Mutable state: `functions`, guarded by its mutex; bounded by the places that are taken.
+/// Mutable state: `functions`, guarded by its mutex; bounded by the number of permits.
 final class DrainPool: Sendable {
-    /// A taken place, which is returned once.
+    /// A permit, which is returned once.
     final class Permit: Sendable {
         private let pool: DrainPool
         private let function: String
@@ -22,7 +22,7 @@ final class DrainPool: Sendable {
 
         deinit { release() }
 
-        /// Returns the place; a second call does nothing.
+        /// Returns the permit; a second call does nothing.
         func release() {
             guard !isLeft.exchange(true, ordering: .relaxed) else { return }
             pool.release(function)
@@ -33,18 +33,19 @@ final class DrainPool: Sendable {
     private let all: SharedPool
     private let functions = Mutex<[String: Int]>([:])
 
-    /// Creates a pool of which nothing is taken.
+    /// Creates a pool with all its permits.
     init(limit: Int, accountShare: Int) {
         all = SharedPool(limit: limit, accountShare: accountShare)
     }
 
-    /// Takes a place.
+    /// Acquires a permit.
     ///
     /// - Parameters:
     ///   - function: The function that runs.
     ///   - limit: The number of such runs that the function allows.
     ///   - account: The account of the leading call.
-    /// - Returns: `nil` if there is no place for the function, for the account, or in total.
+    /// - Returns: The permit; `nil` if there is none left for the function, for the account, or in
+    ///   total.
     func acquire(_ function: String, limit: Int, account: Identifier) -> Permit? {
         let isFree = functions.withLock { functions in
             guard functions[function, default: 0] < limit else { return false }

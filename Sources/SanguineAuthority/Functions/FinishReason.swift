@@ -12,15 +12,16 @@ struct FinishReason: Hashable, Sendable {
 
     /// Whether the answer is complete.
     ///
-    /// It is not for `length`, `content_filter` and `error`. An unknown reason counts as
-    /// incomplete, because a cached part of an answer would be returned for days.
+    /// Answers that end with `length`, `content_filter` or `error` are not complete. An unknown
+    /// reason counts as incomplete, because a cached part of an answer would be returned for days.
     var isNatural: Bool { Self.natural.contains(text.lowercased()) }
 }
 
 extension [UInt8] {
     /// Whether these bytes are a JSON string of only white space.
     ///
-    /// A language model without output answers so; if cached, this would be returned for days.
+    /// A language model without output produces such an answer; if it were cached, it would be
+    /// returned for days.
     var isBlankText: Bool {
         guard first == UInt8(ascii: "\""), count <= Self.blankBytes else { return false }
         let text = try? JSONParser.parse(self, limits: .stored).value.string

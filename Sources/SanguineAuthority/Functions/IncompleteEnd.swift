@@ -18,7 +18,7 @@ import SanguineModel
 struct IncompleteEnd: Hashable, Sendable {
     /// Whether the call was sent upstream, or had begun to compute.
     var wasSent: Bool
-    /// Whether a part of the answer was made.
+    /// Whether a part of the answer was produced.
     var hasParts: Bool
     /// Whether the caller cancelled it, by a request or by disconnecting.
     var isByCaller: Bool

@@ -58,8 +58,8 @@ package struct CallContext: Sendable {
     package var isStreamed: Bool
     /// Adds a part to the answer, and waits while too many parts are not stored yet.
     ///
-    /// `bytes` is the number of bytes that the function itself made; 0 if ``report`` measures the
-    /// output of an upstream.
+    /// `bytes` is the number of bytes that the function itself produced; 0 if ``report`` measures
+    /// the output of an upstream.
     package var write: @Sendable (_ part: String, _ bytes: Int) async -> Void
     /// Replaces the record of the upstream's output and usage.
     package var report: @Sendable (RunProgress) -> Void
@@ -98,7 +98,7 @@ package struct CallContext: Sendable {
 package struct PreparedCall: Sendable {
     /// The output and the charge of a call.
     package struct Outcome: Sendable {
-        /// The `output` of the answer.
+        /// The value for `output` in the answer.
         package var output: JSONValue
         /// The output as JSON, if the answer must contain these exact bytes.
         ///
@@ -132,15 +132,16 @@ package struct PreparedCall: Sendable {
     package internal(set) var attachments: [BlobFacts] = []
     /// A fingerprint of prompt, model and upstreams, for the cache key.
     ///
-    /// Default: `nil`, as the answer depends only on the input.
+    /// Default: `nil`, because the answer depends only on the input.
     package var question: Fingerprint?
     /// The held amount: the most that the call can cost.
     package var hold: Int64
     /// The estimated cost before any call was measured.
     package var guess: Int64
-    /// The shortest life of its hold: longer than the call can take, or its answer would be lost.
+    /// The shortest lifetime of its hold, which must be longer than the call can take, or its
+    /// answer would be lost.
     package var life: Duration
-    /// The same for a streamed answer, which may take longer; ``life`` if `nil`.
+    /// The shortest lifetime for a streamed answer, which may take longer; ``life`` if `nil`.
     package var streamedLife: Duration?
     /// Whether the call is sent to an upstream, so that its hold is charged if its end is unknown.
     package var isSent: Bool

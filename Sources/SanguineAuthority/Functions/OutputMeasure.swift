@@ -1,4 +1,4 @@
-/// The amount of an answer that a language model has made, as far as its output shows.
+/// The amount of an answer that a language model has produced, as far as its output shows.
 ///
 /// Measures text of every kind (content, refusals, tool calls, the transcript of audio), visible
 /// reasoning, and audio. The same text has the same measure, in one piece or in many, and whether
@@ -25,7 +25,7 @@
 /// languages, had at most five characters per token. The limit leaves room for larger vocabularies.
 /// Longer tokens are runs of one character, such as indentation and rulers.
 ///
-/// *Audio.* OpenAI counts a token for each 50 ms of audio that a model makes ("Managing costs",
+/// *Audio.* OpenAI counts a token for each 50 ms of audio that a model produces ("Managing costs",
 /// Realtime API), which is 2,400 bytes of its largest format, 16-bit PCM at 24 kHz. Compressed
 /// audio has fewer bytes per token, so the count is a lower bound for it.
 package struct OutputMeasure: Hashable, Sendable {

@@ -12,7 +12,7 @@ struct ResultKey: Hashable, Sendable {
     let bytes: [UInt8]
     /// The account that may receive the answer; `nil` for a public one.
     let account: Identifier?
-    /// The time when an answer expires, unless its lifetime starts with its creation.
+    /// The time at which an answer expires, unless its lifetime starts with its creation.
     private let end: Timestamp
     /// The lifetime of an answer; `nil` for one that expires at a fixed time.
     private let life: Duration?
@@ -82,7 +82,7 @@ struct ResultKey: Hashable, Sendable {
             ).bytes
     }
 
-    /// Returns the time when an answer that was made at a moment expires.
+    /// Returns the time at which an answer that was produced at a given moment expires.
     func expiry(madeAt moment: Timestamp) -> Timestamp { life.map { moment + $0 } ?? end }
 
     /// Keys are equal by their bytes, because the expiry of a question changes with time.

@@ -1,11 +1,11 @@
 import SanguineModel
 import Synchronization
 
-/// The most recently used cached answers, in memory, in front of those in the storage.
+/// A cache in memory of the most recently used answers in the storage.
 ///
 /// Invariants:
 /// 1. The outputs in the tier take at most `limit` bytes.
-/// 2. The tier has only answers that the storage has.
+/// 2. The tier contains only answers that the storage has.
 ///
 /// Mutable state: one `State`, guarded by its mutex. The clock algorithm selects the answers to
 /// evict: an approximation of LRU with cheap reads.

@@ -85,7 +85,7 @@ struct RunExecution: Sendable {
 
     /// The end of a run that was not sent before the server stops, unless its owner cancelled it.
     ///
-    /// Its upstream and its readers are already gone. It can be repeated with its key.
+    /// Its upstream and its readers are already gone. The call can be repeated with its key.
     private var undone: RunEnd? {
         guard services.calls.isStopped, sharedRun.cutReason?.code != .callCancelled else {
             return nil

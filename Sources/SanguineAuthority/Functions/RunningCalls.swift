@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Invariants:
 /// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
-/// 2. After ``abandon()``, no client waits: each gets the error that the server stops.
+/// 2. After ``abandon()``, no client waits: each gets the error that the server is stopping.
 /// 3. If nothing of a call is stored before its end, its key is reserved before its acceptance and
 ///    until the call is settled or given up. The key of any call is reserved while its end waits
 ///    for the storage, because a failing storage cannot tell that the key is taken.
@@ -83,7 +83,8 @@ final class RunningCalls: Sendable {
         for caller in waiting { caller.resume() }
     }
 
-    /// Tells all clients that the server stops; the calls continue for as long as the process runs.
+    /// Notifies all clients that the server is stopping; the calls continue for as long as the
+    /// process runs.
     func abandon() {
         let (calls, idle) = state.withLock { state in
             state.isStopped = true
@@ -99,7 +100,7 @@ final class RunningCalls: Sendable {
 
     /// Waits until no call is running, or for the next ``abandon()``.
     ///
-    /// - Parameter isInVain: Whether it returns at once after an earlier ``abandon()``.
+    /// - Parameter isInVain: Whether it returns at once if ``abandon()`` was called earlier.
     func waitUntilIdle(unlessStopped isInVain: Bool) async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in

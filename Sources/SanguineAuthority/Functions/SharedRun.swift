@@ -39,7 +39,7 @@ final class SharedRun: Sendable {
         var hasEnded = false
         var cutReason: Problem?
         var isKept = false
-        /// The place of a run that continues without readers.
+        /// The permit of a run that continues without readers.
         var drain: DrainPool.Permit?
     }
 
@@ -202,7 +202,7 @@ final class SharedRun: Sendable {
         }
     }
 
-    /// Continues the run without readers, in a place for such runs.
+    /// Continues the run without readers, with a permit for such runs.
     func drain(_ place: DrainPool.Permit) {
         let isKept = state.withLock { state in
             guard state.readers == 0, state.drain == nil, !state.hasEnded else { return false }
@@ -232,8 +232,9 @@ final class SharedRun: Sendable {
 /// 2. A run is in the table before its leader is accepted, and until its result is in the memory
 ///    tier or the run has failed: a call that finds neither run nor result may begin one.
 ///
-/// Mutable state: `runs`, guarded by its mutex; bounded by the accepted calls. The tier and a
-/// run are queried under the lock, so that nothing comes between; neither knows this table.
+/// Mutable state: `runs`, guarded by its mutex; bounded by the accepted calls. The tier and a run
+/// are queried under the lock, so that nothing changes in between; neither of them knows this
+/// table.
 final class SharedRunTable: Sendable {
     /// The result of looking up a key.
     enum Found {

@@ -37,7 +37,7 @@ public struct Submission<Content: Sendable>: Sendable {
     }
 }
 
-/// The SHA-256 of a request's meaning: its call and its content, each preceded by its length.
+/// The SHA-256 of a request's meaning: its call and its content, each prefixed with its length.
 public struct Fingerprint: Hashable, Sendable {
     /// The 32 bytes.
     public let bytes: [UInt8]

@@ -9,14 +9,14 @@ package enum Base64URL {
             .replacing("=", with: "")
     }
 
-    /// Returns the bytes, or `nil` if the text is not an output of ``encode(_:)``.
+    /// Returns the bytes, or `nil` if the string is not an output of ``encode(_:)``.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        // The input may be any text; later steps work on characters, which can be of any length.
+        // The input may be any string; later steps work on characters, which can have any length.
         guard text.utf8.allSatisfy(isDigit) else { return nil }
         var padded = String(text).replacing("-", with: "+").replacing("_", with: "/")
         padded += String(repeating: "=", count: (4 - padded.utf8.count % 4) % 4)
         guard let bytes = Data(base64Encoded: padded).map(Array.init),
-            encode(bytes) == text  // One text for each value: no unused bits at the end.
+            encode(bytes) == text  // One string for each value: no unused bits at the end.
         else { return nil }
         return bytes
     }

@@ -9,7 +9,7 @@ struct RefreshToken: Hashable {
     let session: Identifier
     let generation: Int64
 
-    /// The token's text: base64url of 16 + 8 + 32 bytes.
+    /// The token's text: the base64url encoding of 16 + 8 + 32 bytes.
     func text(key: SymmetricKey) -> String {
         Base64URL.encode(content + HMAC<SHA256>.authenticationCode(for: content, using: key))
     }
