@@ -28,10 +28,10 @@ extension OutboxFile {
     /// operations are kept for ``ClientLimits/waitingOperationsKept``, counted from this call.
     /// Removed operations leave traces until ``rewrite()``.
     ///
-    /// - Parameter now: The time by the device's clock, which may be wrong; see ``RetentionTime``.
     /// - Parameter now: The time according to the device's clock, which may be wrong; see
     ///   ``RetentionTime``.
     /// - Returns: Whether any operations are waiting.
+    /// - Throws: The database's error, or ``StoreError/closed``.
     func keep(at now: Timestamp) throws -> Bool {
         try transaction { database in
             let row = try GRDB.Row.fetchOne(
