@@ -2,7 +2,8 @@ public import Foundation
 
 /// A day of the Gregorian calendar without a time zone: `2026-11-21`.
 ///
-/// The current day depends on the user's location, so a day is derived from a moment *and* a zone:
+/// The current day depends on the user's location, so a day is derived from a timestamp *and* a
+/// zone:
 ///
 /// ```swift
 /// let today = CalendarDay(containing: clock.now(), in: zone)

@@ -16,7 +16,7 @@ public struct Identifier: Hashable, Sendable {
     /// Creates a new id.
     ///
     /// - Parameters:
-    ///   - timestamp: The moment that the id contains. Times before 1970 count as 1970.
+    ///   - timestamp: The timestamp that the id contains. Times before 1970 count as 1970.
     ///   - random: The source of the 74 random bits.
     public init(at timestamp: Timestamp, using random: inout some RandomNumberGenerator) {
         let milliseconds = UInt64(max(0, timestamp.millisecondsSince1970)) & 0xFFFF_FFFF_FFFF
@@ -93,7 +93,7 @@ public struct Identifier: Hashable, Sendable {
         }
     }
 
-    /// The moment that the id contains, by the clock of the device that created it.
+    /// The timestamp that the id contains, according to the clock of the device that created it.
     ///
     /// It is meaningless unless the id has version 7.
     public var moment: Timestamp { Timestamp(millisecondsSince1970: Int64(high >> 16)) }
@@ -132,7 +132,7 @@ extension Identifier: CustomStringConvertible {
 }
 
 extension Identifier: Comparable {
-    /// Orders ids by their bytes, and so by their moments.
+    /// Orders ids by their bytes, and so by their timestamps.
     public static func < (lhs: Identifier, rhs: Identifier) -> Bool {
         (lhs.high, lhs.low) < (rhs.high, rhs.low)
     }

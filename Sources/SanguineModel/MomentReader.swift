@@ -1,12 +1,12 @@
-/// Parses a moment in the format of RFC 3339, section 5.6, and in no other.
+/// Parses a timestamp in the format of RFC 3339, section 5.6, and in no other.
 ///
 /// Foundation's parser is not used because it accepts days that do not exist, minutes past 59 and
 /// trailing text, uses another calendar for days before 1582, and rounds excess digits.
 struct MomentReader {
     private var rest: Substring.UTF8View
 
-    /// Returns the milliseconds since 1970, or `nil` if the text is not a moment of the years 0 to
-    /// 9999.
+    /// Returns the milliseconds since 1970, or `nil` if the text is not a timestamp of the years 0
+    /// to 9999.
     static func milliseconds(of text: String) -> Int64? {
         var reader = MomentReader(rest: text[...].utf8)
         return reader.moment()

@@ -1,7 +1,7 @@
 extension String {
     /// Returns whether the text has the given number of characters, and only displayable ones.
     ///
-    /// Control characters are refused: some databases end a text at U+0000, and an entry of the
+    /// Control characters are refused: some databases end a string at U+0000, and an entry of the
     /// ledger occupies one line. Characters with more parts than names and symbols need are refused
     /// too, because a single character may have any number of bytes.
     package func isPlainText(of characters: ClosedRange<Int>) -> Bool {

@@ -1,23 +1,23 @@
 public import Foundation
 
-/// A moment, in whole milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
+/// A point in time, in whole milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
 ///
 /// On the wire it is RFC 3339 in UTC with milliseconds: `2026-11-21T19:18:39.250Z`. Any offset and
 /// any number of decimals is accepted; digits after the third are dropped.
 ///
-/// RFC 3339 covers the years 0 to 9999. A moment outside of them is replaced by the closest one
-/// inside, so that every moment can be written and read. Distant moments mean "never".
+/// RFC 3339 covers the years 0 to 9999. A timestamp outside of them is replaced by the closest one
+/// inside, so that every timestamp can be written and read. Distant timestamps mean "never".
 ///
-/// The current moment comes from a ``WallClock``, so that tests can control it: no code of Sanguine
+/// The current time comes from a ``WallClock``, so that tests can control it: no code of Sanguine
 /// asks the system for the time directly.
 public struct Timestamp: Hashable, Comparable, Sendable {
-    /// The milliseconds since 1970-01-01T00:00:00Z; negative for earlier moments.
+    /// The milliseconds since 1970-01-01T00:00:00Z; negative for earlier times.
     public let millisecondsSince1970: Int64
 
     /// From the start of the year 0 to the end of the year 9999, the years with four digits.
     static let years: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
 
-    /// Creates a moment from milliseconds since 1970, limited to the years 0 to 9999.
+    /// Creates a timestamp from milliseconds since 1970, limited to the years 0 to 9999.
     public init(millisecondsSince1970: Int64) {
         self.millisecondsSince1970 = min(
             max(millisecondsSince1970, Self.years.lowerBound),
@@ -25,21 +25,21 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         )
     }
 
-    /// Creates a moment from a date, rounded down to the millisecond and limited to the years 0 to
-    /// 9999.
+    /// Creates a timestamp from a date, rounded down to the millisecond and limited to the years 0
+    /// to 9999.
     public init(_ date: Date) {
         // A date is a floating point number with a precision of 0.05 ms in the year 9999. Without
         // the added tenth, 0.250 would become 0.249.
         let milliseconds = (date.timeIntervalSince1970 * 1_000 + 0.1).rounded(.down)
         let years = Double(Self.years.lowerBound)...Double(Self.years.upperBound)
-        // A value that is not a number becomes the latest moment.
+        // A value that is not a number becomes the latest timestamp.
         let nearest =
             milliseconds.isNaN
             ? years.upperBound : min(max(milliseconds, years.lowerBound), years.upperBound)
         millisecondsSince1970 = Int64(nearest)
     }
 
-    /// The same moment as a `Date`.
+    /// The same point in time as a `Date`.
     public var date: Date {
         Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1_000)
     }
@@ -71,11 +71,11 @@ public struct Timestamp: Hashable, Comparable, Sendable {
     }
 }
 
-/// A source of the current moment.
+/// A source of the current time.
 ///
 /// Tests pass one that they control.
 public protocol WallClock: Sendable {
-    /// Returns the current moment.
+    /// Returns the current time.
     func now() -> Timestamp
 }
 
@@ -84,7 +84,7 @@ public struct SystemWallClock: WallClock {
     /// Creates the clock.
     public init() {}
 
-    /// Returns the system's current moment.
+    /// Returns the system's current time.
     public func now() -> Timestamp {
         Timestamp(Date())  // tidy: allow hidden-clock: the one place that reads the system's clock.
     }
@@ -124,7 +124,7 @@ extension Timestamp: CustomStringConvertible {
         }
     }
 
-    /// Creates a moment from RFC 3339 text, or returns `nil` if the text is not a moment.
+    /// Creates a timestamp from RFC 3339 text, or returns `nil` if the text is not a moment.
     public init?(_ text: String) {
         guard let milliseconds = MomentReader.milliseconds(of: text) else { return nil }
         self.init(millisecondsSince1970: milliseconds)

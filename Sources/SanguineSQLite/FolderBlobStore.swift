@@ -15,7 +15,7 @@ import Darwin
 ///
 /// A file is written completely under another name, flushed and renamed, and then its folder is
 /// flushed. So a file always has the content that its name identifies, and a stored file survives a
-/// loss of power. Its modification time is the moment at which it was last stored.
+/// loss of power. Its modification time is the time at which it was last stored.
 ///
 /// Work runs on ``threads`` separate threads, so that a slow disk blocks nothing else. Callers must
 /// limit the amount of waiting work.
@@ -225,7 +225,7 @@ extension FolderBlobStore {
         (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
     }
 
-    /// Returns the moment at which a file was last stored, or `nil` if it does not exist.
+    /// Returns the time at which a file was last stored, or `nil` if it does not exist.
     private func keptAt(_ path: String) -> Timestamp? {
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         guard let date = attributes?[.modificationDate] as? Date else { return nil }
@@ -240,7 +240,7 @@ extension FolderBlobStore {
 }
 
 extension Timestamp {
-    /// The system's representation of the moment, also before 1970.
+    /// The system's representation of the time, also before 1970.
     fileprivate var systemTime: timespec {
         let (seconds, rest) = millisecondsSince1970.quotientAndRemainder(dividingBy: 1_000)
         let isBefore = rest < 0

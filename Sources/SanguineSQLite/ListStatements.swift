@@ -74,7 +74,7 @@ final class ListStatements {
     }
 
     /// Returns the statement that steps through the entries, starting at the query's position.
-    // The initial bounds: ids are ASCII, so they follow the empty text and precede U+10FFFF. Keys
+    // The initial bounds: ids are ASCII, so they follow the empty string and precede U+10FFFF. Keys
     // follow the empty key and precede a first byte of 255.
     func path(_ query: RecordQuery) -> SQLStatement {
         let isDescending = query.isDescending

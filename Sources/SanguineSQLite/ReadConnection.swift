@@ -111,7 +111,7 @@ final class ReadConnection {
         }
     }
 
-    /// Returns the existing rows with the keys, all from one moment.
+    /// Returns the existing rows with the keys, all from one snapshot.
     func rows(_ keys: [Key]) throws(SQLFailure) -> [Row] {
         if keys.count == 1 { return try found(keys) }
         return try inSnapshot { () throws(SQLFailure) in try found(keys) }
@@ -179,7 +179,7 @@ final class ReadConnection {
         return try any.first { _ in true } ?? false
     }
 
-    /// Returns the moment of the newest transfer or operation, or `nil` if there is none.
+    /// Returns the time of the newest transfer or operation, or `nil` if there is none.
     func newestMoment() throws(SQLFailure) -> Timestamp? {
         let newest = try SQLStatement(
             """

@@ -79,7 +79,7 @@ final class SQLStatement {
         text.withUTF8 { buffer in
             buffer.withMemoryRebound(to: CChar.self) { characters in
                 let count = UInt64(characters.count)
-                // A non-null address even for an empty text, because a null address would bind
+                // A non-null address even for an empty string, because a null address would bind
                 // NULL.
                 withUnsafePointer(to: 0 as CChar) { empty in
                     recordFailure(

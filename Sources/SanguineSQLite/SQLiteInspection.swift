@@ -22,7 +22,7 @@ public final class SQLiteInspection: Sendable {
         readers = try ReaderPool(in: folder, options: options, schema: schema)
     }
 
-    /// Loads committed rows, all from one moment.
+    /// Loads committed rows, all from one snapshot.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
         let rows = try await readers.read { connection throws(SQLFailure) in
             try connection.rows(keys)
@@ -57,7 +57,7 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Returns the moment of the newest transfer or operation, or `nil` if there is none.
+    /// Returns the time of the newest transfer or operation, or `nil` if there is none.
     public func newestMoment() async throws(StorageError) -> Timestamp? {
         try await readers.read { connection throws(SQLFailure) in
             try connection.newestMoment()

@@ -133,7 +133,7 @@ public final class SQLiteStorage: Storage {
         try await writer.perform(command)
     }
 
-    /// Loads committed rows, all from one moment.
+    /// Loads committed rows, all from one snapshot.
     ///
     /// It does not suspend if all of them are cached.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded {
@@ -157,7 +157,7 @@ public final class SQLiteStorage: Storage {
         }
     }
 
-    /// Reads a part of a list of live records, from one moment.
+    /// Reads a part of a list of live records, from one snapshot.
     public func records(_ query: RecordQuery) async throws(StorageError) -> RecordList {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in

@@ -11,12 +11,12 @@
 /// clock.advance(by: .seconds(2))
 /// ```
 public final class ManualClock: Clock {
-    /// A moment of the clock, counted from its creation.
+    /// An instant of the clock, counted from its creation.
     public struct Instant: InstantProtocol {
         /// The time since the clock's creation.
         public var offset: Duration
 
-        /// Creates the moment at the given time after the clock's creation.
+        /// Creates the instant at the given time after the clock's creation.
         public init(offset: Duration) { self.offset = offset }
 
         /// Returns the moment that is later by the duration.
@@ -24,7 +24,7 @@ public final class ManualClock: Clock {
             Instant(offset: offset + duration)
         }
 
-        /// Returns the time from this moment to the other.
+        /// Returns the duration from this instant to the other.
         public func duration(to other: Instant) -> Duration { other.offset - offset }
 
         /// Orders moments from earlier to later.
@@ -49,7 +49,7 @@ public final class ManualClock: Clock {
     /// Creates a clock at zero.
     public init() {}
 
-    /// The current moment of the clock.
+    /// The current instant of the clock.
     public var now: Instant { state.withLock { $0.now } }
 
     /// Zero, because the clock is exact.

@@ -12,14 +12,14 @@ public final class ManualWallClock: WallClock {
     // The only mutable state, guarded by its mutex.
     private let moment: Mutex<Timestamp>
 
-    /// Creates a clock that shows the moment.
+    /// Creates a clock that shows the given time.
     ///
     /// Default: 2026-11-21T12:00:00Z.
     public init(_ moment: Timestamp = Timestamp(millisecondsSince1970: 1_795_262_400_000)) {
         self.moment = Mutex(moment)
     }
 
-    /// Returns the moment that the clock shows.
+    /// Returns the time that the clock shows.
     public func now() -> Timestamp { moment.withLock { $0 } }
 
     /// Moves the clock; a negative duration sets it back.

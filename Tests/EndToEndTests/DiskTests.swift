@@ -122,7 +122,7 @@ extension EndToEnd {
         }
 
         @Test(Mounts.areNeeded)
-        func `a restore to a mount point is refused with another place to use`()
+        func `a restore to a mount point is refused, and another location is suggested`()
             async throws
         {
             try await TemporaryFolder.with { folder in

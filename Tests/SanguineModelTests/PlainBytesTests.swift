@@ -35,7 +35,7 @@ struct PlainBytesTests {
         }
     }
 
-    @Test func `an empty text is plain ASCII`() {
+    @Test func `an empty string is plain ASCII`() {
         let empty = UnsafeBufferPointer<UInt8>(start: nil, count: 0)
 
         #expect(empty.isASCII)

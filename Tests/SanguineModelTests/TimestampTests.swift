@@ -22,7 +22,7 @@ struct TimestampTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `random moments match Foundation's text and survive a round trip`(seed: UInt64) {
+    func `random timestamps match Foundation's text and survive a round trip`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let foundation = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         // From the year 1600, because Foundation uses the Julian calendar before 1582.
@@ -106,7 +106,7 @@ struct TimestampTests {
         )
     }
 
-    @Test func `dates and durations never exceed the first and the last moment`() {
+    @Test func `dates and durations never exceed the first and the last timestamp`() {
         let first = Timestamp(millisecondsSince1970: .min)
         let last = Timestamp(millisecondsSince1970: .max)
 

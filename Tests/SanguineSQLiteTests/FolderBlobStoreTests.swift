@@ -93,7 +93,7 @@ struct FolderBlobStoreTests {
         await storage.close()
     }
 
-    @Test func `moments before 1970 are supported`() async throws {
+    @Test func `timestamps before 1970 are supported`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         let early = Timestamp(millisecondsSince1970: -1_500)

@@ -179,7 +179,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `a text that is too long for an index is ordered by its beginning`(
+    func `a string that is too long for an index is ordered by its beginning`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

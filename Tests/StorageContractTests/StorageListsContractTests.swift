@@ -78,7 +78,7 @@ struct StorageListsContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `open holds are listed by expiry, up to the given moment`(
+    func `open holds are listed by expiry, up to the given time`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

@@ -75,7 +75,7 @@ final class Canvas {
     var places: Set<String> = []
 }
 
-/// Draws one view at its place, with its environment.
+/// Draws one view at its position, with its environment.
 @MainActor
 struct StandInPen {
     let host: StandInHost
@@ -111,7 +111,7 @@ struct StandInPen {
         pen.draw(view.body, "body")
     }
 
-    /// Connects the properties of a view, and their own properties, to the storage at its place.
+    /// Connects the properties of a view, and their own properties, to the storage at its position.
     private func host(propertiesOf owner: Any, at place: String) {
         for child in Mirror(reflecting: owner).children {
             guard var property = child.value as? any DynamicProperty else { continue }

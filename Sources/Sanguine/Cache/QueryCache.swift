@@ -70,7 +70,7 @@ final class QueryCache: Sendable {
         return box
     }
 
-    /// Returns value, age and network state as of one moment.
+    /// Returns the value, its age and the network state, all as of a single point in time.
     func snapshot<Value>(of query: ValueQuery<Value>) -> ValueSnapshot<Value> {
         snapshot(of: query.erased).state(of: Value.self)
     }

@@ -343,7 +343,7 @@ extension ListState {
 // MARK: - Recovery
 
 extension ListState {
-    /// Handles a page on the way from the list's beginning to the place of an expired cursor.
+    /// Handles a page on the way from the list's beginning to the position of an expired cursor.
     private mutating func completeRecovery(_ fetch: ListFetch<Item>, _ actions: inout Actions) {
         let chain = fetch.chain
         let isThere =

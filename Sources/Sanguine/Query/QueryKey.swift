@@ -31,7 +31,7 @@ struct QueryKey: Hashable, Sendable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
-    // Names and texts are escaped, so that different parameters never produce the same key.
+    // Names and strings are escaped, so that different parameters never produce the same key.
     private static func text(of parameter: any QueryParameter) -> String {
         switch parameter {
         case let text as String:
@@ -58,7 +58,7 @@ struct QueryKey: Hashable, Sendable {
 }
 
 extension String {
-    /// The text in Unicode normalization form C, in which equal texts have the same bytes.
+    /// The text in Unicode normalization form C, in which equal strings have the same bytes.
     var normalized: String {
         utf8.allSatisfy { $0 < 0x80 } ? self : precomposedStringWithCanonicalMapping
     }

@@ -171,7 +171,7 @@ extension RecordQuery {
         }
     }
 
-    /// The text that binds a cursor to the list.
+    /// The string that binds a cursor to the list.
     fileprivate var name: String {
         let conditions = conditions.sorted { $0.key < $1.key }
             .map { "\($0.key)=\(Base64URL.encode($0.value.bytes))" }

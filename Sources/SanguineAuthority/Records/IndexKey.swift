@@ -3,21 +3,21 @@ public import SanguineModel
 /// The value of an indexed member, encoded as bytes that sort like the values.
 ///
 /// Missing values come first, as do arrays and objects; then `null`, `false`, `true`, numbers by
-/// size, and texts by their UTF-8. Equal numbers have equal keys, with or without a fraction.
+/// value, and strings by their UTF-8. Equal numbers have equal keys, with or without a fraction.
 public struct IndexKey: Hashable, Sendable, Comparable {
     /// The bytes: at most ``limit``, and one more if they are only the beginning of a longer
     /// string.
     public let bytes: [UInt8]
 
-    /// The largest size of a key in bytes: one for the kind, 512 for a text or a number.
+    /// The largest size of a key in bytes: one for the kind, 512 for a string or a number.
     public static let limit = 513
 
     /// Creates the key that an index has for a value.
     ///
-    /// A text that is too long is indexed by its beginning, after the text that consists of it,
-    /// with others of the same beginning; no list can ask for this key. A number with too many
-    /// digits is indexed as missing. Neither is refused, because a record may be older than the
-    /// index and must stay editable.
+    /// A string that is too long is indexed by its beginning, together with others that begin in
+    /// the same way, and after the string that consists of only this beginning; no list can ask for
+    /// this key. A number with too many digits is indexed as missing. Neither is refused, because a
+    /// record may be older than the index and must stay editable.
     init(ofStored value: JSONValue?) {
         if let key = IndexKey(value) {
             self = key
@@ -28,7 +28,7 @@ public struct IndexKey: Hashable, Sendable, Comparable {
         }
     }
 
-    /// Creates the key of a value, or returns `nil` for a text or a number of too many bytes.
+    /// Creates the key of a value, or returns `nil` for a string or a number that is too long.
     public init?(_ value: JSONValue?) {
         switch value {
         case nil, .array, .object: bytes = [0]

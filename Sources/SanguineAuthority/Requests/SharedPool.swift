@@ -8,11 +8,11 @@ import Synchronization
 ///
 /// Invariants:
 /// 1. At most ``limit`` is taken, and at most a share by each account and address.
-/// 2. Each place is returned once: when it is left, or when it is deallocated.
+/// 2. Each permit is returned once: when it is released, or when it is deallocated.
 ///
 /// Mutable state: `taken`, guarded by its mutex. Bounded by the limit.
 package final class SharedPool: Sendable {
-    /// The reason why a place was refused.
+    /// The reason why a permit was refused.
     package enum Refusal: Error, Hashable, Sendable {
         /// The whole resource is taken.
         case full
@@ -104,7 +104,7 @@ package final class SharedPool: Sendable {
     ///   - amount: The amount. Default: 1.
     ///   - account: The account, if it is known.
     ///   - address: The address of the request, if it has one.
-    /// - Returns: The place, which is returned when it is left or deallocated.
+    /// - Returns: The permit, which is returned when it is released or deallocated.
     /// - Throws: ``Refusal``; the account's is checked first, because the account can act on it.
     package func acquire(
         _ amount: Int = 1,

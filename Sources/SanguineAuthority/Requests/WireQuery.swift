@@ -15,7 +15,7 @@ package struct WireQuery: Sendable {
 
     /// Returns a whole number, clamped to the largest one; `nil` if the parameter is missing.
     ///
-    /// - Throws: `malformed_request` for a text that is not a number of at least `least`.
+    /// - Throws: `malformed_request` for a value that is not a number of at least `least`.
     func number(_ name: String, from least: Int64 = 0) throws(Problem) -> Int64? {
         guard let text = self[name] else { return nil }
         guard let number = Self.number(text), number >= least else {

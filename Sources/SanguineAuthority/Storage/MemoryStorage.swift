@@ -72,7 +72,7 @@ public final class MemoryStorage: Storage {
         }
     }
 
-    /// Loads rows, all as of one moment.
+    /// Loads rows, all as of a single point in time.
     public func load(_ keys: [Key]) async throws(StorageError) -> Loaded { try loadNow(keys) }
 
     /// Loads rows without suspending.

@@ -27,7 +27,7 @@ public protocol Storage: Sendable {
         _ command: Command<Outcome>
     ) async throws(StorageError) -> Result<Outcome, Problem>
 
-    /// Loads committed rows, all as of one moment.
+    /// Loads committed rows, all as of a single point in time.
     func load(_ keys: [Key]) async throws(StorageError) -> Loaded
 
     /// Reads a part of an account's feed, and loads rows as of the same moment.
@@ -238,7 +238,7 @@ public enum Change: Hashable, Sendable {
     case pruneResults(of: Identifier?, keeping: Int)
 }
 
-/// The rows that a command requested, as of one moment.
+/// The rows that a command requested, as of a single point in time.
 public struct Loaded: Sendable {
     // Commands load one to four keys; a linear search is faster than hashing so few.
     fileprivate var rows: [Row] = []

@@ -57,7 +57,7 @@ struct SettingsFile: Sendable {
         }
     }
 
-    /// Returns the value of a name, or `nil` if there is none or it is not a text.
+    /// Returns the value of a name, or `nil` if there is none or it is not a string.
     func text(of key: [String]) -> String? {
         guard let value = try? provider.value(forKey: AbsoluteConfigKey(key), type: .string).value,
             case .string(let text) = value.content
@@ -65,7 +65,7 @@ struct SettingsFile: Sendable {
         return text
     }
 
-    /// Returns the value of a name as a text, or as a list of texts separated by commas.
+    /// Returns the value of a name as a string, or as a list of strings separated by commas.
     func list(of key: [String]) -> String? {
         if let text = text(of: key) { return text }
         let key = AbsoluteConfigKey(key)

@@ -145,7 +145,7 @@ struct SettingsLoader: Sendable {
                     problems.append(setting.refusal(of: text, source: "\(source)"))
                 }
             } catch {
-                // A list instead of a text, or the reverse.
+                // A list instead of a string, or the reverse.
                 problems.append(setting.refusal(of: "…", source: "\(source)"))
             }
             return source

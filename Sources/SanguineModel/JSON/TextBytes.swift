@@ -4,9 +4,9 @@
 // are checked first.
 
 extension StringProtocol {
-    /// Returns whether both texts have the same UTF-8 bytes.
+    /// Returns whether both strings have the same UTF-8 bytes.
     ///
-    /// Linear, unlike `==`, which normalizes both texts.
+    /// Linear, unlike `==`, which normalizes both strings.
     package func hasBytes(of other: some StringProtocol) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }

@@ -26,7 +26,7 @@ public struct RecordID: Hashable, Sendable {
     /// Creates the id with the text of the UUID.
     public init(_ id: Identifier) { text = id.description }
 
-    /// Creates a new id, a UUIDv7 of the current moment, for a record that is about to be created.
+    /// Creates a new id, a UUIDv7 of the current time, for a record that is about to be created.
     ///
     /// Create it before the mutation and pass it in, because a mutation runs more than once.
     public static func new() -> RecordID {

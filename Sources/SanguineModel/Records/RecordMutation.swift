@@ -33,7 +33,7 @@ public struct OperationContext: Hashable, Sendable {
     /// The operation's id, a UUIDv7, which is also its idempotency key.
     public let id: Identifier
 
-    /// The moment at which the operation was created, by the clock of its device.
+    /// The time at which the operation was created, according to its device's clock.
     public var moment: Timestamp { id.moment }
 
     /// Creates the context.

@@ -98,7 +98,7 @@ public struct RecordSchema: Sendable {
 
     /// Returns the collection with the name, or `nil` if it is not declared.
     public func collection(_ name: String) -> RecordCollection? {
-        // The text is untrusted, and only a short one is cheap to hash.
+        // The name is untrusted, and only a short one is cheap to hash.
         name.isMemberName ? collections[name] : nil
     }
 

@@ -32,7 +32,7 @@ public struct Account: Hashable, Codable, Sendable {
     public var plan: Plan
     /// The app's own settings: an object of at most 4 KiB.
     public var settings: JSONValue
-    /// The moment at which the account was created.
+    /// The time at which the account was created.
     public var createdAt: Timestamp
 
     /// Creates an account from its parts.

@@ -8,7 +8,7 @@ public struct Balance: Hashable, Codable, Sendable {
     public var held: Int64
     /// The number in the account's feed for which the balance is valid.
     public var head: Int64
-    /// The moment at which the balance last changed.
+    /// The time at which the balance last changed.
     public var asOf: Timestamp
     /// The states of the operations that the request asked about, or `nil` if it asked about none.
     ///
@@ -173,7 +173,7 @@ public struct Hold: Hashable, Codable, Sendable {
     public var id: Identifier
     /// The amount that is held.
     public var amount: Int64
-    /// The moment at which the hold expires.
+    /// The time at which the hold expires.
     public var expiresAt: Timestamp
 
     /// Creates a hold.
@@ -239,7 +239,7 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
     public var balanceAfter: Int64
     /// The purpose, as given with the request.
     public var reason: String
-    /// The moment of the change.
+    /// The time of the change.
     public var at: Timestamp
 
     /// Creates an entry.

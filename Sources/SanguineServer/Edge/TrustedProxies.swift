@@ -12,7 +12,7 @@
 struct TrustedProxies: Hashable, Sendable {
     private let ranges: [AddressRange]
 
-    /// Uses the texts that are addresses or ranges; the settings were validated earlier.
+    /// Uses the strings that are addresses or ranges; the settings were validated earlier.
     init(_ texts: [String]) { ranges = texts.compactMap { AddressRange($0) } }
 
     /// Returns whether the address is a trusted proxy's.

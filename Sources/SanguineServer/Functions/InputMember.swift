@@ -5,7 +5,7 @@ import SanguineModel
 public struct InputMember: Hashable, Sendable {
     /// The type of a member.
     public enum Kind: Hashable, Sendable {
-        /// A text of 1 to 65,536 bytes.
+        /// A string of 1 to 65,536 bytes.
         case string
         /// A whole number within 64 bits.
         case integer
@@ -13,11 +13,11 @@ public struct InputMember: Hashable, Sendable {
         case number
         /// `true` or `false`.
         case boolean
-        /// One of these texts.
+        /// One of these strings.
         case choice([String])
     }
 
-    /// The maximum size of a text in bytes.
+    /// The maximum size of a string in bytes.
     public static let textBytes = 65_536
 
     /// The name.

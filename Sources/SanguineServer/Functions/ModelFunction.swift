@@ -150,7 +150,7 @@ struct ModelCall: Sendable {
     ///   - rules: The declared rules of the function.
     ///   - size: The size of the prompt, which limits its tokens.
     ///   - most: The maximum length of the answer in tokens.
-    ///   - part: Returns the part of the answer that an event contains, or an empty text for no
+    ///   - part: Returns the part of the answer that an event contains, or an empty string for no
     ///     part. Default: the event's text.
     ///   - request: Creates the request.
     ///   - output: Converts the answer to the output.

@@ -1,7 +1,8 @@
 import SanguineAuthority
 import SanguineModel
 
-/// A text with placeholders for the members of a call's input: `Translate into {{to}}: {{text}}`.
+/// A template with placeholders for the members of a call's input: `Translate into {{to}}:
+/// {{text}}`.
 struct PromptTemplate: Hashable, Sendable {
     private enum Part: Hashable, Sendable {
         case text(String)
@@ -36,7 +37,7 @@ struct PromptTemplate: Hashable, Sendable {
         Set(parts.compactMap { if case .member(let name) = $0 { name } else { nil } })
     }
 
-    /// Replaces the placeholders; an omitted member becomes an empty text.
+    /// Replaces the placeholders; an omitted member becomes an empty string.
     ///
     /// Values are not searched for placeholders: a user's braces are text.
     func filled(with members: [String: JSONValue]) -> String {

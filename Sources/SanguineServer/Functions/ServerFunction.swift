@@ -104,7 +104,7 @@ public struct ServerFunction: Sendable {
     /// Creates a function that asks a language model.
     ///
     /// - Parameters:
-    ///   - type: The call that client and server share. Its output is the model's answer: a text,
+    ///   - type: The call that client and server share. Its output is the model's answer: a string,
     ///     or a value decoded from it as JSON.
     ///   - model: The requested model. Default: that of the upstream.
     ///   - upstreams: The names of the upstreams to ask, in this order. Default: all.

@@ -48,7 +48,8 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
 
 /// Determines the members of a type: decodes it from placeholder values and records its requests.
 ///
-/// It tries the empty text first, then texts of known types. An enumeration gets its first case.
+/// It tries the empty string first, then strings in the forms of known types. An enumeration gets
+/// its first case.
 private final class InputProbe {
     private var members: [String: String] = [:]
 
@@ -66,7 +67,7 @@ private final class InputProbe {
 
 /// Provides a placeholder for every requested type.
 private struct ProbeDecoder: Decoder {
-    /// Texts in the forms that known types require.
+    /// Strings in the forms that known types require.
     static let texts = [
         "", "0", "2000-01-01", "2000-01-01T00:00:00.000Z", "https://example.com",
         "00000000-0000-7000-8000-000000000000",

@@ -120,7 +120,7 @@ struct ProblemMiddleware: RouterMiddleware {
         return .tooFast(decision)
     }
 
-    /// Reserves a place among the requests in progress.
+    /// Reserves a permit for a request in progress.
     ///
     /// One address cannot take all of them, and so cannot exhaust shared resources such as the
     /// command queue.

@@ -3,8 +3,8 @@ public import Foundation
 import SanguineAuthority
 import SanguineModel
 
-/// The token for `/admin`, a text that the first start generates and stores in the file
-/// `admin-token` of the data folder, mode 0600.
+/// The token for `/admin`, which the first start generates and stores in the file `admin-token` of
+/// the data folder, mode 0600.
 ///
 /// ```sh
 /// curl -H "Authorization: Bearer $(cat data/admin-token)" http://127.0.0.1:8081/admin/v1/accounts
@@ -52,7 +52,7 @@ public struct AdminToken: Sendable {
     /// Returns the text of the token.
     public func reveal() -> String { secret.reveal() }
 
-    /// Returns whether a text is the token, in a time that does not depend on how much matches.
+    /// Returns whether a string is the token, in a time that does not depend on how much matches.
     func matches(_ text: String) -> Bool { SHA256.hash(data: Data(text.utf8)) == digest }
 
     /// Returns a cookie value that replaces the token in a browser until the given time.
@@ -62,7 +62,7 @@ public struct AdminToken: Sendable {
         return "\(milliseconds).\(Base64URL.encode(code))"
     }
 
-    /// Returns whether a text is a valid cookie value that has not expired.
+    /// Returns whether a string is a valid cookie value that has not expired.
     func accepts(_ pass: String, at now: Timestamp) -> Bool {
         let parts = pass.split(separator: ".", maxSplits: 1)
         guard parts.count == 2, let milliseconds = Int64(parts[0]),

@@ -74,7 +74,7 @@ final class LiveTickets: Sendable {
     /// Removes the account's oldest ticket if it has the maximum, and all expired tickets if there
     /// are many.
     private func makeRoom(for account: Identifier, _ now: Duration) {
-        // The removed tickets release their places outside the lock.
+        // The removed tickets release their permits outside the lock.
         var removed: [Ticket?] = []
         let isCrowded = permits.count >= LiveLimits.tickets / 2
         guarded.withLock { guarded in

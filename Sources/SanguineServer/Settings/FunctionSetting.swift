@@ -28,7 +28,7 @@ public struct FunctionSetting: Hashable, Sendable {
     public var rules: FunctionRules
     /// The members of the input, for a function of kind `upstream`.
     ///
-    /// Default: a text `question`.
+    /// Default: a string `question`.
     public var inputs: [InputMember]
     /// The prompt, with placeholders for members of the input: `{{question}}`.
     ///

@@ -1,4 +1,4 @@
-/// A text, such as a key, that must not appear in logs, errors or debugger output.
+/// A string, such as a key, that must not appear in logs, errors or debugger output.
 public struct Secret: Hashable, Sendable {
     /// The text that is displayed instead.
     public static let mask = "•••"
@@ -8,7 +8,7 @@ public struct Secret: Hashable, Sendable {
     /// Creates a secret.
     public init(_ text: String) { self.text = text }
 
-    /// Returns the text itself.
+    /// Returns the string itself.
     ///
     /// Call it only where the text is sent, and do not store the result.
     public func reveal() -> String { text }

@@ -30,7 +30,7 @@ public struct Setting: Sendable {
     let isValid: @Sendable (String) -> Bool
     let allowedBesides: String?
 
-    /// Creates a setting; `isValid` adds a condition for a text, which `allowed` describes.
+    /// Creates a setting; `isValid` adds a condition for a string, which `allowed` describes.
     init(
         _ key: String,
         _ field: Field,
@@ -105,7 +105,7 @@ public struct Setting: Sendable {
 
     /// Sets the value from the text of a flag, the environment or the file.
     ///
-    /// An empty text removes an optional value. Items of a list are separated by commas.
+    /// An empty string removes an optional value. Items of a list are separated by commas.
     ///
     /// - Returns: Whether the text is valid. If not, the settings are unchanged.
     public func set(_ text: String, in settings: inout ServerSettings) -> Bool {
@@ -173,7 +173,7 @@ public struct Setting: Sendable {
         )
     }
 
-    /// Splits a list that is written as one text, separated by commas.
+    /// Splits a list that is written as one string, separated by commas.
     static func items(of text: String) -> [String] {
         text.split(separator: ",").map { item in
             let start = item.drop { $0.isWhitespace }

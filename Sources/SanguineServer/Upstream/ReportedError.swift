@@ -64,7 +64,7 @@ extension JSONValue {
         }
     }
 
-    /// The status in `code`, `status` or `status_code`, as a number or a text.
+    /// The status in `code`, `status` or `status_code`, as a number or a string.
     fileprivate var status: Int? {
         for name in ["code", "status", "status_code"] {
             let number = self[name]?.integer ?? self[name]?.string.flatMap { Int64($0) }

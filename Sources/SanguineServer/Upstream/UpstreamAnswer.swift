@@ -102,8 +102,8 @@ public struct UpstreamAnswer: Hashable, Sendable {
         self.finishReason = finishReason
     }
 
-    /// Returns a choice's finish reason, truncated to 64 characters; `nil` for an empty text, which
-    /// some servers send until the choice ends.
+    /// Returns a choice's finish reason, truncated to 64 characters; `nil` for an empty string,
+    /// which some servers send until the choice ends.
     static func finishReason(of choice: JSONValue) -> String? {
         guard let reason = choice["finish_reason"]?.string, !reason.isEmpty else { return nil }
         return String(reason.unicodeScalars.prefix(64))

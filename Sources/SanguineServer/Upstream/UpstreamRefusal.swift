@@ -148,7 +148,7 @@ struct RefusalFilter: Sendable {
         self.request = request
     }
 
-    /// Filters a code, or another short text.
+    /// Filters a code, or another short string.
     func name(_ text: String?) -> String? { clean(text, Self.nameLength) }
 
     /// Filters a message for the caller or for the log.

@@ -46,7 +46,7 @@ final class DeviceFolder: Sendable {
         return try momentaryFiles().filter { $0.value.range(of: bytes) != nil }.keys.sorted()
     }
 
-    /// Returns all files as of one moment.
+    /// Returns all files as of a single point in time.
     ///
     /// Reading takes time, and a database and its log belong together. If two readings are equal,
     /// the files were in this state at the moment between them.

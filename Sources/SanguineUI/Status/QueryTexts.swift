@@ -1,6 +1,6 @@
 public import Sanguine
 
-/// The texts with which an ``AutomaticQueryViewStyle`` describes a status; English by default.
+/// The strings with which an ``AutomaticQueryViewStyle`` describes a status; English by default.
 ///
 /// ```swift
 /// var texts = QueryTexts()
@@ -23,7 +23,7 @@ public struct QueryTexts: Sendable {
     /// Default: "As of 5 minutes ago, offline".
     public var note: @Sendable (QueryStatus, Duration?) -> String = Self.note
 
-    /// Creates the English texts.
+    /// Creates the English strings.
     public init() {}
 
     private static func title(of status: QueryStatus) -> String {

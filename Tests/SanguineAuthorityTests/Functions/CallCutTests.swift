@@ -172,7 +172,7 @@ struct CallCutTests {
         }
         try await world.told.wait(for: "a stopped call") { $0.ended == ["interrupted"] }
         #expect(try await world.find(people[2], "k").read().code == "interrupted")
-        // A returning reader frees its place for another run.
+        // A returning reader frees its permit for another run.
         let back = try await world.find(people[0], "k")
         let fifth = try await world.account(5)
         try await world.stream(fifth, "k").close()
@@ -292,7 +292,7 @@ struct CallCutTests {
         world.runner.abandon()
         for reader in [first, second] {
             #expect(try await reader.read().broken == .operationInProgress)
-            // There is no place for the run of the second one without readers.
+            // There is no permit for the run of the second one without readers.
             reader.close()
         }
         #expect(try await third.finished().code == "operation_in_progress")

@@ -331,7 +331,7 @@ struct CallQueueTests {
         #expect(queue.counts == (0, 0))
     }
 
-    @Test func `a turn whose wait was stopped takes no place that becomes free later`()
+    @Test func `a turn whose wait was stopped takes no permit that becomes free later`()
         async throws
     {
         let queue = CallQueue(limit: 1, accountShare: 1)

@@ -219,7 +219,7 @@ struct PushRefusalTests {
         )
     }
 
-    @Test func `a record with a text longer than an index key can be edited`()
+    @Test func `a record with a string longer than an index key can be edited`()
         async throws
     {
         let world = try await SyncWorld()
@@ -268,7 +268,7 @@ struct PushRefusalTests {
         }
     }
 
-    @Test func `records with texts longer than an index key are found by the whole text`()
+    @Test func `records with strings longer than an index key are found by the whole string`()
         async throws
     {
         let world = try await SyncWorld()

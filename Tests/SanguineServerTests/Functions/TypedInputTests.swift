@@ -29,7 +29,7 @@ struct TypedInputTests {
 
     private struct Nothing: Codable, Sendable {}
 
-    /// A type that accepts only one text, which the search for its members does not try.
+    /// A type that accepts only one string, which the search for its members does not try.
     private struct Odd: Codable, Sendable {
         struct Word: Codable {
             init(from decoder: any Decoder) throws {

@@ -24,7 +24,7 @@ struct Examination {
     /// The contents of a database.
     struct Contents: Hashable {
         var hasAccounts = false
-        /// The moment of the newest transfer or operation.
+        /// The time of the newest transfer or operation.
         var newest: Timestamp?
         /// The result of reading the whole database.
         var data = DataExamination()
@@ -267,7 +267,7 @@ struct Examination {
         }
     }
 
-    /// A moment that no correct clock can show any more: the beginning of 2026.
+    /// A time that no correct clock can still show: the beginning of 2026.
     private static let past = Timestamp(millisecondsSince1970: 1_767_225_600_000)
 
     private var clock: Finding {
