@@ -11,6 +11,7 @@ extension String {
             && !unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
     }
 
-    /// The bytes of a character, averaged over the longest text: an emoji with a skin tone has 8.
+    /// The number of bytes of a character, averaged over the longest string: an emoji with a skin
+    /// tone has 8.
     private static var bytesPerCharacter: Int { 8 }
 }

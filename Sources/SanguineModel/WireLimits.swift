@@ -6,29 +6,29 @@ public enum WireLimits {
     ///
     /// It is larger than the limit of an indexed text.
     public static let conditionBytes = 4_096
-    /// Bytes of a JSON body: 1 MiB.
+    /// The maximum size of a JSON body, in bytes: 1 MiB.
     public static let bodyBytes = 1 << 20
     /// The largest size of an uploaded file, in bytes: 25 MiB.
     public static let blobBytes = 25 << 20
     /// The maximum number of pixels in an uploaded image: 50 million.
     public static let blobPixels = 50_000_000
-    /// Characters of a device id.
+    /// The number of characters of a device id.
     public static let deviceIdCharacters = 16...128
-    /// Bytes of a device secret.
+    /// The number of bytes of a device secret.
     public static let deviceSecretBytes = 32
-    /// Characters of an idempotency key, all visible ASCII.
+    /// The number of characters of an idempotency key, all of them visible ASCII.
     public static let idempotencyKeyCharacters = 1...128
-    /// Characters of a reason in the ledger.
+    /// The number of characters of a reason in the ledger.
     public static let reasonCharacters = 1...200
     /// The largest amount of one operation, in the balance's unit: 10¹².
     ///
     /// Nine million such amounts fit in 64 bits, so the sums of a ledger do not overflow.
     public static let amount: Int64 = 1_000_000_000_000
-    /// The seconds that a hold may last, up to a day.
+    /// The number of seconds that a hold may last, up to a day.
     public static let holdSeconds = 1...86_400
-    /// Bytes of an account's settings, as JSON.
+    /// The maximum size of an account's settings, in bytes of JSON.
     public static let settingsBytes = 4_096
-    /// Characters of a display name.
+    /// The number of characters of a display name.
     public static let displayNameCharacters = 1...100
     /// The default number of items in a page.
     public static let defaultPage = 20
@@ -36,13 +36,14 @@ public enum WireLimits {
     public static let largestPage = 100
     /// The maximum number of operations that a balance request may ask about.
     public static let operationsAsked = 100
-    /// Characters of a record's id.
+    /// The number of characters of a record's id.
     public static let recordIdCharacters = 1...128
-    /// Characters of a collection's name.
+    /// The number of characters of a collection's name.
     public static let collectionNameCharacters = 64
-    /// Characters of a record mutation's name, all visible ASCII.
+    /// The number of characters of a record mutation's name, all of them visible ASCII.
     public static let mutatorNameCharacters = 1...64
-    /// Printable characters of a lane's name: a record's id and a prefix.
+    /// The number of characters of a lane's name, all of them printable: enough for a record's id
+    /// and a prefix.
     public static let laneCharacters = 1...256
     /// The maximum number of indexes of a collection.
     public static let indexesPerCollection = 8

@@ -15,7 +15,7 @@ enum ChunkedReader {
     /// The size of a piece: 256 KiB.
     static let pieceBytes = 1 << 18
 
-    /// The system's error of an operation on a file.
+    /// The system's error for an operation on a file.
     struct Failure: Error {
         let code: Int32
         let path: String

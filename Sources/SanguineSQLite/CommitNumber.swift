@@ -8,7 +8,7 @@ import Musl
 import Darwin
 #endif
 
-/// The number of the last commit, which each commit increments.
+/// The number of the last commit, which is incremented by each commit.
 ///
 /// It is stored in the table `commits`, which has one row on one page.
 ///

@@ -7,7 +7,7 @@ import Synchronization
 /// Invariants:
 /// 1. A cached row is the newest committed one at every moment. The writer removes the rows that it
 ///    changed before it commits, and adds the new ones afterwards, so that no reader finds the old
-///    value here after another has seen the new one in the database.
+///    value here after another reader has seen the new one in the database.
 /// 2. All rows that are cached at one moment belong to one snapshot. This follows from 1.
 /// 3. A reader that fetched a row adds it only if no commit of the account began or ended since
 ///    before the read. See ``Ticket``.

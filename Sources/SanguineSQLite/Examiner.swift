@@ -40,7 +40,7 @@ final class Examiner: Sendable {
     ///   - options: The options of the connection.
     ///   - schema: The schema that the database must have.
     ///   - parts: The parts to read. Default: all that may be damaged.
-    ///   - isClosed: Whether to end, as after ``stop()``; called now and then. Default: never.
+    ///   - isClosed: Whether to stop, as after ``stop()``; called at intervals. Default: never.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
@@ -58,7 +58,7 @@ final class Examiner: Sendable {
     /// The part that is being read.
     var part: Part { state.withLock(\.part) }
 
-    /// Makes ``run()`` end soon.
+    /// Makes ``run()`` end soon, with an error.
     func stop() {
         isStopped.store(true, ordering: .releasing)
         state.withLock { $0.running?.interrupt() }

@@ -79,8 +79,8 @@ final class FolderBlobStore: BlobStore {
                     throw error
                 }
             }
-            // An existing file needs this too: the process that moved it here may have crashed
-            // before this.
+            // This also applies to an existing file: the process that moved it here may have
+            // crashed before the flush.
             try ChunkedReader.flush(place.folder)
         }
     }

@@ -190,7 +190,7 @@ public final class FolderCopy: Sendable {
 
     /// Copies the files in the copied database; internal for tests.
     ///
-    /// The server continues meanwhile. A file that it has removed since the snapshot is also
+    /// The server continues in the meantime. A file that it has removed since the snapshot is also
     /// removed from the copied database. A file that is missing although the original names it is
     /// left for the examination to report.
     func copyBlobs(
@@ -321,7 +321,7 @@ public final class FolderCopy: Sendable {
     private var wasStopped: Bool { isStopped.load(ordering: .acquiring) || Task.isCancelled }
 }
 
-/// The reason that a data folder was not copied.
+/// The reason why a data folder was not copied.
 public enum FolderCopyError: Error, Hashable {
     /// The target exists and is not empty.
     case notEmpty(path: String)

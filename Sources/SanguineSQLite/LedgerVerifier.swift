@@ -6,7 +6,7 @@ import SanguineModel
 /// Recomputes every balance on one snapshot.
 ///
 /// Balances, transfers and open holds are read as three streams in the order of accounts and
-/// merged, in constant memory.
+/// merged, using constant memory.
 struct LedgerVerifier {
     private let balances: SQLStatement
     private let transfers: SQLStatement

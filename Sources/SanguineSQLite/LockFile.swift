@@ -4,9 +4,9 @@ import Synchronization
 /// Prevents a data folder from being opened twice, in another process or in this one.
 ///
 /// The kernel's lock (`flock`) ends with the process in any case, so a file that a crashed process
-/// left behind locks nothing. The file contains the owner's process id, for the error message. It
-/// is never removed: a process that had just opened it would lock a file that others cannot see.
-/// Because it may be removed manually, the folder itself is locked as well.
+/// left behind does not lock anything. The file contains the owner's process id, for the error
+/// message. It is never removed: a process that had just opened it would lock a file that others
+/// cannot see. Because it may be removed manually, the folder itself is locked as well.
 ///
 /// Mutable state: `descriptors`, guarded by its mutex; empty once released.
 final class LockFile: Sendable {

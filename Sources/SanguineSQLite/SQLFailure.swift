@@ -36,7 +36,7 @@ struct SQLFailure: Error, Hashable {
         SQLFailure(code: SQLITE_CORRUPT, message: "\(what) cannot be decoded")
     }
 
-    /// The code of a page that the disk could not read: `SQLITE_IOERR_CORRUPTFS`.
+    /// The code for a page that the disk could not read: `SQLITE_IOERR_CORRUPTFS`.
     static let unreadableDisk = SQLITE_IOERR | 33 << 8
 
     /// Whether the disk could not read a page: `SQLITE_IOERR_READ`, `_SHORT_READ`, `_DATA`,

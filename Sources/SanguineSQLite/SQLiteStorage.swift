@@ -229,7 +229,7 @@ public final class SQLiteStorage: Storage {
 
     /// Removes expired data.
     ///
-    /// Commands wait meanwhile; the limit bounds their wait.
+    /// Commands wait in the meantime; the limit bounds their wait.
     @discardableResult
     public func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int {
         let sweep = Sweep(horizon: horizon, limit: limit)

@@ -1,6 +1,6 @@
 import GRDBSQLite
 
-/// The reason that a data folder could not be opened.
+/// The reason why a data folder could not be opened.
 ///
 /// The cases are declared in the order in which they are checked.
 public enum SQLiteStorageError: Error, Hashable {

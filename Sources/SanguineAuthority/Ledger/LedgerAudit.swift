@@ -5,8 +5,9 @@ public import SanguineModel
 /// A driver passes one account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// The audit checks that the running balances of each transfer follow from the previous one, that
-/// no balance went below zero or past 64 bits, that the stored balance matches the last transfer,
-/// that the held amount is the sum of the open holds, and that no transfer is past the feed's head.
+/// no balance fell below zero or exceeded 64 bits, that the stored balance matches the last
+/// transfer, that the held amount is the sum of the open holds, and that no transfer is past the
+/// feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0

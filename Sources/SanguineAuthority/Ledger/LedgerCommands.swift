@@ -148,7 +148,8 @@ struct LedgerCommands: Sendable {
             guard var hold = loaded.hold(id) else { throw .noHold }
             var draft = LedgerDraft(balance, now: now)
             let wanted = try state(content, hold)
-            // A hold that is already settled in this way gets the same answer; nothing moves.
+            // A hold that is already settled in this way returns the same answer, and nothing is
+            // transferred.
             guard hold.state != wanted else {
                 return Draft(draft, answer: encoder.balance(balance))
             }

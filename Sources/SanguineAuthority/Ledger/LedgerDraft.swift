@@ -8,7 +8,7 @@ import SanguineModel
 /// 2. All transfers of an operation share one number of the feed: the owner sees all of them or
 ///    none.
 /// 3. The running balances of the last transfer equal the balance.
-/// 4. An amount of zero makes no transfer, unless it is a note.
+/// 4. An amount of zero creates no transfer, unless it is a note.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []

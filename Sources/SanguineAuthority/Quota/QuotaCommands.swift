@@ -6,7 +6,7 @@ import SanguineModel
 /// A period belongs to one day of the user's calendar. A new one begins only when *both* the end of
 /// the old one has passed, in the zone that the account had at its beginning, *and* the account's
 /// zone shows a later day. So travelling, or setting another zone, never grants a second quota for
-/// one day, and no range of time has more periods than dates.
+/// one day, and no span of time has more periods than dates.
 struct QuotaCommands: Sendable {
     /// The largest distance to the end of a period: two days, so that a clock that is set back by a
     /// day does not grant a second quota.

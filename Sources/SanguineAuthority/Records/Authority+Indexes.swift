@@ -26,7 +26,7 @@ extension Authority {
         recordHeads(loaded.indexes)
     }
 
-    /// Does one step of the work to build or remove indexes.
+    /// Performs one step of building or removing indexes.
     ///
     /// - Parameter unreadable: Receives the records that are not JSON objects: at most a few
     ///   hundred per call, and each once per index. They are indexed as records without members.

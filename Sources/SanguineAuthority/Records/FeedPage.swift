@@ -29,7 +29,7 @@ struct FeedPage: Sendable {
     ///   - cut: The limits of the page.
     ///   - least: The number through which all changes were read; the cut takes all of them.
     ///   - head: The newest number of the feed.
-    ///   - horizon: The largest number of a forgotten deletion.
+    ///   - horizon: The largest feed number of a forgotten deletion.
     ///   - epoch: The epoch of the numbers.
     ///   - begunAt: The head at which a reader began its first full read; 0 for any other reader.
     ///   - isReset: Whether the reader must delete its records first.
@@ -49,7 +49,7 @@ struct FeedPage: Sendable {
         self.isReset = isReset
         next = head
         var cut = cut
-        // Past the last record of the slice others may follow; up to `least` all were read.
+        // More records may follow the last one of the slice, but all up to `least` were read.
         let known = slice.hasMore ? max(least, slice.records.last?.through ?? 0) : .max
         let all = (slice.records.map(Entry.init) + system.filter { $0.seq <= known })
             .sorted { $0.seq < $1.seq }

@@ -1,9 +1,9 @@
 import SanguineModel
 
-/// The queries that answer a reader of the feed, one after the other.
+/// The queries that answer a reader of the feed, one after another.
 ///
-/// A reader starts over if it missed forgotten deletions, has a number past the head, or comes from
-/// another epoch. The first slice shows whether it must, and then a second query is needed.
+/// A reader starts over if it missed forgotten deletions, has a number beyond the head, or comes
+/// from another epoch. The first slice shows whether it must, and then a second query is needed.
 struct FeedRead: Sendable {
     /// The next query.
     private(set) var query: FeedQuery

@@ -38,7 +38,7 @@ public struct IndexBuild: Hashable, Codable, Sendable {
     public static let looksPerStep = 200
     /// The size of records in bytes after which a step ends: 1 MiB.
     public static let bytesPerStep = 1 << 20
-    /// The number of steps that a server does before it accepts requests: 32.
+    /// The number of steps that a server performs before it accepts requests: 32.
     ///
     /// They suffice for several thousand records, so lists of that size are never refused.
     public static let stepsAtStart = 32
@@ -110,7 +110,7 @@ struct IndexCommands: Sendable {
         var unreadable: [RecordName] = []
     }
 
-    /// Compares the stored indexes with the declarations, and does a part of the work.
+    /// Compares the stored indexes with the declarations, and performs a part of the work.
     ///
     /// It changes nothing if no work is left.
     func step() -> Command<Step> {
@@ -174,7 +174,7 @@ struct IndexCommands: Sendable {
         return IndexesRow(builds: builds.sorted { $0.name < $1.name })
     }
 
-    /// Does a part of a stage.
+    /// Performs a part of a stage.
     ///
     /// - Returns: The number of records and entries that it examined.
     /// - Throws: the error of the storage.

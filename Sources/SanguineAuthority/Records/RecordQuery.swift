@@ -112,7 +112,8 @@ public struct RecordList: Hashable, Sendable {
         return true
     }
 
-    /// Adds an examined position, with its record or `nil` if that does not belong to the list.
+    /// Adds an examined position, with its record, or with `nil` if the record does not belong to
+    /// the list.
     public mutating func add(_ row: RecordRow?, at position: RecordPosition) {
         looked += 1
         last = position

@@ -12,9 +12,9 @@ struct SyncCommands: Sendable {
     ///
     /// A refused operation changes nothing and does not stop the others. An operation with an
     /// unknown mutation or collection stays undecided, as do the later ones of its lane: a later
-    /// server decides them. The same holds for one that looks records up by an index that is being
-    /// built. If no operation was decided, the push is refused with `overloaded`, so that the
-    /// client retries it.
+    /// server decides them. The same applies to an operation that looks records up by an index that
+    /// is being built. If no operation was decided, the push is refused with `overloaded`, so that
+    /// the client retries it.
     func push(_ account: Identifier, _ batch: PushBatch) -> Command<PushAnswer> {
         let keys = batch.operations.map { Key.operation(account, key: $0.key) }
         return Command(
@@ -58,7 +58,7 @@ struct SyncCommands: Sendable {
 
     /// Changes records of an account without an operation; `nil` deletes.
     ///
-    /// If one of the changes is refused, none is made.
+    /// If one of the changes is refused, none of them is made.
     func put(
         _ account: Identifier,
         _ changes: [RecordKey: RecordValue?]

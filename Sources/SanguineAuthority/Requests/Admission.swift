@@ -193,7 +193,7 @@ package struct Admission: Sendable {
         try request.admitAnonymous()
         let bytes = try await request.body()
         return try await WireBody.perform(bytes.count, for: nil) { () throws(Problem) in
-            // The later work is a look-up and a signature, regardless of the body.
+            // The remaining work is a lookup and a signature, regardless of the body.
             let time = ProcessorTime()
             defer { request.charge(time.spent + ProcessorTime.signature) }
             return try WireBody.decode(Content.self, from: bytes).get()

@@ -129,7 +129,7 @@ extension WireResponse {
 }
 
 extension CallReply.Origin {
-    /// `Cache-Status` (RFC 9211) and `Age` (RFC 9111, section 5.1).
+    /// The fields `Cache-Status` (RFC 9211) and `Age` (RFC 9111, section 5.1).
     var fields: [(field: WireField, value: String)] {
         switch self {
         case .cache(let age, let rest):

@@ -1,4 +1,4 @@
-/// A round-robin queue: each call of ``popFirst()`` serves the next owner's oldest element.
+/// A round-robin queue: each call of ``popFirst()`` returns the oldest element of the next owner.
 ///
 /// Invariants:
 /// 1. The elements of an owner leave in the order in which they were appended.

@@ -15,7 +15,7 @@ package final class LongWork: Sendable {
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
     )
 
-    /// The cause of work, which has a turn of its own.
+    /// The cause of work; each cause has its own turn.
     package enum Owner: Hashable, Sendable {
         case account(Identifier)
         /// Requests without an account.

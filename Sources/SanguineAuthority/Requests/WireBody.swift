@@ -48,12 +48,12 @@ package enum WireBody {
         try await perform(ifLong: bytes > shortBytes, for: account, work)
     }
 
-    /// Decodes JSON; throws for invalid JSON, and returns a failure for JSON of another shape.
+    /// Decodes JSON; throws for invalid JSON, and returns a failure for JSON of another structure.
     ///
     /// - Parameters:
     ///   - type: The expected type.
     ///   - bytes: The body, which is parsed once.
-    /// - Returns: The content, or the problem of its shape.
+    /// - Returns: The content, or the problem with its structure.
     /// - Throws: A ``Problem`` for invalid JSON, or for JSON that exceeds a limit.
     package static func decode<Content: Decodable>(
         _ type: Content.Type,
@@ -65,8 +65,8 @@ package enum WireBody {
         }
     }
 
-    /// Parses JSON that is passed on as received, including constructs on which readers disagree:
-    /// members with the same name, half of a surrogate pair, numbers of any size.
+    /// Parses JSON that is passed on as received, including constructs that readers interpret
+    /// differently: members with the same name, half of a surrogate pair, numbers of any size.
     ///
     /// - Throws: A ``Problem`` if the JSON is not an object, or exceeds a limit.
     package static func passedOn(_ bytes: [UInt8]) throws(Problem) -> ForwardedBody {

@@ -1,7 +1,7 @@
 import Foundation
 import SanguineModel
 
-/// The parameters of a request, in order; the first one of a name counts.
+/// The parameters of a request, in order; if several have the same name, the first one counts.
 package struct WireQuery: Sendable {
     /// The parameters, percent-decoded.
     package let items: [(name: String, value: String)]
@@ -13,7 +13,7 @@ package struct WireQuery: Sendable {
         items.first { $0.name.hasBytes(of: name) }?.value
     }
 
-    /// Returns a whole number, clamped to the largest one; `nil` if the parameter is missing.
+    /// Returns a whole number, clamped to the largest integer; `nil` if the parameter is missing.
     ///
     /// - Throws: `malformed_request` for a value that is not a number of at least `least`.
     func number(_ name: String, from least: Int64 = 0) throws(Problem) -> Int64? {

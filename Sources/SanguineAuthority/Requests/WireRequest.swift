@@ -41,7 +41,7 @@ package protocol WireRequest: Sendable {
     /// - Throws: `rate_limited`.
     func admitAnonymous() throws(Problem)
 
-    /// Refuses the request if previous ones of its address have cost too much.
+    /// Refuses the request if earlier ones from its address have cost too much.
     ///
     /// - Throws: `rate_limited`.
     func checkAddress() throws(Problem)

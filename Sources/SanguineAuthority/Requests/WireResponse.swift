@@ -70,8 +70,8 @@ package struct WireResponse: Sendable {
 
     /// Returns the entity tag of a body.
     ///
-    /// A hash, never a feed number: two accounts can have the same numbers, and a browser that
-    /// switched accounts would continue to show the other account's balance.
+    /// It is a hash and never a feed number: two accounts can have the same numbers, and a browser
+    /// that switched accounts would continue to show the other account's balance.
     package static func tag(of body: [UInt8]) -> String { "\"\(hash(body))\"" }
 
     /// Creates the response to a read with a known tag.

@@ -2,7 +2,7 @@ public import SanguineModel
 
 /// A file of an account; its bytes are in the ``BlobStore``.
 ///
-/// Each account that has the content has a row of its own.
+/// Each account that has the content has its own row.
 public struct BlobRow: Hashable, Sendable {
     /// The owner.
     public var account: Identifier

@@ -34,9 +34,9 @@ public struct ResultRow: Hashable, Sendable {
     public var function: String
     /// The `output` of the answer, as JSON.
     public var output: [UInt8]
-    /// The time when the answer was made.
+    /// The time at which the answer was produced.
     public var madeAt: Timestamp
-    /// The time from which the answer is no longer used.
+    /// The time after which the answer is no longer used.
     public var expiresAt: Timestamp
 
     /// Creates the row.
@@ -59,7 +59,7 @@ public struct ResultRow: Hashable, Sendable {
 
 /// Consecutive parts of a streamed answer.
 public struct PartsRow: Hashable, Sendable {
-    /// The run that made the parts; several calls may follow one.
+    /// The run that produced the parts; several calls may follow one run.
     public var run: Identifier
     /// The index of the first of these parts; the answer begins with 0.
     public var first: Int64

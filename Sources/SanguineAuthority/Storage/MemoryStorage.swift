@@ -5,10 +5,11 @@ import Synchronization
 ///
 /// The data is lost with the object.
 ///
-/// Fulfills the same contract as the other drivers, except for durability.
+/// It fulfills the same contract as the other drivers, except for durability.
 ///
 /// Invariants:
-/// 1. A command's changes are stored all or none; no other command runs between load and store.
+/// 1. Either all of a command's changes are stored or none; no other command runs between load and
+///   store.
 /// 2. Transfers are numbered from 1 without gaps, and never change.
 /// 3. `liveSessions` has the ids of exactly those sessions in `rows` that have not ended.
 ///
@@ -213,7 +214,7 @@ public final class MemoryStorage: Storage {
     /// The bytes of the files, also in memory.
     public var blobs: any BlobStore { files }
 
-    /// Always `nil`, as the amount of free memory is not known.
+    /// Always `nil`, because the amount of free memory is not known.
     public var freeBytes: Int64? { nil }
 
     /// Closes the storage and deletes its content.

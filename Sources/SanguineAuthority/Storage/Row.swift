@@ -153,7 +153,7 @@ public struct DeviceRow: Hashable, Sendable {
     public var secretHash: [UInt8]
     /// The account of the device.
     public var account: Identifier
-    /// The time when the device was first seen.
+    /// The time at which the device was first seen.
     public var createdAt: Timestamp
 
     /// Creates the row.
@@ -173,11 +173,11 @@ public struct SessionRow: Hashable, Sendable {
     public var account: Identifier
     /// The number of the newest refresh token: 0 for the first.
     public var generation: Int64
-    /// The time when the newest refresh token was made.
+    /// The time at which the newest refresh token was created.
     public var rotatedAt: Timestamp
-    /// The time when the newest refresh token expires.
+    /// The time at which the newest refresh token expires.
     public var expiresAt: Timestamp
-    /// The time when the family ended, by sign-out or reuse; `nil` while it is valid.
+    /// The time at which the family ended, by sign-out or reuse; `nil` while it is valid.
     public var endedAt: Timestamp?
 
     /// Creates the row.
@@ -208,7 +208,7 @@ public struct QuotaRow: Hashable, Sendable {
     public var day: CalendarDay
     /// The number of used units.
     public var used: Int64
-    /// The time when the period ends, in the account's time zone at its beginning.
+    /// The time at which the period ends, in the account's time zone at the period's beginning.
     public var resetsAt: Timestamp
     /// The number of the quota's last change in the account's feed.
     public var seq: Int64
@@ -251,7 +251,7 @@ public struct HoldRow: Hashable, Sendable {
     public var account: Identifier
     /// The held amount.
     public var amount: Int64
-    /// The time when an open hold expires.
+    /// The time at which an open hold expires.
     public var expiresAt: Timestamp
     /// The state.
     public var state: State
@@ -265,7 +265,7 @@ public struct HoldRow: Hashable, Sendable {
     public var sent: Bool
     /// The part of a daily quota that the call reserves; `nil` for none.
     public var quota: QuotaHold?
-    /// The charge if nothing more of the call becomes known; at most ``amount``.
+    /// The charge if nothing further becomes known about the call; at most ``amount``.
     ///
     /// `nil` stands for the whole amount. It is used if the output is not known: the call is not
     /// streamed, or it has no upstream and nothing of its answer is stored yet.
@@ -299,7 +299,7 @@ public struct HoldRow: Hashable, Sendable {
 
 /// An operation that was accepted under an idempotency key.
 ///
-/// If it moved the ledger, its row is kept forever, so that no key is charged twice.
+/// If it changed the ledger, its row is kept forever, so that no key is charged twice.
 public struct OperationRow: Hashable, Sendable {
     /// The state of an operation.
     public enum State: Hashable, Sendable {
@@ -307,7 +307,7 @@ public struct OperationRow: Hashable, Sendable {
         case running(hold: Identifier?)
         /// The operation is done; every repetition receives this answer.
         case done(StoredAnswer)
-        /// The operation was done, and its answer has been dropped since.
+        /// The operation was done, and its answer has since been dropped.
         case forgotten
         /// The operation was pushed and decided; the row is kept forever. It has the feed number
         /// that includes its changes, and for a refusal the ``Problem`` as JSON.
@@ -322,7 +322,7 @@ public struct OperationRow: Hashable, Sendable {
     public var fingerprint: [UInt8]
     /// The state.
     public var state: State
-    /// The time when the operation was accepted or done.
+    /// The time at which the operation was accepted or done.
     public var at: Timestamp
     /// The run whose parts the answer streams; `nil` for an answer in one piece.
     public var run: Identifier?

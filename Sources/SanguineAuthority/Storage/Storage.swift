@@ -2,9 +2,9 @@ public import SanguineModel
 
 /// Stores the state of an authority.
 ///
-/// A driver loads, calls a ``Command`` to decide, and stores, in one transaction: no other command
-/// takes effect in between, and after a crash either all of its changes are stored or none. Drivers
-/// contain no rules; all of them share the decisions.
+/// A driver loads the data, lets a ``Command`` decide, and stores the changes, in one transaction:
+/// no other command takes effect in between, and after a crash either all of its changes are stored
+/// or none. Drivers contain no rules; all of them use the same decisions.
 ///
 /// ```swift
 /// let result = try await storage.perform(Command(keys: [.balance(id)]) { loaded in
@@ -40,7 +40,7 @@ public protocol Storage: Sendable {
     ///
     /// - Parameters:
     ///   - account: The owner.
-    ///   - number: The ``NumberedTransfer/number`` that all returned ones are less than; `nil`
+    ///   - number: Only transfers with a smaller ``NumberedTransfer/number`` are returned; `nil`
     ///     starts with the newest.
     ///   - limit: The maximum number of transfers.
     /// - Returns: The transfers with their positions in the ledger; empty if there are no more.
@@ -142,7 +142,7 @@ public enum DataCheck: Hashable, Sendable {
     case running(String)
     /// All data was checked.
     case done
-    /// The check failed; the text says why.
+    /// The check failed; the text states the reason.
     case failed(String)
 }
 
@@ -187,10 +187,11 @@ public struct Command<Outcome: Sendable>: Sendable {
     }
 }
 
-/// A request for an account's sessions that have not ended, without the most recently used ones.
+/// A request for those of an account's sessions that have not ended, except for the most recently
+/// used ones.
 ///
-/// A driver returns the sessions whose newest refresh token is oldest first, and equal ones by id.
-/// It finds them by an index, at no cost for other commands.
+/// A driver returns these sessions in the order of their newest refresh tokens, oldest first, and
+/// then by id. It finds them by an index, so other commands do not pay for it.
 public struct SurplusSessions: Hashable, Sendable {
     /// The maximum number of sessions returned, so that commands stay small.
     public static let limit = 16
@@ -233,8 +234,8 @@ public enum Change: Hashable, Sendable {
     case index(IndexEntry)
     /// Removes an index entry.
     case unindex(IndexEntry)
-    /// Removes the cached answers of an account, or the public ones for `nil`, except for a number
-    /// of the newest.
+    /// Removes the cached answers of an account, or the public ones for `nil`, except for the given
+    /// number of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
 }
 
@@ -395,22 +396,22 @@ public struct SweepHorizon: Hashable, Sendable {
 public enum StorageError: Error, Hashable {
     /// Too much work is queued. Retry after this many whole seconds.
     case overloaded(retryAfterSeconds: Int)
-    /// The disk or the database failed, and nothing was changed; the text says how.
+    /// The disk or the database failed, and nothing was changed; the text describes the failure.
     case failed(String)
-    /// The disk is full, and nothing was changed; the text says how.
+    /// The disk is full, and nothing was changed; the text describes the failure.
     case full(String)
-    /// The data cannot be written, and nothing was changed; the text says how.
+    /// The data cannot be written, and nothing was changed; the text describes the failure.
     case readOnly(String)
-    /// The stored data cannot be read, and nothing was changed; the text says how.
+    /// The stored data cannot be read, and nothing was changed; the text describes the failure.
     case damaged(String)
-    /// The commit failed, and its outcome is unknown; the text says how.
+    /// The commit failed, and its outcome is unknown; the text describes the failure.
     case unknownOutcome(String)
     /// The storage is closed.
     case closed
 }
 
 extension StorageError: CustomStringConvertible {
-    /// A description of the error, and the action to take.
+    /// A description of the error, and what to do about it.
     public var description: String {
         switch self {
         case .overloaded(let seconds):

@@ -10,7 +10,7 @@ package struct DecimalDigits: Hashable, Sendable {
     /// The position of the decimal point, counted from the first digit; 0 for zero.
     package let point: Int
 
-    /// The largest magnitude of an exponent that is accepted.
+    /// The maximum magnitude of an accepted exponent.
     private static let largestExponent = 1_000_000_000
 
     private init(isNegative: Bool, digits: [UInt8], point: Int) {
@@ -104,7 +104,7 @@ package struct DecimalDigits: Hashable, Sendable {
 
     /// The number as JSON.
     ///
-    /// Equal numbers have the same text.
+    /// Equal numbers have the same representation.
     package var text: String {
         let sign = isNegative ? "-" : ""
         let all = String(decoding: digits, as: UTF8.self)

@@ -1,5 +1,5 @@
-/// The members of a stored value that are omitted when it is read, because their names exceed the
-/// limit.
+/// The members of a stored value that are omitted when the value is read, because their names
+/// exceed the limit.
 ///
 /// Earlier versions stored such members. Hashing one of their names can take minutes, so they never
 /// enter a ``JSONValue``; when the value is overwritten, they are stored again byte by byte.

@@ -95,7 +95,7 @@ extension JSONParser {
         package var isApproximate = false
     }
 
-    /// The reason that a text could not be parsed.
+    /// The reason why a text could not be parsed.
     package enum Fault: Error, Hashable, Sendable {
         /// The text is not JSON; the offset is in bytes.
         case malformed(offset: Int)

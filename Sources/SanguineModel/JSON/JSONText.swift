@@ -1,4 +1,4 @@
-/// A JSON text that is written value by value.
+/// Writes a JSON text value by value.
 ///
 /// Foundation's encoder asks each value for its parts, which costs more than all other work.
 package struct JSONText {

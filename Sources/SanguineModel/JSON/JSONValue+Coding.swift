@@ -57,7 +57,7 @@ extension JSONValue {
         throw .invalidValue(self, .init(codingPath: path, debugDescription: fault.text))
     }
 
-    /// The first fault, with the path to it from the innermost step outwards.
+    /// The first fault, with the path to it from the innermost step outward.
     private var fault: (path: [JSONKey.Step], text: String)? {
         switch self {
         case .number(let number) where !number.isFinite:

@@ -24,7 +24,8 @@
 public protocol RecordMutation: Mutation {
     /// Changes the records.
     ///
-    /// - Throws: ``Refusal`` if the operation cannot be done; none of its changes are then applied.
+    /// - Throws: ``Refusal`` if the operation cannot be applied; none of its changes are then
+    ///   applied.
     func apply(to records: inout Records) throws
 }
 

@@ -1,7 +1,7 @@
 /// Provides the stored records that a ``Records`` transaction reads.
 ///
-/// Reading is synchronous: on the client the records are available locally, on the server the
-/// transaction runs where the database is.
+/// Reading is synchronous: on the client, the records are available locally; on the server, the
+/// transaction runs next to the database.
 public protocol RecordSource {
     /// Returns the record, or `nil` if there is none.
     ///

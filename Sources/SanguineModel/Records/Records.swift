@@ -8,7 +8,7 @@
 public struct Records {
     /// The properties of the operation.
     public let operation: OperationContext
-    /// The first reason that the operation cannot be done, or `nil` if there is none.
+    /// The first reason why the operation cannot be applied, or `nil` if there is none.
     public private(set) var failure: Refusal?
     /// The error that the storage threw while reading.
     ///
@@ -38,7 +38,8 @@ public struct Records {
 
     /// Runs a record mutation.
     ///
-    /// - Throws: ``Refusal`` if the operation cannot be done, or the error that the storage threw.
+    /// - Throws: ``Refusal`` if the operation cannot be applied, or the error that the storage
+    ///   threw.
     public mutating func run(_ mutation: some RecordMutation) throws {
         do {
             try mutation.apply(to: &self)
@@ -89,7 +90,7 @@ public struct Records {
 
     /// Returns all records whose member has the value, ordered by their ids.
     ///
-    /// The operation cannot be done if there are more than 1,000.
+    /// The operation cannot be applied if there are more than 1,000.
     public mutating func query<R: SyncedRecord, Value: IndexValue>(
         where index: RecordIndex<R, Value>,
         is value: Value
@@ -177,7 +178,7 @@ public struct Records {
 
     /// Returns the keys of all records whose member has the value, ordered by their ids.
     ///
-    /// The operation cannot be done if there are more than 1,000.
+    /// The operation cannot be applied if there are more than 1,000.
     public mutating func keys(
         in collection: String,
         where field: String,
@@ -211,7 +212,7 @@ public struct Records {
         return ids.sorted().map { RecordKey(collection, $0) }
     }
 
-    /// Records that the operation cannot be done, unless it has failed before.
+    /// Records that the operation cannot be applied, unless it has already failed.
     public mutating func fail(_ code: ProblemCode, _ detail: String) {
         failure = failure ?? Refusal(code, detail)
     }

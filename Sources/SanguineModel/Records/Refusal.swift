@@ -1,4 +1,4 @@
-/// The reason that an operation is refused.
+/// The reason why an operation is refused.
 ///
 /// Record mutations throw it, and the app finds it in the tray.
 ///

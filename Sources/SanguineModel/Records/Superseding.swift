@@ -8,7 +8,7 @@
 /// }
 /// ```
 ///
-/// A like and an unlike while offline therefore cause no request at all. When an operation is
+/// As a result, a like and an unlike while offline cause no request at all. When an operation is
 /// performed, it is compared with waiting operations of its kind and lane that have certainly not
 /// reached a server, from the newest to the oldest, until it undoes one. An operation that was
 /// sent, or may have been, is never superseded: the new operation is sent after it.

@@ -96,7 +96,7 @@ public struct Quota: Hashable, Codable, Sendable {
 
     /// Decodes a quota.
     ///
-    /// One that an earlier version stored or sent has no remaining amount if it is unlimited.
+    /// A quota that an earlier version stored or sent has no remaining amount if it is unlimited.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

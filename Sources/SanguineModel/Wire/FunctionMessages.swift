@@ -145,12 +145,13 @@ public struct Price: Hashable, Codable, Sendable {
 /// A complete answer is always charged. A call that was never sent is not charged, and neither is a
 /// call whose upstream fails before the first part of the answer.
 public enum ChargeMoment: String, Hashable, Codable, Sendable, CaseIterable {
-    /// When the answer is complete, or when the caller ends the call after a part of it.
+    /// The charge is made when the answer is complete, or when the caller ends the call after a
+    /// part of it.
     ///
     /// A call that fails, times out, or is lost in a server crash costs nothing.
     case onCompletion
-    /// When the call was sent to its upstream, even if the caller ends it before the first part, if
-    /// it fails after that part, or if the server crashes before the call ends.
+    /// The charge is made once the call was sent to its upstream, even if the caller ends it before
+    /// the first part, if it fails after that part, or if the server crashes before the call ends.
     case onStart
 }
 

@@ -10,7 +10,7 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var title: String
     /// The HTTP status.
     public var status: Int
-    /// The next step for the user or developer.
+    /// The next step for the user or the developer.
     public var detail: String
     /// A URI that identifies this occurrence, or `nil` if there is none, as from a Sanguine server.
     public var instance: String?
@@ -59,7 +59,8 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     ///
     /// - Parameters:
     ///   - code: The kind of problem.
-    ///   - detail: What to do next, in a sentence or two, without personal data.
+    ///   - detail: The next step for the user or the developer, in one or two sentences, without
+    ///     personal data.
     ///   - retryAfter: The number of whole seconds to wait before a retry.
     public init(_ code: ProblemCode, _ detail: String, retryAfter: Int? = nil) {
         type = "urn:sanguine:problem:\(code.rawValue)"

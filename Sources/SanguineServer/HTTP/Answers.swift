@@ -57,7 +57,7 @@ extension Response {
         self.init(answer)
         guard let stream = answer.stream else { return }
         body = ResponseBody(contentLength: stream.length) { writer in
-            // Detects a disconnect while nothing is written.
+            // Detects a disconnect while nothing is being written.
             let watch = CloseDetector { stream.close() }
             do {
                 try await channel.watch(watch)

@@ -14,7 +14,7 @@ struct Gate: Sendable {
     let bodies: SharedPool
     /// The maximum size of an uploaded file in bytes.
     let fileBytes: Int
-    /// The bytes of files whose requests have no response yet.
+    /// The memory for files whose requests have no response yet, in bytes.
     let files: SharedPool
     /// The responses that wait to be read.
     let answers: SharedPool

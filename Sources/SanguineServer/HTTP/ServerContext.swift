@@ -83,7 +83,8 @@ final class Exchange: Sendable {
         set { state.withLock { $0.isUnread = newValue } }
     }
 
-    /// The bytes of the response's body that are in memory at a time; `nil` if all of them are.
+    /// The number of bytes of the response's body that are held in memory at once; `nil` if all of
+    /// them are.
     var streamedBytes: Int? {
         get { state.withLock { $0.streamedBytes } }
         set { state.withLock { $0.streamedBytes = newValue } }

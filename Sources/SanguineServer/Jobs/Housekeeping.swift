@@ -11,7 +11,8 @@ struct Housekeeping: Service {
     static let interval = Duration.seconds(1)
     /// The number of checks of the holds per sweep: one sweep every ten minutes.
     static let looksPerSweep = 600
-    /// Rows of each kind that one turn may delete, so that requests need not wait for long.
+    /// The number of rows of each kind that one turn may delete, so that requests need not wait for
+    /// long.
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
@@ -68,7 +69,7 @@ struct Housekeeping: Service {
     /// - Parameter last: The number of waiting calls after the previous turn.
     private func settleEnded(_ last: inout Int) async {
         if calls.unsettledCount > 0 {
-            // The first attempts for each call logged the reason.
+            // The first attempt for each call has logged the reason.
             _ = try? await calls.settleEnded()
         }
         let now = calls.unsettledCount

@@ -6,8 +6,8 @@ import ServiceLifecycle
 /// Builds the indexes of newly declared records, and deletes the entries of indexes that are no
 /// longer declared.
 ///
-/// Each step is a command among those of requests, and as short as one. The storage records the
-/// progress, so that the work continues after a restart.
+/// Each step is queued like the commands of requests, and takes no longer than one. The storage
+/// records the progress, so that the work continues after a restart.
 struct IndexBuilder: Service {
     /// The maximum number of records in one log line.
     static let namesPerLine = 20

@@ -3,9 +3,9 @@ import Synchronization
 
 /// Closes connections whose request bodies take too long to arrive.
 ///
-/// A connection that sends a byte now and then is never idle, so its total time must be limited.
-/// Time is counted in turns of ``Housekeeping``. A body therefore costs one dictionary insertion
-/// and removal, but no timer.
+/// A connection that sends a byte from time to time is never idle, so its total time must be
+/// limited. Time is counted in turns of ``Housekeeping``. A body therefore costs one dictionary
+/// insertion and removal, but no timer.
 ///
 /// Invariants:
 ///

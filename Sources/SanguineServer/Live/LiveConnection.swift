@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// Mutable state: `guarded`, protected by its mutex. The waiting task is resumed outside the lock.
 ///
-/// It uses a mutex instead of an actor because a commit wakes thousands of connections in a row.
+/// It uses a mutex instead of an actor because a commit wakes thousands of connections in
+/// succession.
 final class LiveConnection: Sendable {
     private struct Guarded {
         var state: LiveConnectionState

@@ -2,13 +2,13 @@ import SanguineModel
 
 /// Limits of live connections that an operator cannot change.
 public enum LiveLimits {
-    /// Events that an account's connections share, and the limit of one read: 256.
+    /// The number of events that an account's connections share, and the limit of one read: 256.
     public static let sharedEvents = 256
-    /// Bytes of shared events for each account: 256 KiB.
+    /// The size in bytes of the shared events of each account: 256 KiB.
     ///
     /// A reader that is further behind reads separately.
     public static let sharedBytes = 1 << 18
-    /// Bytes of one write, which has the whole timeout: 64 KiB.
+    /// The size in bytes of one write, which has the whole timeout: 64 KiB.
     public static let writeBytes = 1 << 16
     /// The delay before a client reconnects after it lost the connection: 2 seconds.
     public static let retry = Duration.seconds(2)
@@ -22,12 +22,12 @@ public enum LiveLimits {
     public static let retryAfterRefusal = Duration.seconds(30)
     /// The lifetime of a ticket: 60 seconds.
     public static let ticketLife = Duration.seconds(60)
-    /// Tickets at a time: 10,000.
+    /// The number of tickets: 10,000.
     ///
     /// While this many exist, requests for tickets are refused until some expire.
     public static let tickets = 10_000
-    /// Tickets of an account at a time: 32.
+    /// The number of tickets of an account: 32.
     ///
-    /// Another one invalidates the oldest.
+    /// Another ticket invalidates the oldest one.
     public static let ticketsPerAccount = 32
 }

@@ -13,7 +13,7 @@ struct OpenAIRoutes: Sendable {
     let calls: CallRunner
     let admission: Admission
     let clock: any WallClock
-    /// Returns how a function asks models: its own, or the given upstreams with their own model.
+    /// Returns how a function queries models: its own, or the given upstreams with their own model.
     let make: @Sendable (FunctionSetting, [String]?) -> ModelCall
 
     /// The endpoints.

@@ -82,12 +82,12 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 60,000.
         public var addressRequestsPerMinute = 60_000
-        /// Processor time in ten seconds for an address's requests without a valid token; more
-        /// requests are refused with 429.
+        /// The processor time in ten seconds for an address's requests without a valid token;
+        /// further requests are refused with 429.
         ///
         /// Default: 3 s.
         public var addressProcessorTime: Duration = .seconds(3)
-        /// Connections at a time, including live ones; more wait to be accepted.
+        /// The number of connections, including live ones; further ones wait to be accepted.
         ///
         /// One address gets half of them; further ones from it are closed. If the process may open
         /// too few files, the number is lower. Default: 20,000.
@@ -105,11 +105,13 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 30 s.
         public var writeTimeout: Duration = .seconds(30)
-        /// Bytes of all responses that wait to be read; beyond this, requests are refused with 503.
+        /// The size in bytes of all responses that wait to be read; beyond this, requests are
+        /// refused with 503.
         ///
         /// Default: 64 MiB.
         public var answerBytes = 64 << 20
-        /// Bytes of all bodies whose requests have no response yet; more are refused with 503.
+        /// The size in bytes of all bodies whose requests have no response yet; further ones are
+        /// refused with 503.
         ///
         /// Default: 64 MiB.
         public var receivedBytes = 64 << 20
@@ -122,11 +124,12 @@ public struct ServerSettings: Hashable, Sendable {
         ///
         /// Default: 64 MiB.
         public var accountBytes = 64 << 20
-        /// Concurrent runs of functions; more calls wait for their turn.
+        /// The number of concurrent runs of functions; further calls wait for their turn.
         ///
         /// One account gets a quarter of them. Default: 1,000.
         public var functionCalls = 1_000
-        /// Function calls that wait for their turn or share a run; more are refused with 503.
+        /// The number of function calls that wait for their turn or share a run; further ones are
+        /// refused with 503.
         ///
         /// One account gets a quarter, and one address half, of these and the running calls.
         /// Default: 4,000.
