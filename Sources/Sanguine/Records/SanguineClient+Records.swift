@@ -13,7 +13,8 @@ extension SanguineClient {
     /// When this returns, the operation is on disk and every read contains its effect. The client
     /// sends it as soon as there is a network, even after a restart, until the server has answered;
     /// it takes effect once. The call waits neither for the network nor for a flush of the disk:
-    /// the operation survives the process's end, but a power failure may lose the last moments.
+    /// the operation survives the process's end, but a power failure may lose the most recent
+    /// operations.
     ///
     /// - Returns: A receipt that reports the operation's outcome.
     /// - Throws: ``SanguineError``; then nothing has changed: `problem` with the mutation's own
