@@ -84,7 +84,7 @@ extension EndToEnd {
                 "after a clean stop", "after a kill", "after a kill, without shared memory",
             ]
         )
-        func `a ledger on a read-only disk is verified with every spend`(
+        func `a ledger on a read-only disk is verified, including every spend`(
             state: String
         ) async throws {
             try await TemporaryFolder.with { data in

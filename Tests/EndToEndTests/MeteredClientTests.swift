@@ -177,8 +177,7 @@ extension EndToEnd {
             }
         }
 
-        @Test func `a caller that cancels still sees the call through to its charge`() async throws
-        {
+        @Test func `a call whose caller cancels is still completed and charged`() async throws {
             let gate = Gate()
             try await Self.withStage { _ in
                 await gate.wait()

@@ -105,7 +105,7 @@ extension EndToEnd {
         ]
 
         @Test(arguments: misdeeds, [false, true])
-        func `a call is settled once, by what the upstream did`(
+        func `a call is settled once, according to what the upstream did`(
             misdeed: Misdeed,
             isStreamed: Bool
         ) async throws {

@@ -95,7 +95,7 @@ struct CallTests {
         #expect(world.finding(account) == nil)
     }
 
-    @Test func `settling twice moves nothing, even with a different second end`() throws {
+    @Test func `settling twice changes nothing, even with a different second end`() throws {
         for second in [succeeded(4), succeeded(0), failed] {
             var world = World(account, granted: 100)
             let call = try start(in: &world)

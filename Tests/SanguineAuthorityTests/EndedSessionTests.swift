@@ -84,7 +84,7 @@ struct EndedSessionTests {
     }
 
     @Test(arguments: [1, 8])
-    func `a session that ends during its look-up is refused`(capacity: Int) async throws {
+    func `a session that ends during its lookup is refused`(capacity: Int) async throws {
         let tokens = tokens(capacity: capacity)
         let token = try await tokens.issue(for: identity)
         // The storage has answered, and the session ends before the answer arrives.

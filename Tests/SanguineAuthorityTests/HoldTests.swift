@@ -97,7 +97,7 @@ struct HoldTests {
         #expect(world.hold(id)?.state == .open)
     }
 
-    @Test func `settling the same way with a new key moves nothing`() throws {
+    @Test func `settling the same way with a new key changes nothing`() throws {
         var world = World(account, granted: 100)
         let id = try place(30, in: &world)
         let first = try world.perform(capture(id, 12, "one"))

@@ -98,7 +98,7 @@ struct PricingTests {
         #expect(usage.most(promptBytes: 1_000) == 144)
     }
 
-    @Test func `attachments are held for at their largest count of tokens`() {
+    @Test func `a hold covers the largest token count of the attachments`() {
         let pricing = Pricing(price: usage.price, maxOutputTokens: 100, attachmentTokens: 2_000)
 
         #expect(pricing.most(promptBytes: 1_000) == usage.most(promptBytes: 1_000))

@@ -107,7 +107,7 @@ struct QuotaTests {
         #expect(try next.message(Quota.self).used == 1)
     }
 
-    @Test func `an amount that does not fit takes nothing, and one that fits is taken whole`()
+    @Test func `an amount that does not fit uses no units, and one that fits is used as a whole`()
         throws
     {
         var world = world(in: "UTC")

@@ -57,7 +57,7 @@ struct CalendarDayTests {
         #expect(CalendarDay(containing: skipped.start(in: apia), in: apia) == skipped.next)
     }
 
-    @Test func `three different days exist on earth at one moment`() throws {
+    @Test func `three different days exist on earth at the same time`() throws {
         let moment = try #require(Timestamp("2026-11-21T10:30:00Z"))
 
         #expect(

@@ -43,7 +43,7 @@ struct IdentifierTests {
         #expect(id.description.hasPrefix("017f22e2-79b0-7"))
     }
 
-    @Test func `a moment before 1970 counts as 1970`() {
+    @Test func `a time before 1970 counts as 1970`() {
         var random = Constant(bits: 0)
         let id = Identifier(at: Timestamp(millisecondsSince1970: .min), using: &random)
 

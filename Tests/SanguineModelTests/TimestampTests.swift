@@ -16,7 +16,7 @@ struct TimestampTests {
         (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
         (-62_167_219_200_000, "0000-01-01T00:00:00.000Z"),
     ])
-    func `a moment survives a round trip through RFC 3339`(milliseconds: Int64, text: String) {
+    func `a timestamp survives a round trip through RFC 3339`(milliseconds: Int64, text: String) {
         #expect(Timestamp(millisecondsSince1970: milliseconds).description == text)
         #expect(Timestamp(text)?.millisecondsSince1970 == milliseconds)
     }
@@ -75,7 +75,7 @@ struct TimestampTests {
         "9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01",
         "２０２６-11-21T19:18:39Z", "2026-11-21T19:18:39Z\u{301}",
     ])
-    func `text that is not a moment is refused`(text: String) {
+    func `text that is not a timestamp is refused`(text: String) {
         #expect(Timestamp(text) == nil)
         #expect(throws: DecodingError.self) {
             try JSONDecoder().decode([Timestamp].self, from: JSONEncoder().encode([text]))
@@ -92,7 +92,7 @@ struct TimestampTests {
         (Int64.max, "9999-12-31T23:59:59.999Z"), (253_402_300_800_000, "9999-12-31T23:59:59.999Z"),
         (.min, "0000-01-01T00:00:00.000Z"), (-62_167_219_200_001, "0000-01-01T00:00:00.000Z"),
     ])
-    func `a moment outside the range of RFC 3339 becomes the closest one inside`(
+    func `a timestamp outside the range of RFC 3339 becomes the closest one inside`(
         milliseconds: Int64,
         text: String
     ) throws {

@@ -117,7 +117,7 @@ struct ClientStoreTests {
         #expect(second.log.report.droppedRows == 2)
     }
 
-    @Test func `a file that is no database is set aside and reported`() throws {
+    @Test func `a file that is not a database is set aside and reported`() throws {
         try FileManager.default.createDirectory(
             at: folder.url,
             withIntermediateDirectories: true

@@ -20,7 +20,7 @@ struct ObserversTests {
         #expect(observers.isEmpty)
     }
 
-    @Test func `a new observer receives messages from the next one on`() {
+    @Test func `a new observer receives messages starting with the next one`() {
         var observers = Observers<Int>()
         let heard = Mutex<[Int]>([])
         let first = observers.snapshot()

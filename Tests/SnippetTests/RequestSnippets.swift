@@ -51,7 +51,7 @@ struct RequestSnippets {
         #expect(names == ["1", "2"])
     }
 
-    @Test func `each look-up can fail with its own error`() async throws {
+    @Test func `each lookup can fail with its own error`() async throws {
         let network = ScriptedTransport { request in
             request.url.lastPathComponent == "1" ? .json(Author(id: "1")) : .status(410)
         }

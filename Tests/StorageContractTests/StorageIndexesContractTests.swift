@@ -139,7 +139,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases, [true, false])
-    func `a clearing that another version began starts over`(
+    func `a removal of entries that another version began starts over`(
         driver: StorageDriver,
         isDeclared: Bool
     ) async throws {

@@ -63,7 +63,7 @@ struct StorageNumbersContractTests {
         "18446744073709551616", "1e300",
     ]
 
-    @Test func `an index orders numbers by size, to the last digit`() throws {
+    @Test func `an index orders numbers by value, to the last digit`() throws {
         let keys = try Self.numbers.map { try #require(IndexKey(JSONValue(number: $0))) }
         #expect(keys == keys.sorted())
         #expect(Set(keys).count == keys.count)

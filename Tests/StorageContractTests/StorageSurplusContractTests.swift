@@ -37,7 +37,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `sessions of other accounts and ended sessions are no surplus`(
+    func `sessions of other accounts and ended sessions are not surplus`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in
@@ -63,7 +63,7 @@ struct StorageSurplusContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `swept sessions are no surplus`(driver: StorageDriver) async throws {
+    func `swept sessions are not surplus`(driver: StorageDriver) async throws {
         try await driver.withEmptyStorage { storage in
             let sessions = [1, 2].map {
                 SessionRow.sample(.numbered($0), expiresAt: .at(Int64($0)))

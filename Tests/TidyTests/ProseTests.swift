@@ -67,7 +67,7 @@ struct ProseTests {
         #expect(file.prose == ["A comment.", "Behind code.", "a name is prose", ""])
     }
 
-    @Test func `code is no prose of a page`() {
+    @Test func `code is not prose of a page`() {
         let file = SourceFile("README.md", "A line.\n```swift\na()\n```\n    b()\n- An item.")
 
         #expect(file.prose == ["A line.", "", "", "", "", "- An item."])

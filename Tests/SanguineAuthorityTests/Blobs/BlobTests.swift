@@ -64,7 +64,7 @@ struct BlobTests {
         #expect(try await feed(world)?.bytes == Int64(facts.size) + RecordRow.overheadBytes)
     }
 
-    @Test func `a file without space is refused before it is written`() async throws {
+    @Test func `a file beyond the storage limit is refused before it is written`() async throws {
         let world = try await SyncWorld { $0.bytesPerAccount = 200 }
         let full = await problem { () async throws(Problem) in
             try await world.authority.addBlob(jpeg, to: world.account)

@@ -125,7 +125,7 @@ struct CallPaymentTests {
     }
 
     @Test(arguments: [true, false])
-    func `units held across midnight belong to the day on which they were taken`(
+    func `units held across midnight belong to the day on which they were used`(
         fails: Bool
     ) async throws {
         let function = function(.quota("readings"))
@@ -168,7 +168,7 @@ struct CallPaymentTests {
 
     // MARK: - Expired holds
 
-    @Test func `a hold that expires during a run is charged once, and the late end moves nothing`()
+    @Test func `a hold that expires during a run is charged once, and a late end changes nothing`()
         async throws
     {
         var function = function(.fixed(5), charge: 1)

@@ -83,7 +83,7 @@ struct CallQueueTests {
         #expect(queue.leave(ticket(1, 1, from: "a")) == [ticket(3, 3, from: "a")])
     }
 
-    @Test func `a function has its limit, in all and by account`() {
+    @Test func `a function has its limit, in total and per account`() {
         let queue = queue(9)
         let limited = (1...4).map { ticket($0, $0, "slow", running: 2) }
         #expect(limited.map { queue.enter($0) } == [true, true, false, false])
@@ -96,7 +96,7 @@ struct CallQueueTests {
         #expect(queue.leave(own[0]) == [own[1]])
     }
 
-    @Test func `a call whose function is at its limit is stepped over by a later one`() {
+    @Test func `a call whose function is at its limit is overtaken by a later one`() {
         let queue = queue(3)
         #expect(queue.enter(ticket(1, 1, "slow", running: 1)))
         #expect(queue.enter(ticket(2, 2)) && queue.enter(ticket(3, 2)))

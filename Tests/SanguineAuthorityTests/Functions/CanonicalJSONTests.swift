@@ -104,7 +104,7 @@ struct CanonicalJSONTests {
         )
     }
 
-    @Test func `the same call in different formatting has one text`() throws {
+    @Test func `the same call in different formatting has one canonical form`() throws {
         let texts = [
             #"{"a":1,"b":{"c":"é","d":[1.0,100]}}"#, #"{"b":{"d":[1,1e2],"c":"\u00e9"},"a":1.0}"#,
             " { \"b\" : { \"c\" : \"\\u00E9\" , \"d\" : [ 1 , 100.0 ] } , \"a\" : 1 } ",

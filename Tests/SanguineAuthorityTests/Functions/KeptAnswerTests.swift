@@ -79,7 +79,7 @@ struct KeptAnswerTests {
         #expect(try await next.balance(who).available == 94)
     }
 
-    @Test func `an expired answer is made again, and swept`() async throws {
+    @Test func `an expired answer is produced again, and swept`() async throws {
         let function = function(.duration(.seconds(60)))
         let world = CallWorld(function)
         let who = try await world.account()

@@ -174,7 +174,7 @@ struct SharedTurnTests {
         #expect(await world.answer(out, "m", Self.shared).isFromCache)
     }
 
-    @Test func `a call runs by itself after the calls that were to lead its run are all refused`()
+    @Test func `a call leads its own run after all calls that were to lead it are refused`()
         async throws
     {
         let function = function()

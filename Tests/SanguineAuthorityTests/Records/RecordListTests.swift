@@ -147,7 +147,7 @@ struct RecordListTests {
     }
 }
 
-@Suite("Look-ups by an unfinished index", .bounded)
+@Suite("Lookups by an unfinished index", .bounded)
 struct IncompleteIndexTests {
     /// Creates an operation in a lane.
     private func sample(

@@ -277,7 +277,7 @@ struct OpenAIRoutesTests {
         }
     }
 
-    @Test func `an oversized response that is no answer costs nothing`() async throws {
+    @Test func `an oversized response that is not an answer costs nothing`() async throws {
         let page = "<html>" + String(repeating: "x", count: 8_192)
         try await ScriptedUpstream.with({ _ in .bytes(ScriptedUpstream.json(page)) }) { upstream in
             try await LiveServer.with {

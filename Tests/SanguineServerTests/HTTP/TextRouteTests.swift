@@ -69,7 +69,7 @@ struct TextRouteTests {
         }
     }
 
-    @Test func `a text that differs only in its bytes is stored`() async throws {
+    @Test func `a string that differs only in its bytes is stored`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             for (number, text) in [(10, composed), (11, decomposed)] {

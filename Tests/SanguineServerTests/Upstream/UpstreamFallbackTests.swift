@@ -8,7 +8,7 @@ import Testing
 @testable import SanguineServer
 
 /// Which upstream is called, and when the next one is.
-@Suite("Upstream fall-back", .bounded)
+@Suite("Upstream fallback", .bounded)
 struct UpstreamFallbackTests {
     private typealias Fault = HostileUpstream.Fault
 

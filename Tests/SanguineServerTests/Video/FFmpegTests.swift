@@ -93,7 +93,7 @@ struct FFmpegTests {
     }
 
     @Test(.requires(.ffmpeg, .ffprobe))
-    func `bytes that are no video are reported as unreadable`() async throws {
+    func `bytes that are not a video are reported as unreadable`() async throws {
         let ffmpeg = try #require(Self.installed)
         for bytes in [[], Array("#EXTM3U\nfile:///etc/hostname\n".utf8), SampleFile.mp4.bytes()] {
             await #expect(

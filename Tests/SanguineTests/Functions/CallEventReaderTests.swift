@@ -33,7 +33,7 @@ struct CallEventReaderTests {
         #expect(reader.last == 0)
     }
 
-    @Test func `half an event is no event, even after a reconnection`() throws {
+    @Test func `half an event is not an event, even after a reconnection`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, event(0, "a").dropLast(1)) == false)
         reader.reconnect()
@@ -72,7 +72,7 @@ struct CallEventReaderTests {
         #expect(parts == ["a", "b", nil])
     }
 
-    @Test func `a ping is no event`() throws {
+    @Test func `a ping is not an event`() throws {
         var reader = CallEventReader()
         #expect(try feed(&reader, Data(": ping\n\n".utf8)) == false)
     }

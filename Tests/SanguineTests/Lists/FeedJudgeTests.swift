@@ -31,7 +31,7 @@ struct FeedJudgeTests {
         return judge.fault(in: view, of: feed, after: landings)
     }
 
-    @Test mutating func `two consecutive pages are no fault`() throws {
+    @Test mutating func `two consecutive pages are not a fault`() throws {
         let first = try load(4)
         #expect(fault(first.rows, [first.landing]) == nil)
         let second = try load(4, after: first.next)
@@ -62,7 +62,8 @@ struct FeedJudgeTests {
         #expect(found?.contains("row 7 was deleted") == true)
     }
 
-    @Test mutating func `a deleted row that the page's last row has passed is no fault`() throws {
+    @Test mutating func `a deleted row that the page's last row has passed is not a fault`() throws
+    {
         let first = try load(4)
         feed.delete(id: 7)
         // Below the position of row 7 and above row 6.

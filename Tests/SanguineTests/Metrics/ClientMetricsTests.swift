@@ -40,7 +40,7 @@ struct ClientMetricsTests {
         #expect(row.hitRate == 0.6)
     }
 
-    @Test func `a read that waits for a newer value is no hit`() async throws {
+    @Test func `a read that waits for a newer value is not a hit`() async throws {
         let test = try TestClient(network: .profiles())
         for _ in 1...3 { _ = try await test.client.value(of: .profile("ada")) }
         test.wall.advance(by: .hours(1))

@@ -324,7 +324,7 @@ struct ReportTextTests {
         #expect(lines.last?.count == MetricsLimits.reportColumns + 3)
     }
 
-    @Test mutating func `a text beyond the limit of bytes ends with a line that says so`() {
+    @Test mutating func `a report beyond the byte limit ends with a line that says so`() {
         for number in 1...1_000 {
             report.section("part \(number)")
             report.add([String](repeating: String(repeating: "🦊", count: 200), count: 3))

@@ -90,7 +90,7 @@ struct StateDescriptionTests {
 
     // MARK: - Feed
 
-    @Test func `a feed connection says whether it is there, and what is in its way`() {
+    @Test func `a feed connection is described by its state, and by what prevents it`() {
         var state = FeedConnectionState(isForeground: true, isOnline: true)
         var random = SplitMix64(seed: 1)
         #expect(state.debugDescription == "not connected")
@@ -109,7 +109,7 @@ struct StateDescriptionTests {
         #expect(state.debugDescription == "closed, in the background, no network")
     }
 
-    @Test func `a feed says where it is, how far behind, and what it lacks`() throws {
+    @Test func `a feed is described by its position, its distance and what it lacks`() throws {
         let base = RecordsFile.Base.empty
         var state = SyncState(schema: .standard, outbox: OutboxState(limit: 10, [:]), position: 1)
         #expect(state.debugDescription == "at 1, no epoch, needs a pull")

@@ -100,7 +100,7 @@ struct MutationErrorTests {
         #expect(!problem.description.lowercased().contains("query"))
     }
 
-    @Test func `a problem with the app's own code refuses the mutation and is no server fault`()
+    @Test func `a problem with the app's own code refuses the mutation and is not a server fault`()
         async throws
     {
         let own = Problem(ProblemCode(rawValue: "song_locked"), "Ask its owner.")

@@ -31,7 +31,7 @@ struct JoinAndCount: RecordMutation {
 }
 
 /// An operation finds all records with an index value, or is refused.
-@Suite("Look-ups of an operation", .bounded)
+@Suite("Lookups of an operation", .bounded)
 struct LookupLimitTests {
     private static let schema = RecordSchema(
         collections: [Counter.collection],

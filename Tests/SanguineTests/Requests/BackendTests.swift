@@ -94,7 +94,7 @@ struct BackendTests {
         #expect(server.received.count == 2)
     }
 
-    @Test func `simultaneous look-ups share one request`() async throws {
+    @Test func `simultaneous lookups share one request`() async throws {
         let server = try LoopbackServer { _, _ in Self.json(#"[{"id":1},{"id":2}]"#) }
         defer { server.stop() }
         let delay = ManualClock()

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Batches", .bounded)
 struct BatchStateTests {
-    @Test func `the first look-up opens a batch and the next ones join it`() {
+    @Test func `the first lookup opens a batch and the next ones join it`() {
         var state = BatchState<String>(size: 10)
         #expect(state.ask(1, for: "ada", nextBatch: 100).opened == 100)
         #expect(state.ask(2, for: "bob", nextBatch: 101) == .nothing)
@@ -26,7 +26,7 @@ struct BatchStateTests {
         #expect(state.ended(100) == [1: "ada", 2: "ada"])
     }
 
-    @Test func `a full batch is sent at once, and the next look-up opens another`() {
+    @Test func `a full batch is sent at once, and the next lookup opens another`() {
         var state = BatchState<Int>(size: 2)
         _ = state.ask(1, for: 1, nextBatch: 100)
         #expect(state.ask(2, for: 2, nextBatch: 101).closed == .init(batch: 100, ids: [1, 2]))
@@ -41,7 +41,7 @@ struct BatchStateTests {
         #expect(effect.closed == .init(batch: 100, ids: [1]))
     }
 
-    @Test func `a batch in flight accepts no more look-ups`() {
+    @Test func `a batch in flight accepts no more lookups`() {
         var state = BatchState<Int>(size: 10)
         _ = state.ask(1, for: 1, nextBatch: 100)
         _ = state.windowEnded(100)

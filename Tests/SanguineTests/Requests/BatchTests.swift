@@ -6,8 +6,8 @@ import Testing
 
 @testable import Sanguine
 
-/// Batched look-ups, with real tasks and a scripted network.
-@Suite("Batched look-ups", .bounded)
+/// Batched lookups, with real tasks and a scripted network.
+@Suite("Batched lookups", .bounded)
 struct BatchTests {
     private struct Item: Codable, Sendable, Equatable {
         var id: String
@@ -79,7 +79,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `look-ups in one batch count as one request to the host`() async throws {
+    @Test func `lookups in one batch count as one request to the host`() async throws {
         let test = try TestClient(network: Self.network())
         let most = 3 * ClientLimits.requestsPerRetry
         let callers = (1...most).map { Self.ask(Self.item("\($0)"), test) }
@@ -90,7 +90,7 @@ struct BatchTests {
         #expect(test.retriesLeft() == ClientLimits.retryReserve)
     }
 
-    @Test func `simultaneous look-ups become one request`() async throws {
+    @Test func `simultaneous lookups become one request`() async throws {
         let test = try TestClient(network: Self.network())
         let callers = (1...20).map { Self.ask(Self.item("\($0)"), test) }
         try await Self.waitForAskers(20, test)
@@ -105,7 +105,7 @@ struct BatchTests {
     }
 
     @Test(arguments: ["caf\u{E9}", "cafe\u{301}"])
-    func `canonically equivalent ids share one look-up`(answered: String) async throws {
+    func `canonically equivalent ids share one lookup`(answered: String) async throws {
         let network = ScriptedTransport { _ in .json([Item(id: answered)]) }
         let test = try TestClient(network: network)
         let callers = ["caf\u{E9}", "cafe\u{301}"].map { Self.ask(Self.item($0), test) }
@@ -223,7 +223,7 @@ struct BatchTests {
         }
     }
 
-    @Test func `a look-up cancelled before its window ends sends nothing`() async throws {
+    @Test func `a lookup cancelled before its window ends sends nothing`() async throws {
         let test = try TestClient(network: Self.network())
         let caller = Self.ask(Self.item("1"), test)
         try await Self.waitForAskers(1, test)
@@ -234,7 +234,7 @@ struct BatchTests {
         #expect(test.network.requests.isEmpty)
     }
 
-    @Test func `look-ups with different policies are not batched together`() async throws {
+    @Test func `lookups with different policies are not batched together`() async throws {
         let test = try TestClient(network: Self.network())
         let shared = Policy.fresh(for: .minutes(5)).audience(.everyone)
         let callers = [
@@ -247,7 +247,7 @@ struct BatchTests {
         #expect(Set(test.network.requests.map(Self.ids)) == [["1"], ["2"]])
     }
 
-    @Test func `one user's look-ups are not sent for the next user`() async throws {
+    @Test func `one user's lookups are not sent for the next user`() async throws {
         let authorizer = TestAuthorizer()
         let test = try TestClient(network: Self.network(), authorizer: authorizer)
         let old = Self.ask(Self.item("old"), test)

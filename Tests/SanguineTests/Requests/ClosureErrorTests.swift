@@ -124,7 +124,7 @@ struct ClosureErrorTests {
         URLError(.badURL) as any Error, URLError(.unsupportedURL), URLError(.fileDoesNotExist),
         POSIXError(.ENOENT), POSIXError(.EACCES), NSError(domain: NSCocoaErrorDomain, code: 4),
     ])
-    func `an error that a retry cannot fix is no network error`(error: any Error) {
+    func `an error that a retry cannot fix is not a network error`(error: any Error) {
         #expect(SanguineError(error).errorClass == .defect)
     }
 

@@ -82,7 +82,7 @@ struct ProblemBodyTests {
         "", "no", "[]", "{}", "null", #""title""#, #"{"error":"locked"}"#, #"{"title":null}"#,
         #"{"status":"error","code":7}"#,
     ])
-    func `a body without members is reported as no problem`(body: String) {
+    func `a body without members is reported as not being a problem`(body: String) {
         let problem = Self.problem(409, body, type: "text/plain; charset=utf-8")
 
         #expect(problem.code.rawValue == "http_409" && problem.status == 409)
@@ -109,7 +109,7 @@ struct ProblemBodyTests {
     }
 
     @Test(arguments: [400, 401, 403, 404, 409, 410, 418, 422, 429, 451])
-    func `a status in the 400s is no server fault`(status: Int) {
+    func `a status in the 400s is not a server fault`(status: Int) {
         for body in ["", "{}", #"{"code":"own"}"#, #"{"detail":"Do this."}"#] {
             let problem = Self.problem(status, body)
             #expect(problem.title.hasSuffix("."), "\(status) \(body)")
@@ -118,7 +118,7 @@ struct ProblemBodyTests {
     }
 
     @Test(arguments: [500, 501, 502, 503, 504, 507, 599])
-    func `a status in the 500s is no refusal`(status: Int) {
+    func `a status in the 500s is not a refusal`(status: Int) {
         for body in ["", "{}", #"{"detail":"Do this."}"#] {
             #expect(!Self.problem(status, body).title.contains("refused"), "\(status) \(body)")
         }

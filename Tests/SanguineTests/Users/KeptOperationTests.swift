@@ -193,7 +193,7 @@ struct KeptOperationTests {
         #expect(try !isOnDisk)
     }
 
-    @Test func `operations left by an earlier version are kept from the first launch on`()
+    @Test func `operations left by an earlier version are kept, counted from the first launch`()
         async throws
     {
         let client = try await left()
