@@ -17,10 +17,10 @@ struct FunctionBenchmarks {
 
     /// The number of concurrently open streams.
     static let streams = 1_000
-    /// The aim for the latency that a call without the disk adds at the 99th percentile, in
+    /// The target for the latency that a call without the disk adds at the 99th percentile, in
     /// microseconds.
     static let addedAim = 300.0
-    /// The aim for the latency that is added to a stream's first event, in microseconds.
+    /// The target for the latency that is added to a stream's first event, in microseconds.
     static let firstEventAim = 350.0
 
     /// A server and the guests that call it.
@@ -224,6 +224,6 @@ extension FunctionServers.Kind {
     /// The name in a table.
     fileprivate var name: String { self == .passed ? "passed through" : "metered" }
 
-    /// The aim for calls per second and core.
+    /// The target for calls per second and core.
     fileprivate var perCoreAim: Double { self == .passed ? 3_000 : 1_500 }
 }

@@ -17,7 +17,7 @@ enum HTTPBenchmarks {
         let balance: LoadGenerator.Outcome
     }
 
-    /// The rate as a share of the bare route's, and the processor time, which has no aim.
+    /// The rate as a share of the bare route's, and the processor time, which has no target.
     private static func share(
         _ name: String,
         _ path: KeyPath<Round, LoadGenerator.Outcome>,

@@ -12,7 +12,7 @@ enum LiteLLMBenchmarks {
     /// The file with its process id while it runs, so that the script can stop it if this process
     /// does not.
     private static let processFile = ".build-litellm/proxy.pid"
-    /// The time it has to stop by itself, in tenths of a second.
+    /// The time it has to stop on its own, in tenths of a second.
     private static let ends = 50
     /// The key of its callers.
     private static let key = "sk-bench"

@@ -39,7 +39,7 @@ struct ProxyMeasurement {
     static let directly = "the model called directly"
     static let bareRoute = "bare Hummingbird route"
     static let bareProxy = "bare proxy"
-    /// The baseline of a figure that is compared with its aim.
+    /// The baseline of a figure that is compared with its target.
     static let aim = "the aim"
     /// The number of concurrent callers.
     static let callers = 64
@@ -164,7 +164,7 @@ struct ProxyMeasurement {
     ///
     /// - Parameters:
     ///   - way: The endpoint and its requests.
-    ///   - perCore: The aim for calls per second and core, or `nil` without an aim.
+    ///   - perCore: The target for calls per second and core, or `nil` without a target.
     /// - Returns: The rows: calls per second, processor time, calls per second and core, and their
     ///   share of a bare proxy's.
     /// - Throws: ``BenchmarkError`` if a call is refused.

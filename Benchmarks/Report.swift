@@ -3,7 +3,7 @@ import Foundation
 /// A figure and a baseline that is measured in the same run, or one that was recorded in another
 /// run.
 ///
-/// A recorded baseline is printed without a ratio and without an aim.
+/// A recorded baseline is printed without a ratio and without a target.
 struct Figure: Codable {
     var name: String
     var value: Double
@@ -12,7 +12,7 @@ struct Figure: Codable {
     var baselineValue: Double
     /// `value` divided by `baselineValue`, or `nil` if that was recorded on another machine.
     var ratio: Double?
-    /// The aim of the ratio as text: `≥ 0.40`, `≤ 3`, or `–` if there is none.
+    /// The target of the ratio as text: `≥ 0.40`, `≤ 3`, or `–` if there is none.
     var aim: String
     var met: Bool
 
@@ -56,7 +56,7 @@ struct Figure: Codable {
         met = aim.map { ratio <= $0 } ?? true
     }
 
-    /// Creates a cost with a figure recorded in another run, and so without a ratio and an aim.
+    /// Creates a cost with a figure recorded in another run, and so without a ratio and a target.
     ///
     /// - Parameters:
     ///   - name: The name of the figure.

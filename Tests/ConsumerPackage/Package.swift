@@ -7,10 +7,10 @@ let sanguine = Target.Dependency.product(name: "Sanguine", package: "sanguine")
 
 /// An app's package: it links the client and nothing else of the repository.
 ///
-/// `Scripts/check-consumer.sh` makes the repository that it depends on, builds it, and looks at
-/// what was resolved for it. The files that guides show whole are targets of it, each of which
-/// imports what its guide says and no more. Those of a server and of an app's tests are there when
-/// a trait is asked for.
+/// `Scripts/check-consumer.sh` creates the repository that this package depends on, builds it, and
+/// checks what was resolved for it. The complete files of guides are targets of this package, each
+/// of which imports only what its guide says. The targets for a server and for an app's tests exist
+/// only if their traits are enabled.
 let trait = Context.environment["CONSUMER_TRAIT"]
 
 /// A product of the repository that needs a trait.

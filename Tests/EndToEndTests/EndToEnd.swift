@@ -5,7 +5,7 @@ import Testing
 /// Client and server over loopback, and the real executable.
 ///
 /// The tests run one at a time, because each starts servers and loads them. Nothing sleeps, and a
-/// wait in vain ends with the time limit.
+/// wait that never succeeds ends at the time limit.
 @Suite("End to end", .serialized, .bounded(.seconds(120)))
 enum EndToEnd {}
 

@@ -115,7 +115,7 @@ struct CallTests {
         #expect(try !expire(call, after: 599, in: &world))
         #expect(try expire(call, in: &world))
         #expect(world.balance(account)?.available == 90 && world.balance(account)?.held == 0)
-        // A repetition gets this end, and the late end moves nothing.
+        // A repetition gets this end, and the late end changes nothing.
         let late = try world.perform(calls(after: 601).settle(call, succeeded(1)))
         #expect(try late.message(Problem.self).code == .upstreamTimeout)
         let again = try world.perform(calls().start(account, Submission("k", hold: 10)))

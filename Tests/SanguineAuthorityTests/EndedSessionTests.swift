@@ -114,7 +114,7 @@ struct EndedSessionTests {
     }
 }
 
-/// The sessions of a storage, with a count of look-ups.
+/// Counts the lookups in the sessions of a storage.
 private final class CountingSessions: Sendable {
     private struct State {
         var ended: Set<Identifier> = []

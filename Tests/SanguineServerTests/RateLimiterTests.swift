@@ -82,7 +82,7 @@ struct RateLimiterTests {
         #expect(admitted == 4 * 500)
     }
 
-    /// Random keys at random moments, with so few buckets that keys lose and regain theirs.
+    /// Random keys at random times, with so few buckets that keys lose and regain theirs.
     ///
     /// Between any two admissions of a key, there are at most as many as the limit plus the refill.
     @Test(arguments: 1...20)

@@ -3,7 +3,7 @@ import Foundation
 import Sanguine
 import Simulation
 
-/// Plays games of clients, in processes of their own: one on each core.
+/// Plays games of clients in separate processes, one on each core.
 ///
 /// A game takes all jobs of its process, and its order must not follow from the seeds of hash
 /// tables, which differ in each process unless the environment says otherwise.

@@ -55,7 +55,7 @@ struct Simulate: AsyncParsableCommand {
     )
     var authority: AuthorityKind?
 
-    /// Refuses what the game would not take.
+    /// Refuses options that the game does not support.
     func validate() throws {
         _ = try parsedSeeds()
         if let events, events < 1 {

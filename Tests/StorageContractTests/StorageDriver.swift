@@ -84,7 +84,7 @@ extension Loaded {
 }
 
 extension Timestamp {
-    /// Returns the moment that many seconds after an arbitrary one.
+    /// Returns the time that many seconds after an arbitrary one.
     static func at(_ seconds: Int64) -> Timestamp {
         Timestamp(millisecondsSince1970: 1_790_000_000_000 + seconds * 1_000)
     }

@@ -278,7 +278,7 @@ private func randomRow(using random: inout SplitMix64) -> Row {
             )
         )
     case 9:
-        // The moment identifies the answer, so that no two answers of an account share one.
+        // The time identifies the answer, so that no two answers of an account share one.
         return .result(
             ResultRow(
                 key: [UInt8(amount % 20)],

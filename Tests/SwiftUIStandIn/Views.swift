@@ -243,9 +243,9 @@ extension ForEach: View, Primitive where Content: View {
 
 /// SwiftUI's `TimelineView`.
 public struct TimelineView<Schedule: TimelineSchedule, Content> {
-    /// The moment for which content is drawn.
+    /// The time for which content is drawn.
     public struct Context {
-        /// The moment.
+        /// The time.
         public let date: Date
     }
 

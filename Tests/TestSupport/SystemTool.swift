@@ -15,7 +15,7 @@ package struct SystemTool: Sendable {
     package static let heifConvert = SystemTool("heif-convert", in: "libheif-examples")
     package static let exiftool = SystemTool("exiftool", in: "libimage-exiftool-perl")
 
-    /// All that tests name.
+    /// All tools that tests name.
     package static let all = [ffmpeg, ffprobe, heifEnc, heifConvert, exiftool]
 
     /// Whether one of the folders of `path` has the program.
@@ -44,7 +44,7 @@ package struct ToolCheck: Sendable {
         isRequired = environment["REQUIRE_TOOLS"] == "1"
     }
 
-    /// What to install; empty if nothing is missing.
+    /// Which packages to install; empty if no tool is missing.
     package var advice: String {
         guard !missing.isEmpty else { return "" }
         let names = missing.map(\.name).joined(separator: ", ")
@@ -63,7 +63,7 @@ package struct ToolCheck: Sendable {
 }
 
 extension Trait where Self == ConditionTrait {
-    /// Skips the test where one of the programs is missing, and says so.
+    /// Skips the test, with a message, if one of the programs is missing.
     ///
     /// With `REQUIRE_TOOLS=1` in the environment, as `make check` sets it, the test fails instead.
     package static func requires(_ tools: SystemTool...) -> Self {

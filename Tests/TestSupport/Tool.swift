@@ -19,7 +19,7 @@ package final class Tool: Sendable {
 
     /// A process that has ended.
     package struct Ended: Sendable {
-        /// The exit status, or minus the signal that ended it.
+        /// The exit status, or the negative number of the signal that ended the process.
         package let status: Int32
         package let output: String
         package let errors: String

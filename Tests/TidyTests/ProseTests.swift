@@ -3,8 +3,9 @@ import Testing
 
 /// Counts turns of phrase that read as if translated, in comments, test names and guides.
 ///
-/// One rule for a line would forbid good English, so that a folder may have ``mostHits`` in 1,000
-/// lines of prose. A small folder, in which one line would be too many, may have one.
+/// A rule that applied to every line would also forbid good English. A folder may therefore have
+/// ``mostHits`` hits in 1,000 lines of prose. A small folder, whose share is less than one line,
+/// may have one.
 @Suite("Prose", .timeLimit(.minutes(15)))
 struct ProseTests {
     /// The lines of prose with a hit, in 1,000 lines of a folder.

@@ -10,7 +10,7 @@ struct TypeTests {
 
     /// The types whose extensions in other files use their stored state, each with the reason.
     ///
-    /// Do not add one: make a type of its own of what the extension does.
+    /// Do not add one: move what the extension does into its own type.
     private static let openTypes = [
         "Sanguine.Entries": "One table and one lock; effects and storage hide types of their own.",
         "Sanguine.ListState": "One state machine; the completion of loads hides a type of its own.",

@@ -10,7 +10,7 @@ import Testing
 @MainActor
 @Suite("Days of habits", .bounded(.seconds(60)))
 struct DayTests {
-    /// A moment in UTC, the user's time zone, and the day there.
+    /// A time in UTC, the user's time zone, and the day there.
     private struct Tap: Sendable {
         let moment: String
         let zone: String

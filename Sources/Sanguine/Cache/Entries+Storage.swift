@@ -125,7 +125,7 @@ extension Entries {
         }
     }
 
-    /// Returns the value as it is shown, without counting a read: for the client's own look-ups.
+    /// Returns the value as it is shown, without counting a read: for the client's own lookups.
     func peek<Value>(_ query: ValueQuery<Value>) -> Value? {
         restoredGround(of: query.erased).value?.shown.value(as: Value.self)
     }

@@ -49,7 +49,7 @@ class Entry: @unchecked Sendable {
     var lastUse: UInt64 = 0
     /// The bytes that the entry takes of the memory limit.
     var cost = ClientLimits.entryOverheadBytes
-    /// Whether no look-up on disk is needed.
+    /// Whether no lookup on disk is needed.
     var isLookedUp = false
     /// The value as it is shown, of the type of the entry's queries.
     var box: ValueBox?

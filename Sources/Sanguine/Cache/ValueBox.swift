@@ -26,7 +26,7 @@ class ValueBox: @unchecked Sendable {
     /// Returns the value, or `nil` if it is of another type.
     func value<Value: CacheableValue>(as type: Value.Type) -> Value? {
         guard self.type == ObjectIdentifier(type) else { return nil }
-        // The type was just compared: a checked cast to a generic class costs a second look-up.
+        // The type was just compared: a checked cast to a generic class costs a second lookup.
         return unsafeDowncast(self, to: TypedValueBox<Value>.self).value
     }
 

@@ -11,7 +11,7 @@ import SanguineModel
 /// |---|---|---|
 /// | never reached the server | again, then refused | again, then unknown |
 /// | timed out, broken off, intercepted, 408, 500, a proxy's 5xx | again, then unknown | same |
-/// | 402 | refused | refused: decided after the look-up |
+/// | 402 | refused | refused: decided after the lookup |
 /// | 429, 503 of the server itself | refused | again, then unknown |
 /// | 409 `operation_in_progress` | again when it says, for 2 minutes | the same |
 /// | 502 `upstream_failed`, 504 `upstream_timeout` | released | released |

@@ -323,7 +323,7 @@ final class CallStream: Sendable {
 
     private func finish(_ error: SanguineError) {
         guarded.withLock { $0.outcome = .failure(error) }
-        // The error ends only this look-up by key: the call may be requested again.
+        // The error ends only this lookup by key: the call may be requested again.
         if sending.body != nil { arrived(.failure(error)) }
     }
 

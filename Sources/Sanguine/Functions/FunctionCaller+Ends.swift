@@ -79,7 +79,7 @@ extension FunctionCaller {
         }
     }
 
-    /// Records that a look-up did not find the call, or found that it failed.
+    /// Records that a lookup did not find the call, or found that it failed.
     ///
     /// This does not show the outcome of the call's own request.
     private func lost(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {

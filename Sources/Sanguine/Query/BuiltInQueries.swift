@@ -1,6 +1,6 @@
 public import SanguineModel
 
-// Created once, so that a look-up of `.balance` does not build its key each time.
+// Created once, so that a lookup of `.balance` does not build its key each time.
 private enum BuiltIn {
     static let balance = ValueQuery<Balance>(
         sourced: "$balance",

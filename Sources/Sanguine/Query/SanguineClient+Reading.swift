@@ -1,7 +1,7 @@
 extension SanguineClient {
     /// Returns the cached value of a query immediately, whatever its age; `nil` if there is none.
     ///
-    /// This never waits for the network. Only the first look-up of a value that is stored on disk
+    /// This never waits for the network. Only the first lookup of a value that is stored on disk
     /// reads a row. The read waits for a write to the client's store that is in progress, which
     /// takes one sync of the disk. If another process writes to the folder, it waits for at most 5
     /// seconds and then returns `nil`.

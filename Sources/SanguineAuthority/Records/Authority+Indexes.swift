@@ -15,7 +15,7 @@ final class IncompleteIndexes: Sendable {
 }
 
 extension Authority {
-    /// Finds incomplete indexes, so that lists and look-ups by them are refused with `overloaded`
+    /// Finds incomplete indexes, so that lists and lookups by them are refused with `overloaded`
     /// until ``buildIndexes()`` has completed them.
     ///
     /// Call it once, before the first request. If the storage cannot be read, no index is used.

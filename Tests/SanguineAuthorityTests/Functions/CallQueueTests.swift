@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// Which calls run and which wait: bounded, fair, and never idle.
+/// Which calls run and which wait: bounded, fair, and never idle while a call could run.
 @Suite("Call queue", .bounded)
 struct CallQueueTests {
     private typealias Ticket = CallQueueState.Ticket
@@ -30,7 +30,7 @@ struct CallQueueTests {
         )
     }
 
-    /// The queue, by reference: an expectation takes no value that it could change.
+    /// The queue as a reference type, because `#expect` cannot call mutating methods of a value.
     private final class Line {
         private var state: CallQueueState
 
@@ -168,16 +168,16 @@ struct CallQueueTests {
         #expect(queue.waitingCount == 0 && queue.leave(ticket(3, 3, run: 50)) == [])
     }
 
-    /// The same rules, said as simply as can be.
+    /// The same rules in their simplest form.
     private struct Naive {
         var limit: Int
         var accountShare: Int
         var addressShare: Int
         var running: [Ticket] = []
-        /// Those that wait, in the order in which they came.
+        /// The waiting tickets, in the order of their arrival.
         var waiting: [Ticket] = []
 
-        /// A run counts for one call, and no other one waits for it.
+        /// A run counts as one call, and no other ticket waits for it.
         mutating func start(_ ticket: Ticket) {
             waiting.removeAll { $0.run == ticket.run }
             running.append(ticket)
@@ -196,7 +196,7 @@ struct CallQueueTests {
         }
     }
 
-    /// A ticket of some account: for a run of its own, or for one that waits already.
+    /// Returns a ticket of a random account, for a new run or for one that is already waiting.
     private func ticket(
         _ number: UInt64,
         in naive: Naive,

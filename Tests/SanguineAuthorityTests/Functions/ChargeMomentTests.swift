@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The moment of charging units and flat prices, for every end of a call.
+/// When units and flat prices are charged, for every way in which a call can end.
 @Suite("Flat prices", .bounded)
 struct ChargeMomentTests {
     private let steps = WatchedState(0)

@@ -188,7 +188,7 @@ private struct CutGame {
 
     private func function(_ call: Call) -> String { call.size % 2 == 0 ? "drain" : "stop" }
 
-    /// Reads the current parts of a call from a random index on, and disconnects.
+    /// Reads the current parts of a call, starting at a random index, and disconnects.
     private mutating func read(_ place: Int, byPost: Bool) async throws {
         let call = calls[place]
         let after: Int64? =

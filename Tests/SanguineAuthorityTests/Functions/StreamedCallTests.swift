@@ -5,7 +5,7 @@ import Testing
 
 @testable import SanguineAuthority
 
-/// The parts of an answer, which are the same for every reader, from any index on.
+/// The parts of an answer, which are the same for every reader, starting at any index.
 @Suite("Streamed calls", .bounded)
 struct StreamedCallTests {
     /// The number of parts that the run may make.
@@ -215,7 +215,7 @@ struct StreamedCallTests {
         #expect(heard.texts == ["p0 p1 "] && heard.endIndex == 1)
         #expect(try await world.find(who, "k").read() == heard)
         #expect(try await world.find(who, "k", after: 0).read().endIndex == 1)
-        // The same holds for a cached answer.
+        // The same applies to a cached answer.
         let kept = try await world.stream(who, "other").read()
         #expect(kept.texts == ["p0 p1 "] && kept.body["cached"] == true)
     }

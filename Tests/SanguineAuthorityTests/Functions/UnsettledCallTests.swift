@@ -101,7 +101,7 @@ struct UnsettledCallTests {
         try await endUnstored(world, function, who)
         world.storage.fail { _, _ in nil }
         world.wall.advance(by: .seconds(700))
-        // As another process does that does not know of the call.
+        // As done by another process, which does not know of the call.
         #expect(try await world.authority.expireHolds() == 1)
         #expect(try await world.runner.settleEnded() == 1)
         #expect(world.runner.unsettledCount == 0)

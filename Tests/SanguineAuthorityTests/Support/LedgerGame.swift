@@ -143,7 +143,7 @@ extension LedgerGame {
             guard let answer = try perform(request, under: slot) else { return }
             counts[answer.replayed ? "replayed" : "answered", default: 0] += 1
             if answer.replayed || answers[slot] != nil {
-                // A repetition gets the same bytes, and nothing moves.
+                // A repetition gets the same bytes, and nothing changes.
                 #expect(answer.replayed && answer.stored == answers[slot])
                 #expect(world.transfers[slot.account]?.count == before)
             }

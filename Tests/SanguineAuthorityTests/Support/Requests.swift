@@ -45,7 +45,7 @@ extension Submission where Content == CallTerms {
 }
 
 extension Submission {
-    /// Creates a submission whose content was invalid before the look-up of its key.
+    /// Creates a submission whose content was invalid before the lookup of its key.
     init(_ key: String, refused problem: Problem) {
         self.init(key: key, fingerprint: Fingerprint("refused"), content: .failure(problem))
     }

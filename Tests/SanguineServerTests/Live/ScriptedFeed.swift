@@ -5,7 +5,7 @@ import SanguineTesting
 
 /// Feeds in memory that count their reads and can delay them.
 final class ScriptedFeed: FeedReading {
-    /// The moment whose state a delayed read returns.
+    /// The time whose state a delayed read returns.
     enum Moment {
         case asOfTheirBeginning
         case asOfTheRelease

@@ -52,7 +52,7 @@ struct StoredFilmTests {
             )
             let bytes = Array(try Data(contentsOf: file))
             #expect(bytes.contains(text: Self.place))
-            // Cameras append places in this way.
+            // Cameras append locations in this way.
             let content = try BlobContent(bytes + Array(Self.place.utf8))
             #expect(!content.bytes.contains(text: Self.place))
             try Data(content.bytes).write(to: stored)

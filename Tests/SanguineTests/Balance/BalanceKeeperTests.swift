@@ -175,7 +175,7 @@ struct BalanceKeeperTests {
             authority.stop(path, at: .work)
             let call = Task { try await first.call(Ask(question: "why?")) }
             try await authority.reached(path, at: .work)
-            // From here on the process is dead and writes nothing.
+            // From this point, the process is dead and writes nothing.
             first.users.current.store.close()
 
             let second = try fixture.client(folder: folder)

@@ -112,7 +112,7 @@ struct ListPhaseTests {
         let refresh = Mutex<Task<Void, any Error>?>(nil)
         list.atFirstRows { [source = list.source, server] in
             server.change { $0.delete(0) }
-            // Immediate, without a turn of its own: the fetch finishes only after this.
+            // Immediate, without a separate turn: the fetch finishes only after this.
             let task = Task.immediate { try await source.refresh() }
             refresh.withLock { $0 = task }
         }

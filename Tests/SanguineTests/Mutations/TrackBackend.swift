@@ -87,7 +87,7 @@ struct AppendTrack: RemoteMutation {
     }
 }
 
-/// Inserts at the top, in a lane of its own.
+/// Inserts at the top, in a separate lane.
 struct AddTrack: RemoteMutation {
     static let name = "track.add"
     let track: Int

@@ -168,7 +168,7 @@ struct BatchTests {
         try await Self.waitForAskers(5, test)
         try await Self.endWindow(test)
         try await test.network.waitForRequests(1)
-        // The deadlines of the five look-ups and of their batch, and the delay before the retry.
+        // The deadlines of the five lookups and of their batch, and the delay before the retry.
         try await test.delay.waitForSleepers(7)
         test.delay.advance(by: .seconds(2))
         for caller in callers { _ = try await caller.finished() }

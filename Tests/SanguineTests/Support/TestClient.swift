@@ -67,7 +67,7 @@ final class TestAuthorizer: AuthorizerSource {
 
     func first() -> any Authorizer {
         state.withLock { state in
-            // As another process has left the user.
+            // The same state as another process leaves for the user.
             state = TestUser(number: state.number, account: state.account, state.rejectedCount)
             return state
         }

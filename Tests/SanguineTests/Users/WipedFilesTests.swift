@@ -13,7 +13,7 @@ import Testing
 struct WipedFilesTests {
     private static let mark = "a-word-of-ada"
 
-    /// Returns a text of random length, from short ones to ones that fill pages.
+    /// Returns a string of random length, from short to several pages long.
     private func text(_ random: inout SplitMix64) -> String {
         let length = Bool.random(using: &random) ? 40 : Int.random(in: 1...9_000, using: &random)
         return Self.mark + String(repeating: "x", count: length)

@@ -247,7 +247,7 @@ final class UserGame {
     private func changeUser() async throws {
         if let leaving {
             if Int.random(in: 0..<4, using: &random) == 0 { return try await die() }
-            // The sign-out is paused half-way and continues now.
+            // The sign-out is paused halfway and continues now.
             if process.pause.isStopped { note(.heldSignOut) }
             process.pause.release()
             try await finish(leaving)

@@ -13,7 +13,7 @@ final class UserGameScreen {
 
     nonisolated init(_ client: SanguineClient) { self.client = client }
 
-    /// Returns all texts on the screen.
+    /// Returns all strings on the screen.
     func shown() -> [String] {
         let card = card ?? client.model(.card(1))
         let notes = notes ?? client.model(.all(GameNote.self))
@@ -26,7 +26,7 @@ final class UserGameScreen {
 
 /// Reads the data that the game checks.
 enum UserGameFiles {
-    /// Returns all texts that the public API shows at this moment.
+    /// Returns all strings that the public API currently shows.
     static func shown(by client: SanguineClient) -> [String] {
         let notes = client.records(GameNote.self).map(\.text)
         let one = client.record(GameNote.self, .game("note-1")).map(\.text)

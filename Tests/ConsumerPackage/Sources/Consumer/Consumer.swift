@@ -1,6 +1,6 @@
 import Sanguine
 
-/// Stands for an app.
+/// Represents an app.
 @main
 struct Consumer {
     static func main() {
