@@ -37,7 +37,7 @@ enum CommitNumber {
     /// An unreadable page is ignored, because a crash may leave it half-written.
     ///
     /// - Parameters:
-    ///   - folder: The data folder. No other process may change it meanwhile.
+    ///   - folder: The data folder. No other process may change it while this method runs.
     ///   - page: The page of the number.
     ///   - newest: The number that SQLite shows.
     /// - Returns: Whether commits are missing between the two, or the log is older.

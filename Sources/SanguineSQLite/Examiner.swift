@@ -8,7 +8,7 @@ import Synchronization
 /// Reads a whole data folder, and reports damage.
 ///
 /// It uses a separate read-only connection and constant memory. The pages and the ledger are each
-/// read on one snapshot, so the log of a running server grows meanwhile.
+/// read on one snapshot, so the log of a running server grows until the check ends.
 ///
 /// Mutable state: `part` and `running`, guarded by their mutex; `isStopped`, atomic.
 final class Examiner: Sendable {

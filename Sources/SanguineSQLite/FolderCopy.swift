@@ -23,7 +23,7 @@ import Darwin
 public final class FolderCopy: Sendable {
     /// The properties of a copy.
     public struct Report: Hashable, Sendable {
-        /// The result of examining the copy, without damage.
+        /// The result of examining the copy, which contains no damage.
         public var examination: DataExamination
         /// The size of the database file in bytes.
         public var databaseBytes: Int64
@@ -327,7 +327,8 @@ public enum FolderCopyError: Error, Hashable {
     case notEmpty(path: String)
     /// A disk is mounted at the target, which therefore cannot be renamed.
     case mountPoint(path: String)
-    /// The folder at the target was moved aside, but something else was created there meanwhile.
+    /// The folder at the target was moved aside, but something else was created there in the
+    /// meantime.
     case displaced(path: String, aside: String)
     /// The source is damaged.
     case damaged(source: String, findings: [String])

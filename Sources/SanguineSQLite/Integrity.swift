@@ -39,7 +39,7 @@ enum Integrity {
 
     /// Returns whether the log belongs to another state of the database file; see ``CommitNumber``.
     ///
-    /// No process may change the folder meanwhile.
+    /// No process may change the folder in the meantime.
     static func isMixed(_ handle: OpaquePointer, in folder: DataFolder) throws(SQLFailure) -> Bool {
         guard DataFolder.size(of: folder.walPath) > 0 else { return false }
         let page = try SQLStatement(CommitNumber.page, on: handle).first { Int($0.integer(0)) }

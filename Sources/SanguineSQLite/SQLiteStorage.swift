@@ -240,7 +240,7 @@ public final class SQLiteStorage: Storage {
 
     /// Recomputes every balance, on one snapshot and a separate connection.
     ///
-    /// It throws ``StorageError/closed`` if the storage is closed meanwhile.
+    /// It throws ``StorageError/closed`` if the storage is closed in the meantime.
     public func verifyLedger() async throws(StorageError) -> LedgerReport {
         try checkOpen()
         let examiner = Examiner(

@@ -278,7 +278,7 @@ public final class ScriptedTransport: UploadingTransport {
             ) {
                 $0.held.contains { fits($0.request) }
             }
-            // Another caller may have released it meanwhile.
+            // Another caller may have released it in the meantime.
             if take(where: { fits($0.request) }, isReleased: true) { return }
         }
     }

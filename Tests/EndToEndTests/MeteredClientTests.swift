@@ -237,8 +237,8 @@ extension EndToEnd {
                 try await stage.screen.shows(955, held: 0)
                 try await stage.expectBoth(955)
 
-                // The number falls while calls begin, then rises as calls fail, and changes in no
-                // other way.
+                // The number decreases while calls begin, then increases as calls fail, and changes
+                // in no other way.
                 let numbers = stage.screen.numbers
                 let lowest = try #require(numbers.firstIndex(of: 940))
                 #expect(numbers[...lowest] == numbers[...lowest].sorted(by: >)[...])

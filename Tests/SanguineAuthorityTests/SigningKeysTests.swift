@@ -24,7 +24,7 @@ struct SigningKeysTests {
         #expect(RefreshToken(refresh, key: read.refreshKey)?.generation == 4)
     }
 
-    @Test func `a key id is 16 hexadecimal digits, and new keys have another one`() {
+    @Test func `a key id is 16 hexadecimal digits, and new keys have a different id`() {
         let id = SigningKeys().keyID
 
         #expect(id.wholeMatch(of: #/[0-9a-f]{16}/#) != nil)

@@ -21,7 +21,7 @@ struct OpenMetricsTests {
         #expect(!registry.render().contains("\n\n"))
     }
 
-    @Test func `a counter's sample ends in total, and its family does not`() {
+    @Test func `a counter's samples have the suffix total, and its family does not`() {
         for label in ["requests", "errors_total"] {
             Counter(label: label, factory: registry).increment(by: 3)
         }

@@ -57,7 +57,7 @@ struct ClientStoreTests {
         #expect(try store.state("session") == Data("a".utf8))
     }
 
-    @Test func `a state written by another process meanwhile is read`() throws {
+    @Test func `a state written by another process in the meantime is read`() throws {
         let (first, second) = (try makeStore(), try makeStore())
         #expect(try first.state("session") == nil)
         try second.setState("session", Data("a".utf8))

@@ -30,7 +30,7 @@ struct PartFetcherTests {
         return caller
     }
 
-    @Test func `a plan for a base that has changed meanwhile is prepared again`() {
+    @Test func `a plan for a base that has changed in the meantime is prepared again`() {
         var seen: [Int] = []
         let isDone = parts.transact { state -> Int in
             seen.append(state.count)

@@ -360,7 +360,7 @@ package struct World<Authority: SimulatedAuthority> {
     /// Withdraws a queued operation that was not sent; it must never appear again.
     private mutating func withdraw(on device: Int) throws {
         guard let id = devices[device].firstUnsent else { return }
-        // The device may die meanwhile: the disk decides which came first.
+        // The device may die in the meantime: the disk decides which came first.
         defer {
             if !isQueued(id, on: devices[device]) {
                 accepted[id]?.isPoison = true

@@ -117,7 +117,7 @@ struct StorageIndexesContractTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `an index that was removed and added again contains the changes made meanwhile`(
+    func `an index that was removed and added again contains the changes made in the meantime`(
         driver: StorageDriver
     ) async throws {
         try await driver.withEmptyStorage { storage in

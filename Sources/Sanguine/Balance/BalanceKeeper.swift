@@ -153,7 +153,7 @@ final class BalanceKeeper: EntrySource {
         do {
             try write()
         } catch .closed {
-            // The user has signed out meanwhile.
+            // The user has signed out in the meantime.
         } catch {
             // The number stays correct in this process; after a restart, the next fetch corrects
             // it.

@@ -24,7 +24,7 @@ import SanguineModel
 ///
 /// Invariants, checked by ``checkInvariants()`` after every event in debug builds:
 ///
-/// 1. The base's number never falls, except by ``reset()`` and ``beginEpoch()``.
+/// 1. The base's number never decreases, except by ``reset()`` and ``beginEpoch()``.
 /// 2. No pending call is known to have ended at the base's number or before.
 /// 3. A call whose end the base contains stays in the list only while a request for it is in
 ///    progress.

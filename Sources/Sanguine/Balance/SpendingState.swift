@@ -204,7 +204,7 @@ struct SpendingState: Sendable {
         quotas.received(quota, head: head, at: now)
     }
 
-    /// Records the account, and forgets the balance and calls of another one.
+    /// Records the account, and forgets the balance and calls of any other account.
     mutating func signedIn(_ id: Identifier) {
         if let account = balance.account, account != id { self = SpendingState() }
         balance.signedIn(id)

@@ -3,9 +3,9 @@ typealias Delivery = @Sendable () -> Void
 
 /// The pending notifications of observers, in order.
 ///
-/// One thread at a time delivers them, with no lock held, including those that are added meanwhile.
-/// So observers see changes in their order, and a change that an observer makes is delivered after
-/// the one that caused it.
+/// One thread at a time delivers them, with no lock held, including those that are added during the
+/// delivery. So observers see changes in their order, and a change that an observer makes is
+/// delivered after the one that caused it.
 struct DeliveryQueue {
     private var waiting: [Delivery] = []
     private var isDelivering = false

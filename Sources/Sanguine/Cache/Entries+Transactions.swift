@@ -82,7 +82,7 @@ extension Entries {
     ///   - answer: The waiters' answer, see ``apply(_:creating:answer:_:)``.
     ///   - now: The time for which freshness is judged. Default: it is not judged.
     ///   - prepare: Plans the change from a snapshot, with no lock held; returns `nil` to do
-    ///     nothing. It is called again if something has changed meanwhile.
+    ///     nothing. It is called again if something has changed since the snapshot.
     ///   - commit: Makes the change, under the lock; returns `nil` if nothing was done.
     /// - Returns: Whether something was done.
     @discardableResult

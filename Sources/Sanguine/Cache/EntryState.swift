@@ -14,9 +14,9 @@ import SanguineModel
 /// decision depends on it.
 ///
 /// A *generation* ends with each invalidation; ``InvalidationMarks`` supplies its numbers, which
-/// rise. A fetch belongs to the generation in which it started, because its response may reflect
-/// that moment. So it neither serves a caller that joins after a later invalidation nor overwrites
-/// a value that was set since.
+/// increase. A fetch belongs to the generation in which it started, because its response may
+/// reflect that moment. So it neither serves a caller that joins after a later invalidation nor
+/// overwrites a value that was set since.
 ///
 /// Invariants, checked after every event in debug builds:
 ///
@@ -34,7 +34,7 @@ struct EntryState: Sendable {
         /// The number of the fetch to start.
         var start: UInt64?
         /// Whether to drop the fetched value and answer the waiters with the held one: a newer one
-        /// was set meanwhile.
+        /// was set in the meantime.
         var isOvertaken = false
 
         static let nothing = Actions()
@@ -74,8 +74,8 @@ struct EntryState: Sendable {
 
     var isFetching: Bool { network != .idle }
 
-    /// The current fetch; `nil` if another one follows it, because the entry was invalidated since
-    /// it started and a caller or an observer needs a newer value.
+    /// The current fetch; `nil` if another fetch follows it, because the entry was invalidated
+    /// since it started and a caller or an observer needs a newer value.
     var currentFetch: UInt64? {
         guard case .fetching(let fetchNumber, let generation) = network else { return nil }
         let landed = isOvertaken(fetchOf: generation) ? held?.generation : generation

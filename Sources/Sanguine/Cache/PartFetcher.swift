@@ -128,7 +128,7 @@ final class PartFetcher<State: PartFetchState>: Sendable {
     }
 
     /// Applies an event with a plan that is made with no lock held, and makes a new plan if the
-    /// base has changed meanwhile.
+    /// base has changed since.
     ///
     /// - Parameters:
     ///   - cacheScope: As in ``apply(for:_:)``.

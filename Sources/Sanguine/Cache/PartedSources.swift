@@ -79,7 +79,7 @@ final class PartedSources: Sendable {
     func source<Source: PartedSource>(_ key: QueryKey, _ make: () -> Source) -> Source {
         if let known: Source = find(key) { return known }
         let made = make()
-        // Another thread may have created one meanwhile.
+        // Another thread may have created one in the meantime.
         let source = find(key, or: made) ?? made
         let (user, device, isClosed) = guarded.withLock { ($0.user, $0.device, $0.isClosed) }
         // It may have been created for the previous user.

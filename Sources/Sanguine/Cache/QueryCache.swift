@@ -199,15 +199,15 @@ final class QueryCache: Sendable {
         let box = ValueBox.of(value)
         var cacheScope = cacheScope
         return set(query.erased) { ground in
-            // The user at the first attempt: if they sign out meanwhile, the next user must not get
-            // the value.
+            // The user at the first attempt: if they sign out in the meantime, the next user must
+            // not get the value.
             if cacheScope == nil, ground.isCurrent { cacheScope = ground.cacheScope }
             return ground.cacheScope === cacheScope ? box : nil
         }
     }
 
     /// Sets a value that is computed from the entry, and computes it again if the entry is changed
-    /// or invalidated meanwhile.
+    /// or invalidated in the meantime.
     ///
     /// - Parameters:
     ///   - query: The query of the value.

@@ -53,7 +53,7 @@ public final class SanguineCompanion: Sendable {
                 _ = try user.recordMutations.perform(mutation)
                 return
             } catch {
-                // The app has switched to another user meanwhile: the mutation is theirs.
+                // The app has switched to another user in the meantime: the mutation is theirs.
                 guard error == .userChanged, reader.user.records !== user.records else {
                     throw error
                 }

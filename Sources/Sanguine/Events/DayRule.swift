@@ -5,9 +5,9 @@ import SanguineModel
 /// fetch, wherever that comes.
 ///
 /// The day is stored with the value when it arrives, with its end in the zone that is set then. A
-/// value is stale once that end has come, in whatever zone; once a midnight of the current zone has
-/// passed since the fetch; and where the date is another one. No length of a day is assumed, so
-/// days of 23 and 25 hours, skipped midnights and skipped days come out right. In one zone a stale
+/// value is stale if that end has passed, if a midnight of the current zone has passed since the
+/// fetch, or if the current zone has a different date. No length of a day is assumed, so days of 23
+/// and 25 hours, skipped midnights and skipped days are handled correctly. In one zone a stale
 /// value stays stale: a user who moves west does not get yesterday's value for another day, and one
 /// who moves east into the next day gets a new one.
 enum DayRule {

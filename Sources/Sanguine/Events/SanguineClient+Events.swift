@@ -17,8 +17,8 @@ extension SanguineClient {
     /// daily page that changes while its reader travels is right for one app and wrong for another.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
-    ///   name; ``SanguineError/userChanged`` if the user has changed meanwhile. Nothing changes
-    ///   then.
+    ///   name; ``SanguineError/userChanged`` if the user has changed in the meantime. Nothing
+    ///   changes then.
     public func setTimeZone(_ name: String) throws(SanguineError) {
         let user = users.current
         try user.zone.set(name)

@@ -3,7 +3,7 @@
 /// Pure: each method records one event and returns what to do. There is a connection while the app
 /// is in the foreground and there is a network. After a connection ends, the next one follows after
 /// the time that the server has named, plus a random delay. After consecutive failures the delay
-/// grows, and the feed is polled meanwhile.
+/// grows, and the feed is polled in the meantime.
 ///
 /// Invariants, checked after each event in debug builds:
 ///

@@ -141,7 +141,8 @@ final class LiveFeed: Sendable {
         }
     }
 
-    /// Calls the handlers in order; a thread that comes meanwhile leaves its actions to this one.
+    /// Calls the handlers in order; a thread that arrives in the meantime leaves its actions to the
+    /// first one.
     private func notifyHandlers() {
         while let action = nextToTell() {
             switch action {

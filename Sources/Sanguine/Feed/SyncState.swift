@@ -27,7 +27,7 @@ package import SanguineModel
 /// Invariants:
 ///
 /// 1. The visible state is the base with all operations replayed that are not settled or refused.
-/// 2. The position never falls, except by a reset.
+/// 2. The position never decreases, except by a reset.
 /// 3. The held batch follows the base without a gap, and has at most `heldLimit` changes; beyond
 ///    that, acknowledged operations are hidden until the base has them.
 package struct SyncState {
@@ -255,7 +255,7 @@ package struct SyncState {
             return actions
         }
         guard isNext else {
-            // It overlaps a batch that came meanwhile, or follows one that did not come.
+            // It overlaps a batch that arrived in the meantime, or follows one that did not come.
             if batch.next > pullPosition { actions.missing = .more }
             return actions
         }

@@ -6,8 +6,8 @@ import Synchronization
 ///
 /// Nothing is read ahead: bytes are taken from the connection when a part is requested and none is
 /// left. After a broken connection, a new one with the same key continues after the last part; the
-/// call itself goes on meanwhile. ``CallEventReader`` assembles the parts, ``CallRetryState``
-/// decides.
+/// call itself continues in the meantime. ``CallEventReader`` assembles the parts,
+/// ``CallRetryState`` decides.
 ///
 /// Invariants:
 ///
@@ -307,7 +307,7 @@ final class CallStream: Sendable {
             return guarded.attempts.failed(error, using: &random)
         }
         if case .again(let delay) = verdict {
-            // If the task is cancelled meanwhile, the next step notices.
+            // If the task is cancelled in the meantime, the next step notices.
             try? await caller.configuration.delay.sleep(for: delay)
             return
         }

@@ -104,8 +104,8 @@ extension SanguineClient {
     /// ``OpenCall/input(of:)``.
     public var openCalls: [OpenCall] { balance.openCalls }
 
-    /// Returns the answer of an earlier call by its key, from this device or another one of the
-    /// user, and from this process or an earlier one.
+    /// Returns the answer of an earlier call by its key, from this or another device of the user,
+    /// and from this or an earlier process.
     ///
     /// Waits for a call that is still running, or that waits for a network. Nothing is charged for
     /// this.

@@ -93,7 +93,7 @@ extension ListState {
         var before: [Item.ID] = []
         switch fetch.load {
         case .review:
-            // The list may have changed meanwhile, so that the page is gone.
+            // The list may have changed in the meantime, so that the page is gone.
             guard let run = list.runs.firstIndex(where: { $0.start == chain.start })
             else { return }
             index = run
@@ -294,7 +294,8 @@ extension ListState {
 extension ListState {
     private mutating func completeNext(_ fetch: ListFetch<Item>, _ actions: inout Actions) {
         var fetch = fetch
-        // The list was truncated or started over meanwhile; `proceed` continues at its new end.
+        // The list was truncated or started over in the meantime; `proceed` continues at its new
+        // end.
         guard list.next == fetch.chain.start else { return }
         // A row that has moved into a newer page stays there.
         fetch.chain.leaveOut(ids(newerThan: fetch.round))

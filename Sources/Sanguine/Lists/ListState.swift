@@ -35,7 +35,7 @@ import SanguineModel
 ///    its direction.
 /// 3. No id occurs twice; runs are not empty, and their counts sum to the number of rows.
 /// 4. At most ``pageLimit`` pages are held, and `PageLimits.cursorsKept` cursors before them.
-/// 5. Request numbers rise; only a request in progress can complete.
+/// 5. Request numbers increase; only a request in progress can complete.
 struct ListState<Item: PageItem>: PartFetchState where Item.ID: Sendable {
     typealias Actions = PartFetchActions<ListRequest>
 

@@ -32,7 +32,7 @@ public enum PageLimits {
     /// After them the load fails, see ``ListModel/nextError``, and the next one continues from
     /// there.
     public static let emptyPages = 50
-    /// The number of times that a load starts over because the app changed rows meanwhile: 3.
+    /// The number of times that a load starts over because the app changed rows in the meantime: 3.
     ///
     /// After that, its response counts.
     public static let restarts = 3

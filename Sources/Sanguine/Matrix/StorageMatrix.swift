@@ -1,6 +1,6 @@
 import SanguineModel
 
-/// The policies of an app's queries as a table, created from the policies themselves.
+/// The storage matrix: the policies of an app's queries as a table.
 ///
 /// The description is a plain-text table; for programs, the matrix encodes to JSON.
 ///

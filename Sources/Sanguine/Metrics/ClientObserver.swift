@@ -14,7 +14,7 @@
 public protocol ClientObserver: Sendable {
     /// Called for each event, in order, on a separate queue.
     ///
-    /// The client holds no lock and waits for nothing meanwhile, so a slow observer delays only
+    /// During the call, the client holds no lock and does not wait, so a slow observer delays only
     /// further events, of which at most ``MetricsLimits/waitingEvents`` wait. The observer may call
     /// the client.
     func clientDid(_ event: ClientEvent)

@@ -90,7 +90,7 @@ final class MutationSettling: Sendable {
     private func refetch(_ sequence: Int64) async {
         for query in entries.effectQueries(of: sequence) {
             guard !Task.isCancelled else { return }
-            // A fetch for another operation may have settled this one meanwhile.
+            // A fetch for another operation may have settled this one in the meantime.
             guard entries.effects(on: query.key)?.effect(of: sequence) != nil else { continue }
             if entries.forgetEffect(of: sequence, onUnknown: query) { continue }
             _ = await queries.answer(to: query, refreshing: true, priority: nil)

@@ -111,7 +111,7 @@ final class RemoteMutationDriver: OutboxDriver {
         inPlaceOf replaced: [Int64] = []
     ) {
         show(row, view, inPlaceOf: replaced)
-        // A temporary id may have been replaced meanwhile.
+        // A temporary id may have been replaced in the meantime.
         rewriteWaiting(only: row.sequence)
         let present = outbox.read { $0.rows[row.sequence] }
         guard let present, !present.isSame(as: row), let mutation = self.mutation(of: present)
@@ -206,7 +206,7 @@ final class RemoteMutationDriver: OutboxDriver {
         func isThere() -> Bool { outbox.read { $0.rows[row.sequence] != nil } }
         guard let mutation = mutation(of: row), isThere() else { return }
         show(row, view(of: mutation))
-        // It may have been discarded meanwhile.
+        // It may have been discarded in the meantime.
         if !isThere() { entries.setEffects([], of: row.sequence, for: user) }
     }
 

@@ -51,8 +51,8 @@ protocol OutboxDriver: AnyObject, Sendable {
     /// Settles operations that the backend has permanently refused.
     func refused(_ departure: OutboxSend, _ problem: Problem)
 
-    /// Records that operations were not sent after all: values that were read meanwhile do not
-    /// contain them.
+    /// Records that operations were not sent after all: values that were read in the meantime do
+    /// not contain them.
     func notSent(_ sequences: [Int64])
 
     /// Called when the app returns to the foreground or the network returns.

@@ -267,7 +267,7 @@ final class OutboxEngine: Sendable {
         }
     }
 
-    /// Marks an operation as shown, or hides it if it was discarded meanwhile.
+    /// Marks an operation as shown, or hides it if it was discarded in the meantime.
     private func arrived(_ row: OutboxFile.Row) {
         let hide = guarded.withLock { guarded -> Shown? in
             guarded.contents.state.outbox.arrived(row.sequence)

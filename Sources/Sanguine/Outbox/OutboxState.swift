@@ -18,7 +18,7 @@ package import SanguineModel
 ///
 /// Invariants, checked in debug builds after each event:
 ///
-/// 1. Sequence numbers rise. An operation keeps its number and its id.
+/// 1. Sequence numbers increase. An operation keeps its number and its id.
 /// 2. An operation is part of at most one send. At most one send at a time carries operations of a
 ///    lane, and a send carries one kind. There are at most ``Limits/sends`` sends of a kind.
 /// 3. The operations of a lane are sent in order. No operation is sent before one that it depends
@@ -78,7 +78,7 @@ package struct OutboxState: Sendable {
 
     /// Whether a pending answer will resolve all ``unresolved`` operations.
     ///
-    /// Operations of a lane that waits for its next try are not sent meanwhile.
+    /// Operations of a lane that waits for its next try are not sent until then.
     package var isAnswerDue: Bool {
         items.values.allSatisfy { item in
             item.kind != .record || !item.isUnresolved || waits[lane(of: item)] == nil

@@ -12,7 +12,7 @@ struct OutboxSurvey: Sendable {
         let phase: String
         /// The number of its consecutive failed sends.
         let attempts: Int
-        /// The time at which it is tried again; `nil` if it does not wait for that.
+        /// The time at which it is tried again; `nil` if it does not wait for another try.
         let due: Timestamp?
         /// The code of the last error.
         let failure: String?

@@ -52,7 +52,7 @@ struct ReadAttempts: Sendable {
     ///
     /// - Parameters:
     ///   - plan: The plan of the fetch.
-    ///   - priority: The priority, which may be raised meanwhile. Default: the policy's.
+    ///   - priority: The priority, which may be raised later. Default: the policy's.
     ///   - body: Performs one attempt.
     /// - Returns: The value or the error of the last attempt; if the time ran out,
     ///   ``SanguineError/timedOut(after:)`` with the error of the last failed attempt.

@@ -96,8 +96,7 @@ extension SanguineClient {
     /// The closure changes the value from the backend, without the effects of mutations that are
     /// not settled. Those effects are then applied to the result.
     ///
-    /// Simultaneous changes are applied one after the other; the closure may be called again for
-    /// that.
+    /// Simultaneous changes are applied one after the other, so the closure may be called again.
     ///
     /// - Returns: The visible value: the new value with the effects; `nil` if there was none.
     @discardableResult

@@ -75,7 +75,7 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         let (isFetching, error) = parts.withState { state in
             (state.isFetching(positions), watcher.flatMap { state.watchers[$0]?.error })
         }
-        // A request has ended meanwhile: its values were written in the same step.
+        // A request has ended in the meantime: its values were written in the same step.
         if isFetching != isUnderWay { ground = entries.restoredGround(of: entry.erased) }
         let contents = contents(of: ground)
         let known = contents.coverage.positions(in: positions) { _ in true }

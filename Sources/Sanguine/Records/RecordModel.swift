@@ -80,7 +80,7 @@ private final class RecordRelay<Value: Sendable & Equatable> {
     nonisolated init() {}
 
     func apply(_ answer: RecordAnswer<Value>?, _ observers: RecordObservers?) {
-        // An answer for a user who has left meanwhile is dropped.
+        // An answer for a user who has left in the meantime is dropped.
         if let answer, observers?.isCurrent(answer) == true { model?.apply(answer) }
     }
 }

@@ -12,7 +12,7 @@ public import SanguineModel
 /// ```
 ///
 /// The closure sees one state of the records, and should depend on nothing else: it may be called
-/// again if they change meanwhile.
+/// again if they change in the meantime.
 public struct RecordQuery<Value: Sendable & Equatable>: Sendable {
     let collections: Set<String>
     /// The query's identity; `nil` for a closure, because its reads are unknown.

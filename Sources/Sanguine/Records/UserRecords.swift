@@ -277,7 +277,7 @@ extension UserRecords {
             do {
                 try outbox.file.write(actions.steps)
             } catch StoreError.closed {
-                return DeferredWork()  // The user has left meanwhile.
+                return DeferredWork()  // The user has left in the meantime.
             } catch {
                 // Otherwise a restart would show the base's changes a second time.
                 environment.logger.error(

@@ -130,7 +130,7 @@ struct RequestQueueState: Sendable {
 
     /// Raises the priority of a request.
     ///
-    /// Priorities never fall; a request that has ended is ignored.
+    /// Priorities never decrease; a request that has ended is ignored.
     mutating func raise(_ number: UInt64, to priority: FetchPriority) -> Actions {
         guard var request = requests[number], request.priority < priority,
             var host = hosts[request.host]

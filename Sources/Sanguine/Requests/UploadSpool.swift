@@ -61,7 +61,7 @@ final class UploadSpool: Sendable {
     func makeFile() throws -> (file: File, handle: FileHandle) {
         let folder = try run.withLock { run in
             if let run, run.isThere { return run.url }
-            // All local data was erased meanwhile.
+            // All local data was erased in the meantime.
             run?.lock.close()
             run = nil
             let fresh = try Self.begin(in: self.folder)

@@ -107,7 +107,7 @@ struct SessionState: Sendable {
 
     /// Records that the server has rejected an access token.
     ///
-    /// A token that was replaced meanwhile is ignored.
+    /// A token that was replaced in the meantime is ignored.
     mutating func rejected(_ token: String, at now: Timestamp) -> Need {
         if session?.accessToken == token { session?.isRejected = true }
         return need(at: now)

@@ -344,7 +344,7 @@ final class OutboxFile: Sendable {
         switch step {
         case .sending(let sequences):
             for sequence in sequences {
-                // A pull may have settled the operation meanwhile.
+                // A pull may have settled the operation in the meantime.
                 try database.cachedStatement(
                     sql: """
                         UPDATE operation SET phase = 'sending'

@@ -60,7 +60,7 @@ extension RecordsFile {
 
     /// Commits the transaction, which makes it visible to readers.
     ///
-    /// The caller keeps readers away meanwhile.
+    /// The caller keeps readers away during that time.
     func commit() throws { try writing { try $0.commit() } }
 
     /// Rolls the transaction back, if there is one.

@@ -6,7 +6,7 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     case losesSendingMark
     /// A sign-out does not remove the user's files.
     case keepsFolder
-    /// The next user takes over the operations of another one.
+    /// The next user takes over the previous user's operations.
     case takesOverAnybodys
     /// A mutation that is sent again has another idempotency key.
     case sendsUnderAnotherKey

@@ -108,7 +108,7 @@ struct UserFolders: Sendable {
 
     /// Makes another folder the current one.
     ///
-    /// Durable when it returns; companions wait meanwhile.
+    /// Durable when it returns; companions wait until then.
     ///
     /// - Throws: The system's error. This process uses the folder nevertheless.
     func begin(after folder: Folder) throws -> Folder {
@@ -168,7 +168,7 @@ struct UserFolders: Sendable {
             """
     }
 
-    /// This process is about to be suspended, and must not hold the lock meanwhile.
+    /// This process is about to be suspended, and must not hold the lock while it is suspended.
     struct IsSuspended: Error, CustomStringConvertible {
         let description = """
             the system is about to suspend this process: try again when it runs again

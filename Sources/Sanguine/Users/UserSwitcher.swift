@@ -95,7 +95,8 @@ package final class UserSwitcher: Sendable {
     /// The current user.
     var current: UserScope { scope.withLock { $0 } }
 
-    /// Runs a closure for the current user; again for the next one if the user changes meanwhile.
+    /// Runs a closure for the current user; again for the next one if the user changes in the
+    /// meantime.
     func perform<Value>(
         _ body: (UserScope) throws(SanguineError) -> Value
     ) throws(SanguineError) -> Value {
@@ -249,7 +250,7 @@ package final class UserSwitcher: Sendable {
         }
     }
 
-    /// Ends the current user, and makes another one current.
+    /// Ends the current user, and makes another user current.
     private func switchUser(from expected: UserScope?, _ succeed: Succession) -> StoredSession? {
         var after: @Sendable () -> Void = {}
         let session = changing.withLock { _ -> StoredSession? in

@@ -4,7 +4,7 @@ import Synchronization
 /// The calls that run in this process, by their keys.
 ///
 /// Invariants:
-/// 1. A call is here from its acceptance until it is settled, or left to its hold's expiry.
+/// 1. A call is listed from its acceptance until it is settled, or left to its hold's expiry.
 /// 2. After ``abandon()``, no client waits: each gets the error that the server is stopping.
 /// 3. If nothing of a call is stored before its end, its key is reserved before its acceptance and
 ///    until the call is settled or given up. The key of any call is reserved while its end waits

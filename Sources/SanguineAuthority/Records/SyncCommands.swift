@@ -107,7 +107,7 @@ struct SyncCommands: Sendable {
 ///
 /// Invariants:
 ///
-/// 1. The numbers of the changed records rise one by one, from the loaded head to the current one.
+/// 1. The numbers of the changed records are consecutive, from the loaded head to the current one.
 /// 2. A refused operation has changed only its own row.
 /// 3. The feed's row counts the account's records and tombstones as they will be stored. If there
 ///    were at most ``AuthoritySettings/tombstonesPerAccount`` before, there are no more afterwards.

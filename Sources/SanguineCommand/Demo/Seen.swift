@@ -16,9 +16,9 @@ final class Seen: Sendable {
 
     var all: [Int64] { numbers.withLock { $0 } }
 
-    /// Whether the number first fell, as calls began, and then only rose.
+    /// Whether the number first decreased, as calls began, and then only increased.
     ///
-    /// It rises because holds exceed charges. Any other sequence would confuse the user.
+    /// It increases because holds exceed charges. Any other sequence would confuse the user.
     var fellThenRose: Bool {
         let steps = zip(all.dropFirst(), all).map { $0 - $1 }
         return !steps.drop { $0 < 0 }.contains { $0 < 0 }

@@ -126,7 +126,7 @@ struct Story: Sendable {
             }
             try timeline.show("refused: \(problem.detail)")
         }
-        // A refresh may increase the feed number meanwhile, so only the visible values are
+        // A refresh may increase the feed number in the meantime, so only the visible values are
         // compared.
         let after = try balance(client)
         try expect(

@@ -67,7 +67,7 @@ extension FunctionCall {
 public enum OfflineCall: String, Hashable, Codable, Sendable {
     /// The call is refused at once, and nothing is held.
     case refuse
-    /// The call waits in the outbox until the network is available. Its hold is shown meanwhile.
+    /// The call waits in the outbox until the network is available. Its hold is shown until then.
     case queue
 }
 

@@ -19,11 +19,11 @@
 ///
 /// A member that is missing, or `null` where the type needs a value, takes the value that
 /// ``defaults`` has at the same position, also inside nested objects. An optional member that is
-/// missing is `nil`. If a type with defaults contains another one, the outer type's defaults take
-/// precedence. In a record, the default also replaces a value that a member does not recognize,
-/// such as a later case of an enumeration; an optional member without a default becomes `nil`. The
-/// stored value does not change until a mutation sets that member. Elements of arrays use only the
-/// defaults of their own type.
+/// missing is `nil`. If a type with defaults contains another type with defaults, the outer type's
+/// defaults take precedence. In a record, the default also replaces a value that a member does not
+/// recognize, such as a later case of an enumeration; an optional member without a default becomes
+/// `nil`. The stored value does not change until a mutation sets that member. Elements of arrays
+/// use only the defaults of their own type.
 public protocol Defaulted: Codable, Sendable {
     /// An instance whose members are the defaults.
     ///

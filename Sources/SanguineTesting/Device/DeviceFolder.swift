@@ -60,7 +60,7 @@ final class DeviceFolder: Sendable {
         throw Restless()
     }
 
-    /// Returns the files that can be read now, or `nil` if one was removed meanwhile.
+    /// Returns the files that can be read now, or `nil` if one was removed in the meantime.
     private func files() -> [String: Data]? {
         let manager = FileManager.default
         guard let names = try? manager.subpathsOfDirectory(atPath: url.path) else { return nil }

@@ -410,7 +410,7 @@ struct PushRefusalTests {
         return row.map { String(decoding: $0.value, as: UTF8.self) }
     }
 
-    @Test func `members with longer names than are allowed now stay when another one is set`()
+    @Test func `members with longer names than are now allowed stay when another member is set`()
         async throws
     {
         let world = try await SyncWorld()

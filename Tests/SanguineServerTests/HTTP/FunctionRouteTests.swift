@@ -99,7 +99,7 @@ struct FunctionRouteTests {
         }
     }
 
-    @Test func `echo waits for the requested time and holds its price meanwhile`()
+    @Test func `echo waits for the requested time and holds its price until then`()
         async throws
     {
         try await LiveServer.with { server in

@@ -131,7 +131,7 @@ struct EventKeeperTests {
         world.test.delay.advance(by: .hours(10))
         #expect(try await world.client.value(of: world.query(.untilMidnight)).name == "ada 1")
         world.test.wall.advance(by: .seconds(6))
-        // The steps are shorter than a request's timeout, since it may be in flight meanwhile.
+        // The steps are shorter than a request's timeout, since it may be in flight during them.
         try await world.pass(.seconds(10)) { world.fetches == 2 }
         try await reader.wait(for: "ada 2")
 

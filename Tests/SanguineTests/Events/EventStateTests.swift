@@ -83,7 +83,7 @@ struct EventStateTests {
         #expect(world.lifecycle(true).events.contains(.foreground) == counts)
     }
 
-    @Test func `an absence is detected even if the clock was set back meanwhile`() throws {
+    @Test func `an absence is detected even if the clock was set back in the meantime`() throws {
         var world = try World()
         _ = world.lifecycle(false)
         world.pass(.minutes(10))

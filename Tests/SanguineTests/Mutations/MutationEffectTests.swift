@@ -146,7 +146,7 @@ struct MutationEffectTests {
         #expect(client.outbox.pending.isEmpty && client.likes("a") == 11)
     }
 
-    @Test func `a value that is set or updated meanwhile becomes the base`() async throws {
+    @Test func `a value set or updated under a pending mutation becomes the base`() async throws {
         let fixture = SongFixture()
         let client = try fixture.client()
         fixture.connectivity.disconnect()

@@ -51,7 +51,7 @@ struct SettlingTests {
         try client.perform(PlayTrack(track: 1, takesAnswer: takesAnswer))
         try await client.settle()
         client.queries.entries.flush()
-        // A clock that was set back meanwhile changes nothing.
+        // A clock that was set back in the meantime changes nothing.
         fixture.wall.set(fixture.wall.now() - .seconds(3_600))
         fixture.connectivity.disconnect()
         let second = try fixture.client(seed: 2, in: try fixture.death())

@@ -255,7 +255,8 @@ struct TrackFixture {
         try files.createDirectory(at: copy.url, withIntermediateDirectories: true)
         // The folder does not exist before something is stored.
         guard files.fileExists(atPath: folder.url.path) else { return copy }
-        // Reads and writes the data, since `copyItem` never returns if a file shrinks meanwhile.
+        // Reads and writes the data, since `copyItem` never returns if a file shrinks while it is
+        // copied.
         for path in try files.subpathsOfDirectory(atPath: folder.url.path) {
             let (from, to) = (folder.url.appending(path: path), copy.url.appending(path: path))
             var isFolder: ObjCBool = false

@@ -174,7 +174,7 @@ struct UnansweredWriteTests {
         withExtendedLifetime(following) {}
     }
 
-    @Test func `a refused write keeps the value fetched meanwhile`() async throws {
+    @Test func `a refused write keeps the value fetched in the meantime`() async throws {
         fixture.backend.failWrite(.status(422))
         let client = try await playing()
         fixture.backend.change(1) { $0.title = "New" }

@@ -90,7 +90,7 @@ struct LookupLimitTests {
         #expect(client.count("new") == nil)
     }
 
-    @Test func `the server refuses a group that has grown too large meanwhile`() async throws {
+    @Test func `the server refuses a group that has become too large`() async throws {
         let authority = InMemoryAuthority(schema: Self.schema)
         let client = try await client(members: 1_000, at: authority)
         authority.set(Counter(id: .of("late"), count: 1, group: "many"))

@@ -41,7 +41,7 @@ import Testing
         #expect(client.records(Counter.self).count == 4_500)
     }
 
-    @Test func `progress rises to 1`() async throws {
+    @Test func `progress increases to 1`() async throws {
         let fixture = filled(5_000)
         let client = try fixture.client()
         fixture.network.hold()
@@ -147,7 +147,7 @@ import Testing
         #expect(client.records(Counter.self).count == 5_000)
     }
 
-    @Test func `a reset removes deleted records and keeps showing the others meanwhile`()
+    @Test func `a reset shows the previous records until it ends and removes deleted ones`()
         async throws
     {
         let fixture = filled(3)

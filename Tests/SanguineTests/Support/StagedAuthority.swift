@@ -177,7 +177,7 @@ final class StagedAuthority: HTTPTransport {
         try await reached(path, at: stage, count: index + 1, fileID: fileID, line: line)
         state.withLock { state in
             let there = state.stopped.indices.filter { state.stopped[$0].stop == stop }
-            // It may have been cancelled meanwhile, and left by itself.
+            // It may have been cancelled in the meantime, and left by itself.
             guard there.indices.contains(index) else { return }
             state.released[state.stopped.remove(at: there[index]).number] = .some(error)
         }

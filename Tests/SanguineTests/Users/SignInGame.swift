@@ -87,7 +87,7 @@ final class SignInGame {
         case 82..<92: disturb()
         default: device.delay.advance(by: .seconds(Int.random(in: 1...90, using: &random)))
         }
-        // How far other tasks get meanwhile is part of the game; this waits for nothing.
+        // How far other tasks get during this time is part of the game; this waits for nothing.
         let time = Duration.microseconds(Int.random(in: 0...1_000, using: &random))
         try? await Task.sleep(for: time)  // tidy: allow sleeping-test: a turn of the game.
     }

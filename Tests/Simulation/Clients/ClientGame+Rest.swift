@@ -272,9 +272,9 @@ extension ClientGame {
     ///
     /// - Parameters:
     ///   - what: A description of the condition.
-    ///   - asking: A task that is repeated meanwhile. Default: none.
+    ///   - asking: A task that is repeated while waiting. Default: none.
     ///   - condition: The condition.
-    /// - Throws: A violation found meanwhile, or an error if the condition never holds.
+    /// - Throws: A violation found while waiting, or an error if the condition never holds.
     private func until(
         _ what: String,
         asking: (@Sendable () async -> Void)? = nil,
@@ -308,7 +308,7 @@ extension ClientGame {
     ///
     /// - Parameter isInTurn: Whether to deliver the oldest message. Default: yes.
     /// - Returns: Whether there was a job or a message.
-    /// - Throws: A violation found meanwhile.
+    /// - Throws: A violation found while waiting.
     private func goOn(isInTurn: Bool = true) throws -> Bool {
         let messages = network.messages
         if JobQueue.shared.count > 0 {

@@ -125,7 +125,7 @@ final class UserGame {
         try await rest()
     }
 
-    /// How far other tasks get meanwhile is part of the game; this waits for nothing.
+    /// How far other tasks get during this time is part of the game; this waits for nothing.
     private func letOthersRun() async {
         let time = Duration.microseconds(Int.random(in: 0...2_000, using: &random))
         try? await Task.sleep(for: time)  // tidy: allow sleeping-test: a turn of the game.
