@@ -80,7 +80,7 @@ enum ObserverBenchmarks {
         )
     }
 
-    /// Tasks that read one stream each, with a step whenever all of them have read another element.
+    /// Tasks that read one stream each, and advance together once all of them have read an element.
     private struct Readers {
         let progress = Progress()
         private let tasks: [Task<Void, Never>]

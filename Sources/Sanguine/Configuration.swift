@@ -46,7 +46,7 @@ extension SanguineClient {
         /// is the outermost.
         ///
         /// They receive each request of a query or a mutation as it is sent, including what
-        /// ``authorize`` has added, and each response whatever its status, but nothing of the
+        /// ``authorize`` has added, and each response, regardless of its status, but nothing of the
         /// Sanguine server. Default: none.
         public var interceptors: [Interceptor] = []
         /// Decodes the JSON of ``baseURL`` and of the app's other backends.

@@ -25,6 +25,6 @@ public enum TestingLimits {
     /// The environment variable `SANGUINE_TEST_PATIENCE` multiplies all waits, as in
     /// `SANGUINE_TEST_PATIENCE=10 swift test`, for slow machines and for sanitizers.
     public static let wait = Duration.seconds(20)
-    /// The longest wait, whatever the test sets: 30 seconds.
+    /// The longest wait, regardless of what the test sets: 30 seconds.
     public static let longestWait = Duration.seconds(30)
 }

@@ -77,7 +77,7 @@ struct NoteCommandTests {
         #expect("\(NoteLine(note, isPending: false))" == "\(note.id)    Buy milk")
     }
 
-    @Test func `a note takes up one line, whatever its text`() throws {
+    @Test func `a note takes up one line regardless of its text`() throws {
         let text = "a\nb\u{1B}[31mc\u{9B}d é😀"
         let note = Note(id: RecordID(try #require(Self.id)), text: text)
         let line = "\(NoteLine(note, isPending: false))"

@@ -71,7 +71,7 @@ struct MixedCopyTests {
     }
 
     @Test(arguments: [0, 1, 3])
-    func `files left by a crash are opened wherever the log starts`(checkpoints: Int) async throws {
+    func `a crash's files open after any number of checkpoints`(checkpoints: Int) async throws {
         let (folder, crashed) = (TestFolder(), TestFolder())
         let storage = try SQLiteStorage(folder: folder.url)
         for round in 0...checkpoints {

@@ -48,7 +48,7 @@ struct ReadinessStateTests {
         #expect(state.asked(at: .seconds(1)) == .answer(nil))
     }
 
-    @Test func `damage persists, whatever succeeds later`() {
+    @Test func `damage persists even if later operations succeed`() {
         var state = ReadinessState()
         #expect(state.asked(at: .zero) == .probe)
         state.saw(.damaged("a page"))

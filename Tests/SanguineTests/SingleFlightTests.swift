@@ -129,7 +129,7 @@ struct SingleFlightTests {
 
     /// Callers start and cancel at random; those that stay receive one answer, from one call.
     @Test(arguments: UInt64(1)...10)
-    func `every caller that stays is answered, whichever others cancel`(seed: UInt64) async throws {
+    func `every caller that stays is answered, even if others cancel`(seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         let test = try TestClient(network: .profiles(), seed: seed)
         for _ in 1...20 {

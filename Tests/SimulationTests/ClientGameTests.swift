@@ -9,7 +9,7 @@ import Testing
 @Suite("Client game", .bounded(.seconds(240)))
 struct ClientGameTests {
     @Test(arguments: [1...20, 21...40] as [ClosedRange<UInt64>])
-    func `real clients keep the guarantees whatever fails`(
+    func `real clients keep the guarantees under all faults`(
         seeds: ClosedRange<UInt64>
     ) async throws {
         let played = try await Player.playClients(seeds)

@@ -6,7 +6,7 @@ import Testing
 @Suite("Simulation", .bounded(.seconds(300)))
 struct SimulationTests {
     @Test(arguments: 1...60 as ClosedRange<UInt64>)
-    func `the guarantees hold whatever fails, and all devices converge`(seed: UInt64) async {
+    func `the guarantees hold under all faults, and all devices converge`(seed: UInt64) async {
         let found = await violation(seed: seed)
         #expect(found == nil, "\(String(describing: found))")
     }

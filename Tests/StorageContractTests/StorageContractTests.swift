@@ -5,7 +5,7 @@ import SanguineTesting
 import TestSupport
 import Testing
 
-/// The contract of every storage driver for commands and loads, whatever its database.
+/// The contract of every storage driver for commands and loads, regardless of its database.
 ///
 /// A new driver is complete when it is a case of ``StorageDriver`` and the suites of this target
 /// pass. A guarantee of only one driver does not belong in the protocol.

@@ -267,7 +267,7 @@ struct QuotaBook: Sendable {
         }
     }
 
-    /// Begins a new epoch: the next list is newer than the known one, whatever its number.
+    /// Begins a new epoch: the next list is newer than the known one, regardless of its number.
     mutating func beginEpoch() {
         for place in lines.values.indices { lines.values[place].units.beginEpoch() }
     }

@@ -48,7 +48,8 @@ struct EntryState: Sendable {
         var day: LocalDay?
         /// The generation of the fetch that returned it.
         var generation: UInt64
-        /// Whether this process fetched it, and not an earlier one, whichever user was signed in.
+        /// Whether this process fetched it, and not an earlier one, regardless of the signed-in
+        /// user.
         var isOfSession: Bool
         /// The generation in which it was last set or changed locally: an earlier fetch must not
         /// overwrite it.

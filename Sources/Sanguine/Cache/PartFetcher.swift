@@ -148,7 +148,7 @@ final class PartFetcher<State: PartFetchState>: Sendable {
         }
     }
 
-    /// Returns a number for a caller, or for a permanent participant that is never answered.
+    /// Returns a number for a caller, or for an observer, which is never answered.
     func newWaiter() -> UInt64 {
         guarded.withLock { guarded in
             guarded.lastWaiter += 1

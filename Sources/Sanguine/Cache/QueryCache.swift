@@ -44,7 +44,7 @@ final class QueryCache: Sendable {
 
     // MARK: - Reading
 
-    /// Returns the value from memory or, at the first use, from disk, whatever its age.
+    /// Returns the value from memory or, at the first use, from disk, regardless of its age.
     func cached<Value>(_ query: ValueQuery<Value>) -> Value? {
         cached(query.erased)?.value(as: Value.self)
     }

@@ -5,9 +5,9 @@ import Network
 
 /// Reports whether there is a network.
 ///
-/// This is a hint: requests are made whatever it says. The client uses it to fetch again when the
-/// network is back, and to poll only while there is one. The default follows the system on Apple's
-/// platforms; elsewhere there is always a network.
+/// This is a hint: requests are made even if it reports no network. The client uses it to fetch
+/// again when the network is back, and to poll only while there is one. The default follows the
+/// system on Apple's platforms; elsewhere there is always a network.
 public protocol Connectivity: Sendable {
     /// Whether there is a network.
     var isOnline: Signal<Bool> { get }

@@ -8,8 +8,8 @@ import SanguineModel
 /// - *Foreground*: the app was away for long enough. Both clocks are read, and the longer time
 ///   counts: one clock stops while the device sleeps, the other may be set back.
 /// - *Network back*: it was gone. Counts once in 10 seconds; an earlier return waits.
-/// - *Midnight*: the local day has changed since the last check, for whatever reason (time passed,
-///   the clock or the zone was set), or the last one has ended where it was.
+/// - *Midnight*: the local day has changed since the last check, for any reason (time passed, the
+///   clock or the zone was set), or the last one has ended where it was.
 /// - *Polls*: while observed, in the foreground, with a network.
 ///
 /// No timer runs in the background; events of that time are handled once, on return. Events without

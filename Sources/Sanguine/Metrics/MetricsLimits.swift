@@ -16,10 +16,10 @@ public enum MetricsLimits {
     public static let slow: Duration = .seconds(1)
     /// The longest duration in percentiles: 10 minutes.
     ///
-    /// A longer one counts as that long; the maximum is stored exactly.
+    /// In percentiles, a longer duration counts as this long. The maximum is stored exactly.
     public static let longestDuration: Duration = .seconds(600)
-    /// The number of histogram buckets for each doubling, from 256 microseconds on: 128, a power of
-    /// two.
+    /// The number of histogram buckets for each doubling, starting at 256 microseconds: 128, a
+    /// power of two.
     ///
     /// With it, percentiles are accurate to one percent, and the durations of a name take 12 KiB.
     public static let bucketsPerDoubling = 128

@@ -34,7 +34,7 @@ public struct Outbox: Sendable {
         /// The reason why the operation is not part of the visible state; `nil` if it is part of
         /// it.
         ///
-        /// The operation is sent nevertheless: the server decides.
+        /// The operation is sent anyway: the server decides.
         public let conflict: Refusal?
         /// The error of the last send, until the operation is answered; `nil` if no send has
         /// failed.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Notifies observers that an outbox may have changed, whichever user it belongs to.
+/// Notifies observers that an outbox may have changed, regardless of the user to whom it belongs.
 ///
 /// Mutable state: `count`, protected by its mutex, so that all observers get the same changes.
 final class OutboxNotifier: Sendable {

@@ -11,7 +11,7 @@ extension SanguineClient {
     /// }
     /// ```
     ///
-    /// Nothing leaves the process or survives it, whatever the configuration: its transport,
+    /// Nothing leaves the process or survives it, regardless of the configuration: its transport,
     /// folder, clock for waits, lifecycle and connectivity are not used, and no request times out.
     /// Mutations in a preview are visible at once and never sent.
     ///

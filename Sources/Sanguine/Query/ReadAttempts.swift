@@ -129,7 +129,7 @@ struct ReadAttempts: Sendable {
     }
 
     // Runs in a separate task and not in a group, which would wait for it: the app's closure may
-    // ignore its cancellation, and the time limit must hold nevertheless.
+    // ignore its cancellation, and the time limit must still hold.
     private func withDeadline<Value: Sendable>(
         _ limit: Duration,
         _ failures: FailureNote,
@@ -156,8 +156,8 @@ struct ReadAttempts: Sendable {
 extension SanguineError {
     /// Converts any error that a closure of the app threw.
     ///
-    /// Network errors are recognized, whichever code threw them. An error that reports a
-    /// cancellation becomes an interruption, because the caller has not cancelled.
+    /// Network errors are recognized regardless of the code that threw them. An error that reports
+    /// a cancellation becomes an interruption, because the caller has not cancelled.
     init(_ error: any Error) {
         switch error {
         case let error as SanguineError: self = error

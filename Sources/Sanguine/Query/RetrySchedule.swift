@@ -67,7 +67,8 @@ public struct RetrySchedule: Hashable, Sendable {
         wanted * (1 + Double.random(in: 0...jitter, using: &random))
     }
 
-    /// Returns the wait after a number of failures, whatever the errors and the attempts left.
+    /// Returns the wait after a number of failures, regardless of the errors and the remaining
+    /// attempts.
     func backoff(
         afterFailures failures: Int,
         using random: inout some RandomNumberGenerator

@@ -1,5 +1,6 @@
 extension SanguineClient {
-    /// Returns the cached value of a query immediately, whatever its age; `nil` if there is none.
+    /// Returns the cached value of a query immediately, regardless of its age; `nil` if there is
+    /// none.
     ///
     /// This never waits for the network. Only the first lookup of a value that is stored on disk
     /// reads a row. The read waits for a write to the client's store that is in progress, which

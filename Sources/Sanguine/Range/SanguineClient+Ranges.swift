@@ -15,7 +15,7 @@ extension SanguineClient {
         try await queries.source(of: query).values(range, refreshing: false)
     }
 
-    /// Returns the known values of a range at once, whatever their age.
+    /// Returns the known values of a range at once, regardless of their age.
     ///
     /// It does not wait for the network, but may wait for the disk like
     /// ``cached(_:)-(ValueQuery<Value>)``.

@@ -102,7 +102,7 @@ final class RecordMutationDriver: OutboxDriver {
             try contents.state.add(operation, as: item, dryRun: dryRunResult, over: contents.base)
         }
         guard let actions else {
-            // It is sent nevertheless, and shown when the records can be read again.
+            // It is sent anyway, and shown when the records can be read again.
             contents.state.outbox.add(item)
             return []
         }

@@ -29,8 +29,8 @@ extension ClassifiedError {
 
 /// The failure of one of the app's closures.
 ///
-/// Two failures are equal if their descriptions, classes and waits are equal, whatever the errors
-/// are.
+/// Two failures are equal if their descriptions, classes and waits are equal, even if the errors
+/// are not.
 public struct ClosureFailure: Sendable, CustomStringConvertible {
     /// The error's description, followed by its localized description if it has one.
     public let description: String

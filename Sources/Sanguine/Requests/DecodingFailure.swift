@@ -1,6 +1,6 @@
 /// The reason why a response could not be decoded, and the response.
 ///
-/// Two failures are equal if their descriptions are equal, whatever the responses are. A string
+/// Two failures are equal if their descriptions are equal, even if the responses are not. A string
 /// literal is a failure without a response:
 ///
 /// ```swift

@@ -22,7 +22,7 @@ public struct ErrorBody: Hashable, Sendable {
     /// The class of the error, which decides whether the client retries.
     ///
     /// Reads and mutations are retried for ``ErrorClass/retryable`` and ``ErrorClass/waits``;
-    /// ``ErrorClass/refused`` ends a mutation, whatever the status.
+    /// ``ErrorClass/refused`` ends a mutation regardless of the status.
     public var errorClass: ErrorClass?
     /// The number of whole seconds after which a retry makes sense.
     ///

@@ -11,12 +11,12 @@ extension TransportResponse {
     /// 299, and its body does not come from an intermediary.
     ///
     /// A body that comes from an intermediary is a web page: its type is `text/html` or
-    /// `application/xhtml+xml`, or it begins like HTML, whatever its type. A body that begins with
-    /// a tag or a comment counts too if it has no type, or that of text or JSON, as does the type
-    /// `application/captive+json` (RFC 8908). Types that the request's `Accept` names are allowed,
-    /// and XML has its own types. An empty body is always allowed, because many frameworks send a
-    /// type with it. A redirect that was not followed is not an answer. An app's own rule may start
-    /// from this one; see ``SanguineClient/Configuration/isAnswer``.
+    /// `application/xhtml+xml`, or it begins like HTML regardless of its type. A body that begins
+    /// with a tag or a comment counts too if it has no type, or that of text or JSON, as does the
+    /// type `application/captive+json` (RFC 8908). Types that the request's `Accept` names are
+    /// allowed, and XML has its own types. An empty body is always allowed, because many frameworks
+    /// send a type with it. A redirect that was not followed is not an answer. An app's own rule
+    /// may start from this one; see ``SanguineClient/Configuration/isAnswer``.
     public func isAnswer(to request: TransportRequest) -> Bool {
         (200...299).contains(status) && !isForeignBody(to: request)
     }

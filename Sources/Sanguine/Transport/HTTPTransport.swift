@@ -8,7 +8,7 @@ public import Foundation
 /// A transport never retries, keeps no cookies and caches nothing: the layers above it do. If the
 /// calling task is cancelled, it stops the exchange and throws ``TransportError/cancelled``.
 public protocol HTTPTransport: Sendable {
-    /// Sends a request and returns the response, whatever its status.
+    /// Sends a request and returns the response, regardless of its status.
     ///
     /// - Throws: ``TransportError`` if there is no complete response.
     func send(_ request: TransportRequest) async throws(TransportError) -> TransportResponse

@@ -6,8 +6,8 @@ import Synchronization
 /// ``URLSessionTransport`` conforms to it. With a transport that does not, live data is polled
 /// instead.
 public protocol StreamingTransport: HTTPTransport {
-    /// Sends a request and returns as soon as the head of the response has arrived, whatever its
-    /// status.
+    /// Sends a request and returns as soon as the head of the response has arrived, regardless of
+    /// its status.
     ///
     /// ``TransportRequest/timeout`` bounds the time until then. The exchange ends when the stream
     /// is cancelled or released.

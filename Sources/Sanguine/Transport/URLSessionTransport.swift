@@ -58,7 +58,7 @@ public final class URLSessionTransport: StreamingTransport, UploadingTransport {
 
     deinit { close() }
 
-    /// Sends a request and returns the response, whatever its status.
+    /// Sends a request and returns the response, regardless of its status.
     public func send(
         _ request: TransportRequest
     ) async throws(TransportError) -> TransportResponse {

@@ -47,7 +47,7 @@ public struct UploadProgress: Hashable, Sendable {
 /// }
 /// ```
 public protocol UploadingTransport: HTTPTransport {
-    /// Sends a request with a body, and returns the response, whatever its status.
+    /// Sends a request with a body, and returns the response, regardless of its status.
     ///
     /// The body is ``TransportRequest/body`` or the content of ``TransportRequest/bodyFile``. The
     /// request's `timeout` is the longest time without a byte sent or received; the whole exchange

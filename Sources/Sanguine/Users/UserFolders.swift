@@ -110,7 +110,7 @@ struct UserFolders: Sendable {
     ///
     /// Durable when it returns; companions wait until then.
     ///
-    /// - Throws: The system's error. This process uses the folder nevertheless.
+    /// - Throws: The system's error. This process uses the folder anyway.
     func begin(after folder: Folder) throws -> Folder {
         let next = next(after: folder)
         try write(next)

@@ -8,7 +8,7 @@ import SanguineModel
 ///    operation is stored only at its end if its answer is in one piece; see
 ///    ``AcceptedCall/Record``.
 /// 2. A hold is settled once: by the call's end or by the expiry, whichever is first. The other one
-///    finds it settled and moves nothing.
+///    finds it settled and changes nothing.
 /// 3. If a hold's call was sent upstream, its expiry charges the price of a lost call, see
 ///    ``IncompleteEnd``. Otherwise the hold is released and the key deleted, so that the call can
 ///    be repeated.

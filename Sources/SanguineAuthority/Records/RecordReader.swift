@@ -7,8 +7,8 @@ public import SanguineModel
 public protocol RecordReader {
     /// Returns the row, which may be a tombstone; `nil` if there is none.
     ///
-    /// - Throws: An error if the storage failed. The driver then aborts the command, whatever it
-    ///   decides.
+    /// - Throws: An error if the storage failed. The driver then aborts the command regardless of
+    ///   its decision.
     func record(_ name: RecordName) throws -> RecordRow?
 
     /// Returns the ids in the list with the key, ascending, at most `limit`.

@@ -23,7 +23,7 @@ public enum EdgeLimits {
     public static let pieceBytes = 1 << 14
     /// The number of bytes of unsent data that the system buffers for each connection: 128 KiB.
     public static let unsentBytes = 1 << 17
-    /// The size in bytes of a response that is always sent, however many others are waiting: 4 KiB.
+    /// The size in bytes of a response that is sent even if many others are waiting: 4 KiB.
     public static let exemptAnswerBytes = 1 << 12
     /// The largest response that is not compressed: 1 KiB.
     public static let uncompressedBytes = 1 << 10

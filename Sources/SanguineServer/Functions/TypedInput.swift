@@ -15,7 +15,7 @@ struct TypedInput<Input: Codable & Sendable>: Sendable {
     /// Decodes an input.
     ///
     /// - Returns: The input, and the members that the type uses, as the type itself encodes them.
-    ///   Equal inputs therefore have the same form, however they were sent.
+    ///   Equal inputs therefore have the same form, regardless of how they were sent.
     /// - Throws: `invalid_content`, which names a member that is missing or has the wrong type.
     func read(_ value: JSONValue) throws(Problem) -> (input: Input, heeded: JSONValue) {
         guard case .object = value else {

@@ -128,7 +128,7 @@ public struct UpstreamConfiguration: Sendable {
 ///
 /// It does not contain the given values, because they may be secret.
 public enum UpstreamConfigurationError: Error, Hashable, CustomStringConvertible {
-    /// The URL is unsuitable.
+    /// The URL is not an http or https URL with a host, or contains a user name.
     case invalidURL
     /// The key contains characters that a header must not contain.
     case invalidKey

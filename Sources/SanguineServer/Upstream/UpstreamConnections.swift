@@ -48,7 +48,7 @@ public struct UpstreamConnections: Sendable {
 
     /// Closes all connections; current requests fail.
     ///
-    /// - Throws: The error of a client. The other one is shut down nevertheless.
+    /// - Throws: The error of a client. The other one is still shut down.
     public func shutdown() async throws {
         let first: Result<Void, any Error>
         do { first = .success(try await kept.shutdown()) } catch { first = .failure(error) }

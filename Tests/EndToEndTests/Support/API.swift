@@ -7,7 +7,7 @@ import SanguineTesting
 
 /// The wire protocol, used without any help from the tested client.
 struct API: Sendable {
-    /// A response, whatever its status.
+    /// A response, regardless of its status.
     struct Answer: Sendable {
         let status: Int
         let headers: HTTPHeaders

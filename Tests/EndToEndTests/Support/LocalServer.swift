@@ -117,7 +117,7 @@ extension LocalServer {
         return line?.split(separator: " ").last.flatMap { Double($0) }.map { Int($0) } ?? 0
     }
 
-    /// Returns how many requests of a route the server has handled, whatever their status.
+    /// Returns how many requests of a route the server has handled, regardless of their status.
     func requests(_ method: String, _ route: String) throws -> Int {
         let lines = registry.render().split(separator: "\n").filter { line in
             line.hasPrefix("http_server_requests_total{")

@@ -8,7 +8,7 @@ import Testing
 /// The bytes on a connection around a response.
 @Suite("Connections", .bounded)
 struct ConnectionTests {
-    @Test func `a response to HEAD has no body, whatever its status`() async throws {
+    @Test func `a response to HEAD has no body regardless of its status`() async throws {
         try await LiveServer.with { server in
             let received = try await exchange(
                 server.ports.http,
@@ -118,7 +118,7 @@ struct ConnectionTests {
     }
 
     @Test(arguments: ["QUERY", "PROPFIND", "TRACE", "PUT"])
-    func `an unsupported method is refused, whatever its name`(
+    func `an unsupported method is refused regardless of its name`(
         method: String
     ) async throws {
         try await LiveServer.with { server in

@@ -164,7 +164,7 @@ struct MalformedRequestTests {
                 let reply = try await server.send(request)
                 #expect(reply.status == 413)
                 #expect(reply.code == "body_too_large", "in chunks: \(inChunks)")
-                // Without a token, no body is read, whatever its length.
+                // Without a token, the body is not read, regardless of its length.
                 request.headers.remove(name: "Authorization")
                 #expect(try await server.send(request).code == "unauthenticated")
             }

@@ -16,7 +16,7 @@ struct VisitorTests {
         ("PURGE", "/v1/balance"), ("GET", "/openapi.json"),
         ("GET", "/v1/collections/notes/records?limit=0"),
     ])
-    func `a request without a valid token counts against its address, whatever its path`(
+    func `a request without a valid token counts against its address regardless of its path`(
         method: String,
         path: String
     ) async throws {

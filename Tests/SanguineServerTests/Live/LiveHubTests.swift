@@ -111,7 +111,7 @@ struct LiveHubTests {
         try await task.finished()
     }
 
-    @Test func `an operation with many records is delivered whole, whatever the page size`()
+    @Test func `an operation with many records is delivered whole regardless of the page size`()
         async throws
     {
         let hub = hub()

@@ -71,7 +71,7 @@ struct AnswerReadingTests {
     @Test(arguments: [
         "application/octet-stream", "text/event-stream; charset=utf-8", "application/json", "",
     ])
-    func `a stream is recognized whatever its type`(type: String) async throws {
+    func `a stream is recognized regardless of its type`(type: String) async throws {
         let body =
             "\u{FEFF}: hello\r\n\r\n"
             + (Self.events + ["[DONE]"]).map { "data:\($0)\r\n\r\n" }.joined()

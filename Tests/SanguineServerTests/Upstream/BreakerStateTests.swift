@@ -194,7 +194,7 @@ struct BreakerStateTests {
             #expect(breaker.wait(at: now) ?? .zero <= .seconds(300))
             #expect(out.count(where: \.isProbe) <= 1)
         }
-        // Whatever happened before, the breaker admits a call after the longest pause.
+        // The breaker always admits a call after the longest pause.
         for pass in out { breaker.end(pass, .nothing, at: now, jitter: 0) }
         let pass = breaker.admit(at: now + .seconds(300))
         #expect(pass != nil)

@@ -291,7 +291,7 @@ struct UpstreamFallbackTests {
     }
 
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func `an answer is complete and from one upstream, whatever fails`(seed: UInt64) async throws {
+    func `an answer is complete and from one upstream under all faults`(seed: UInt64) async throws {
         let faults = (0..<3).map { HostileUpstream.Fault.seeded(seed * 3 + $0) }
         try await UpstreamWorld.with(faults) { world in
             for number in 0..<12 {

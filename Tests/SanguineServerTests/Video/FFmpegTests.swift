@@ -178,7 +178,7 @@ struct FFmpegTests {
                 let arguments = try String(contentsOfFile: seen, encoding: .utf8)
                 #expect(arguments.contains("select='\(filter)',scale="))
                 #expect(arguments.contains("-protocol_whitelist file -f matroska -i /dev/stdin"))
-                // A limit of processor time, however long the program waits.
+                // Limits the processor time, regardless of how long the program waits.
                 #expect(arguments.contains("-timelimit 20 "))
             }
         }

@@ -63,7 +63,7 @@ struct BalanceKeeperTests {
     }
 
     @Test(arguments: [StagedAuthority.Stage.request, .work, .answer])
-    func `a refetch during a call shows the call once, wherever it is`(
+    func `a refetch during a call shows the call once at every stage`(
         stage: StagedAuthority.Stage
     ) async throws {
         let client = try await fixture.clientWithBalance()

@@ -91,7 +91,7 @@ struct DayRuleTests {
     }
 
     @Test(arguments: UInt64(1)...5)
-    func `a value that is stale in a zone stays stale there, wherever it was fetched`(
+    func `a value that is stale in a zone stays stale there, even if fetched in another zone`(
         seed: UInt64
     ) throws {
         var random = SplitMix64(seed: seed)

@@ -63,7 +63,7 @@ struct PollScheduleTests {
     }
 
     @Test(arguments: UInt64(1)...20)
-    func `each key keeps its own pace, whatever observers come and go`(seed: UInt64) {
+    func `each key keeps its own pace while observers come and go`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         var schedule = PollSchedule<Int>()
         var intervals: [Int: Duration] = [:]  // A key keeps its interval for the whole run.

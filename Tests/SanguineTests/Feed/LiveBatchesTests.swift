@@ -29,8 +29,7 @@ struct LiveBatchesTests {
         #expect(batches.position == 11)
     }
 
-    @Test func `changes that share a number are all in batches, however they are committed`() throws
-    {
+    @Test func `changes that share a number are all in batches for random commits`() throws {
         var random = SplitMix64(seed: 3)
         for _ in 0..<100 {
             var batches = LiveBatches(after: FeedMark(number: 0))

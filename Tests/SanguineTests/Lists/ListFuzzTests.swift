@@ -9,7 +9,7 @@ struct ListFuzzTests {
     private static let events = Fuzz.events(1_000)
 
     @Test(arguments: Fuzz.seeds(1...100))
-    func `rows are never duplicated, lost or out of order, whatever the server does`(
+    func `rows are never duplicated, lost or out of order with any server behavior`(
         seed: UInt64
     ) {
         var simulation = ListSimulation(seed: seed)

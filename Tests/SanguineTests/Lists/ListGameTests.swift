@@ -11,7 +11,7 @@ struct ListGameTests {
     private static let steps = Fuzz.events(60)
 
     @Test(arguments: Fuzz.seeds(1...12))
-    func `the client shows a valid list whatever the server does`(
+    func `the client shows a valid list regardless of the server's behavior`(
         seed: UInt64
     ) async throws {
         var game = try ListGame(seed: seed)

@@ -75,7 +75,7 @@ struct SimulatedFeed {
         for _ in 0..<count { insert(onTop: true, jump: 1) }
     }
 
-    /// The maximum number of rows in an answer, whatever limit is requested.
+    /// The maximum number of rows in an answer, regardless of the requested limit.
     let largestPage: Int
     /// The minimum number of rows, once there have been that many.
     static let smallest = 20

@@ -176,7 +176,7 @@ struct CodingTests {
 
     // MARK: - The disk
 
-    @Test func `stored values use the client's own coding, whatever the backend's`() async throws {
+    @Test func `stored values use the client's own coding and not the backend's`() async throws {
         let folder = TemporaryFolder()
         let policy = Policy.fresh(for: .minutes(5)).stored(.onDisk)
         do {

@@ -74,7 +74,7 @@ struct ErrorBodyTests {
         #expect(requests == 1)
     }
 
-    @Test func `a retryable error is retried whatever its status`() async throws {
+    @Test func `a retryable error is retried regardless of its status`() async throws {
         let (error, requests) = try await Self.failure(
             .json(Self.body("warming_up", again: true), status: 422),
             .json(Profile(name: "Ada"))

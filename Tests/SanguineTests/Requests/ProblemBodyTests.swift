@@ -68,7 +68,7 @@ struct ProblemBodyTests {
         #expect(problem.retryAfter == nil)
     }
 
-    @Test func `the status is the answer's, whatever the body says`() {
+    @Test func `the status is that of the answer, regardless of the body`() {
         #expect(Self.problem(503, #"{"status":200,"title":"All is well."}"#).status == 503)
     }
 
