@@ -103,7 +103,7 @@ private struct EmptyPage: Encodable {
     var hasMore = false
 }
 
-/// The texts of the default style.
+/// The strings of the default style.
 @Suite("Query texts", .bounded)
 struct QueryTextsTests {
     private let texts = QueryTexts()

@@ -92,7 +92,7 @@ struct QueryViewTests {
         #expect(screen.buttons.isEmpty)
     }
 
-    @Test func `custom styles and texts apply below the view where they are set`()
+    @Test func `custom styles and strings apply below the view where they are set`()
         async throws
     {
         let client = SanguineClient.preview(network: .offline)

@@ -250,7 +250,7 @@ extension [Effect] {
 /// The operations that a base may contain: their effects are not applied to it.
 ///
 /// Each is stored with the request that the base may contain. An operation that turns out not to
-/// have reached the server is in no base, even after it is sent again.
+/// have reached the server is not in any base, even after it is sent again.
 struct PossiblyApplied: Sendable, Equatable {
     /// The cache's count at the request; 0 if that was in an earlier process.
     private var sendings: [Int64: UInt64] = [:]

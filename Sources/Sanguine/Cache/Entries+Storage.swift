@@ -204,7 +204,8 @@ extension Entries {
 
     /// Marks the value as stale, in memory and on disk.
     func invalidate(_ query: ErasedQuery) {
-        // In one step for rows and memory: between two, a fetch could write an old row as fresh.
+        // In one step for rows and memory: between two steps, a fetch could write an old row as
+        // fresh.
         let (writer, mark) = guarded.withLock { guarded in
             _ = guarded.marks.invalidate()
             let writer = guarded.cacheScope(query.policy.audience).writer

@@ -32,7 +32,7 @@ extension Entries {
         var list: EffectTable.List?
         /// The entry's generation; `nil` if there is no entry.
         var generation: UInt64?
-        /// Whether the value can be used without a fetch; `false` if this was not judged.
+        /// Whether the value can be used without a fetch; `false` if this was not determined.
         var isFresh = false
         /// Whether the key belongs to a query with values of another type.
         var isConflicting = false
@@ -80,7 +80,7 @@ extension Entries {
     ///   - query: The query of the entry.
     ///   - creating: Whether to create a missing entry. Otherwise nothing happens without one.
     ///   - answer: The waiters' answer, see ``apply(_:creating:answer:_:)``.
-    ///   - now: The time for which freshness is judged. Default: it is not judged.
+    ///   - now: The time for which freshness is determined. Default: it is not determined.
     ///   - prepare: Plans the change from a snapshot, with no lock held; returns `nil` to do
     ///     nothing. It is called again if something has changed since the snapshot.
     ///   - commit: Makes the change, under the lock; returns `nil` if nothing was done.

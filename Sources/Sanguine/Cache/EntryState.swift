@@ -40,7 +40,7 @@ struct EntryState: Sendable {
         static let nothing = Actions()
     }
 
-    /// The data axis, when there is data.
+    /// The state of the held data.
     struct Held: Hashable, Sendable {
         /// The time at which the value arrived from its source.
         var asOf: Timestamp
@@ -56,7 +56,7 @@ struct EntryState: Sendable {
         var changedAt: UInt64 = 0
     }
 
-    /// The network axis.
+    /// Whether a fetch is in progress.
     enum Network: Hashable, Sendable {
         case idle
         case fetching(fetchNumber: UInt64, generation: UInt64)

@@ -176,7 +176,7 @@ extension QueryCache {
             // Joining a running fetch changes nothing that observers see.
             return actions.start == nil ? nil : actions
         }
-        // The app's clock is read with no lock held, and only where there is a value to judge.
+        // The app's clock is read with no lock held, and only if there is a value to check.
         if mustAskClock {
             return join(
                 query,

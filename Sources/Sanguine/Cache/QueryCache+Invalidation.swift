@@ -15,7 +15,8 @@ extension QueryCache {
         entries.changeSeveral {
             for (writer, mark) in marks { writer.journal(mark) }
         } _: { guarded in
-            // In one step with the memory: between two, a fetch could write an old row as fresh.
+            // In one step with the memory: between two steps, a fetch could write an old row as
+            // fresh.
             marks = guarded.writers.compactMap { writer in
                 writer.markStale(scope).map { (writer, $0) }
             }
@@ -33,7 +34,7 @@ extension QueryCache {
 
     /// Marks entries whose policy names the event as stale, and fetches observed ones.
     ///
-    /// Entries that are only on disk do not change: they are judged when they are read. At
+    /// Entries that are only on disk do not change: they are checked when they are read. At
     /// midnight, values fetched since then stay fresh.
     func invalidate(event: RefetchEvents) {
         let now = clock.now()

@@ -1,7 +1,7 @@
 /// A number as decimal digits: `0.digits` times ten to the power of ``point``.
 ///
-/// Two numbers are equal if they have the same value, regardless of how they are written: `1`, `1.0`
-/// and `10e-1` have the same digits.
+/// Two numbers are equal if they have the same value, however they are written: `1`, `1.0` and
+/// `10e-1` have the same digits.
 package struct DecimalDigits: Hashable, Sendable {
     /// Whether the number has a minus sign; zero may have one too.
     package let isNegative: Bool

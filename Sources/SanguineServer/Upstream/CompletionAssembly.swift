@@ -91,7 +91,7 @@ extension CompletionAssembly {
             calls[index]["function"] = .object(function)
         }
 
-        /// Appends texts and lists to the previous value.
+        /// Appends strings and lists to the previous value.
         private static func sum(_ first: JSONValue?, _ second: JSONValue) -> JSONValue {
             switch (first, second) {
             case (.string(let first), .string(let second)): .string(first + second)

@@ -2,7 +2,7 @@ public import SanguineModel
 
 /// The refusal of a request by an upstream.
 ///
-/// Its texts have a limited length and do not contain the key or host of the upstream.
+/// Its messages have a limited length and do not contain the key or host of the upstream.
 public struct UpstreamRefusal: Hashable, Sendable {
     /// The longest pause that is accepted: a day.
     static let longestPause = Duration.seconds(86_400)

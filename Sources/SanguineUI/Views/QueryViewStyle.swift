@@ -69,7 +69,7 @@ public struct QueryViewConfiguration {
 public struct AutomaticQueryViewStyle: QueryViewStyle {
     private let texts: QueryTexts
 
-    /// Creates the style with the given texts.
+    /// Creates the style with the given strings.
     public nonisolated init(texts: QueryTexts = QueryTexts()) { self.texts = texts }
 
     /// Returns the view for the state and the content.
@@ -119,7 +119,7 @@ extension QueryViewStyle where Self == AutomaticQueryViewStyle {
     /// The default style of a query view.
     public static var automatic: Self { AutomaticQueryViewStyle() }
 
-    /// The default style of a query view, with custom texts.
+    /// The default style of a query view, with custom strings.
     public static func automatic(texts: QueryTexts) -> Self {
         AutomaticQueryViewStyle(texts: texts)
     }

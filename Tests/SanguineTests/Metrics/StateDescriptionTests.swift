@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sanguine
 
-/// One line for each state, without values, lanes, ids and texts of errors.
+/// One line for each state, without values, lanes, ids and error messages.
 @Suite("Descriptions of states", .bounded)
 struct StateDescriptionTests {
     private static let secret = "ada@example.org"
