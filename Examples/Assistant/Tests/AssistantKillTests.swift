@@ -47,7 +47,7 @@ struct AssistantKillTests {
             #expect(charged > 0 && balance.available == 100 - charged && balance.held == 0)
             #expect(try await world.charges() == [charged])
 
-            // No call is open any more.
+            // No call is still open.
             let again = try await resume()
             #expect(again.status == 0 && again.output.isEmpty)
         }

@@ -12,8 +12,8 @@ import Synchronization
 /// Invariants:
 ///
 /// 1. At most one connection, and one reading task.
-/// 2. The balance receives the call's end once from here, or the fact that it has no reader any
-///    more.
+/// 2. The balance receives the call's end once from here, or the fact that it no longer has a
+///    reader.
 /// 3. The call is open until ``resultRead(as:)`` records that the app has read its end.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during a call.
@@ -315,7 +315,7 @@ final class CallStream: Sendable {
         finish(caller.ended(sending, failure))
     }
 
-    /// Records that the call has no reader any more: the balance asks for its outcome.
+    /// Records that the call no longer has a reader: the balance asks for its outcome.
     private func detach() {
         // The outcome of a call that was only looked up concerns the process that began it.
         if sending.body != nil { caller.detached(sending) }

@@ -106,7 +106,7 @@ extension FunctionCaller {
         _ = ended(sending, CallFailure(verdict: verdict, error: error))
     }
 
-    /// Records that a call's answer has no reader any more; the balance asks for its outcome.
+    /// Records that a call's answer no longer has a reader; the balance asks for its outcome.
     func detached(_ sending: CallRequest) { balance.ended { $0.gaveUp(sending.key) } }
 
     /// Records that the app has read the end of the call.

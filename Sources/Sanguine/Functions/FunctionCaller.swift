@@ -135,7 +135,7 @@ final class FunctionCaller: Sendable {
             let callInProgress = try begin(sending, Self.terms(Call.self), isWaiting: true)
             return CallStream(sending, .inProgress(callInProgress), self)
         }
-        // Before the call is listed, so that a key from the list finds it.
+        // Done before the call is listed, so that a key from the list finds it.
         opens(sending.key)
         do throws(SanguineError) {
             try began(sending, Self.terms(Call.self), isWaiting: false)
@@ -153,7 +153,7 @@ final class FunctionCaller: Sendable {
         _ terms: SpendingState.Terms,
         isWaiting: Bool
     ) throws(SanguineError) -> CallInProgress {
-        // Before the call is listed, so that a key from the list finds it running.
+        // Done before the call is listed, so that a key from the list finds it running.
         let callInProgress = enter(sending, isWanted: true, mayHaveHappened: false)
         do throws(SanguineError) {
             try began(sending, terms, isWaiting: isWaiting)

@@ -124,7 +124,7 @@ struct PageList<Item: PageItem>: Sendable, Equatable where Item.ID: Sendable {
         return list
     }
 
-    /// Forgets operations that have no effects on the list any more.
+    /// Forgets operations that no longer have effects on the list.
     ///
     /// - Parameter waiting: The operations that have effects on the list, in order.
     mutating func forget(allBut waiting: [Int64]) {

@@ -175,7 +175,7 @@ extension OutboxEngine {
             }
         case .failed(let failure, let wasSent):
             if !wasSent {
-                // Before they are queued again, because another send may then start.
+                // Done before they are queued again, because another send may then start.
                 let sequences = departure.send.sequences
                 let unsent = read { contents in
                     sequences.filter { contents.state.outbox.items[$0]?.outcomeUnknown == false }

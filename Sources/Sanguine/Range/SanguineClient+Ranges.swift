@@ -3,7 +3,7 @@ extension SanguineClient {
     ///
     /// Nearby gaps are fetched in one request. Concurrent readers share requests for common
     /// indices, and each waits only for the requests it needs. Cancelling the task of one reader
-    /// does not affect the others; a request that no reader needs any more is cancelled.
+    /// does not affect the others; a request that is no longer needed by any reader is cancelled.
     ///
     /// - Returns: The values by index; an index without a value is missing.
     /// - Throws: ``SanguineError``: of a request that this reader needs;

@@ -28,7 +28,7 @@ struct BatchState<ID: Hashable & Sendable>: Sendable {
         var opened: UInt64?
         /// The batch to send.
         var closed: Closed?
-        /// The batch that has no askers any more, whether open or in flight.
+        /// The batch that no longer has callers, whether open or in flight.
         var cancelled: UInt64?
 
         static var nothing: Actions { Actions() }

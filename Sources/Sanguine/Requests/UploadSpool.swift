@@ -47,7 +47,7 @@ final class UploadSpool: Sendable {
 
     deinit { end() }
 
-    /// Removes everything, because nothing will be sent any more.
+    /// Removes everything, because nothing more will be sent.
     func end() {
         run.withLock { run in
             if let run { Self.remove(run.url, run.lock) }

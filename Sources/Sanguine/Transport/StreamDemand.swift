@@ -39,7 +39,7 @@ package final class StreamDemand: Sendable {
     /// Marks that the reader has read all data.
     func empty() { release { $0.isFull = false } }
 
-    /// Marks that there is no reader any more.
+    /// Marks that there is no longer a reader.
     func end() { release { $0.isOver = true } }
 
     private func release(_ change: (inout State) -> Void) {

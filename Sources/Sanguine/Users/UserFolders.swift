@@ -130,7 +130,7 @@ struct UserFolders: Sendable {
             do { try body() } catch { return error }
             return nil
         }
-        // First, so that companions stop writing; and again if the disk was too full for it.
+        // Done first, so that companions stop writing; and again if the disk was too full for it.
         let isNamed = attempt { try write(next) } == nil
         let failures = [
             attempt { try FileManager.default.removeItems(in: users, withPrefixes: [""]) },

@@ -141,7 +141,8 @@ package final class UserSwitcher: Sendable {
             }
             try user.session.check()
             do {
-                // First, so that a process that ends here leaves files that are this user's.
+                // Done first, so that a process that ends here leaves files that belong to this
+                // user.
                 if let folder = user.folder { try folder.folders.name(owner, at: folder) }
             } catch {
                 throw .store(.writeFailed("the signed-in user: \(error)"))
@@ -235,7 +236,7 @@ package final class UserSwitcher: Sendable {
         keeping: SanguineClient.Keeping = .waitingOperations()
     ) -> StoredSession? {
         switchUser(from: expected) { former, owner in
-            // First, so that a later failure cannot assign the operations to another user.
+            // Done first, so that a later failure cannot assign the operations to another user.
             let owner = heir ?? owner
             retainedOutboxes.writeOwner(owner, of: former)
             let next = scope(after: former, session, authorizer)

@@ -22,8 +22,8 @@ enum RunEnd: Sendable {
 /// 1. It ends once, even if it was cancelled before it began.
 /// 2. A call wants the run before it is accepted, and until it is settled, so that no other call
 ///    can end the run in between.
-/// 3. It is cut short only if no call wants it any more, or if all of its readers have left and its
-///    rules require that. No call joins a run that is cut short.
+/// 3. It is cut short only if no call needs it any longer, or if all of its readers have left and
+///    its rules require that. No call joins a run that is cut short.
 ///
 /// Mutable state: `state`, guarded by its mutex; turn, log, election and ending guard their own.
 final class SharedRun: Sendable {

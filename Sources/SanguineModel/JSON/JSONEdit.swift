@@ -21,7 +21,7 @@ package struct JSONMember: Hashable, Sendable {
 package struct JSONEdit {
     private let original: [UInt8]
     private let members: [JSONMember]
-    /// The new strings of members by index; empty for removed members.
+    /// The new JSON text of members by index; empty for removed members.
     private var changes: [Int: [UInt8]] = [:]
     private var added: [[UInt8]] = []
 

@@ -79,7 +79,7 @@ public struct ServerFunction: Sendable {
     ///     Default: determined by decoding.
     ///   - compute: Computes the output. If it throws a `Refusal`, the caller receives it; any
     ///     other error becomes 502 `upstream_failed`. In both cases nothing is charged. Its task is
-    ///     cancelled when no caller waits for the answer any more.
+    ///     cancelled when no caller waits for the answer any longer.
     public init<Call: FunctionCall>(
         _ type: Call.Type,
         inputs: [String: String]? = nil,

@@ -15,7 +15,7 @@ struct LiveStream: Sendable {
         let watch = CloseDetector { [connection] in connection.end(.closed) }
         try await channel.pipeline.addHandler(watch, position: .first)
         defer { channel.pipeline.removeHandler(watch, promise: nil) }
-        // Before the first read, so that later commits wake the connection.
+        // Done before the first read, so that later commits wake the connection.
         account.enter(connection)
         defer { account.remove(connection) }
         entered(connection)

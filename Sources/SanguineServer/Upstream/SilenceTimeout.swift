@@ -38,7 +38,7 @@ final class SilenceTimeout: Sendable {
         }
     }
 
-    /// Stops the watch, so that it does not call the closure any more.
+    /// Stops the watch, so that the closure is no longer called.
     func end() {
         let ticket = state.withLock { state in
             state.hasEnded = true

@@ -145,7 +145,7 @@ final class ClientGameProcess {
     /// The folder with the files as they were when the process died, or `nil` while it lives.
     var remains: Result<URL, any Error>? { death.copy }
 
-    /// Ends the process now; nothing that it does has an effect any more.
+    /// Ends the process now; nothing that it does afterwards has an effect.
     func die() { death.come() }
 
     /// Ends the process at a later reading of the clock.
