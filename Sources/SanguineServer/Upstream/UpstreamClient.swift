@@ -78,7 +78,7 @@ public struct UpstreamClient: Sendable {
 
     /// Sends the prompt to the model and returns the complete answer.
     ///
-    /// - Throws: ``UpstreamError``, which contains whether the upstream may have done the work.
+    /// - Throws: ``UpstreamError``, which states whether the upstream may have done the work.
     public func complete(_ prompt: UpstreamPrompt) async throws(UpstreamError) -> UpstreamAnswer {
         let outcome = await attempt(
             .prompt(prompt),

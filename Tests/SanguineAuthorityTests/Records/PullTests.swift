@@ -315,7 +315,7 @@ struct PullHorizonTests {
         #expect(first.hasMore && second.reset)
     }
 
-    @Test func `a reader without a horizon gets past it with the first page`() async throws {
+    @Test func `a reader that sends no horizon passes it with the first page`() async throws {
         let (world, old) = try await world()
 
         let answer = try await world.pull(0, limit: 1)
@@ -339,7 +339,7 @@ struct PullHorizonTests {
         #expect(!answer.reset && answer.changes.map(\.deleted) == [true])
     }
 
-    @Test func `a reader without a horizon gets past it with many records`() async throws {
+    @Test func `a reader that sends no horizon passes it with many records`() async throws {
         let world = try await SyncWorld()
         let count = WireLimits.largestPull + 50
         for first in stride(from: 0, to: count, by: 50) {
@@ -369,7 +369,7 @@ struct PullHorizonTests {
     }
 
     @Test(arguments: 1...6)
-    func `a reader without a horizon gets past it with pages of any size`(
+    func `a reader that sends no horizon passes it with pages of any size`(
         _ limit: Int
     )
         async throws
