@@ -63,7 +63,7 @@ struct WriteQueueTests {
         #expect(queue.turns(atMost: 3) == [[0, 1, 2], [3, 4]])
     }
 
-    @Test(arguments: 1...200 as ClosedRange<UInt64>)
+    @Test(arguments: 1...50 as ClosedRange<UInt64>)
     func `commands of an account keep their order, and none is lost`(seed: UInt64) {
         var queue = WriteQueue()
         var random = SplitMix64(seed: seed)

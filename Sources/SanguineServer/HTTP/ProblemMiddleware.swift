@@ -49,12 +49,7 @@ struct ProblemMiddleware: RouterMiddleware {
             }
         }
         if let problem = countVisitor(context) { response = refusal(problem) }
-        response.headers.add(.requestID, context.requestID)
-        if Self.hasNumbers(response) { response.headers.add(.sanguineEpoch, epoch.text) }
-        if let rate = context.exchange.rate {
-            response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
-            response.headers.add(.rateLimit, rate.headerValue)
-        }
+        addCommonHeaders(to: &response, context)
         let duration = start.duration(to: stopwatch.now)
         let route = context.endpointPath ?? "unmatched"
         metrics.record(request.method, route, response.status, duration)
@@ -82,6 +77,15 @@ struct ProblemMiddleware: RouterMiddleware {
             response.headers[.connection] = "close"
         }
         return response
+    }
+
+    private func addCommonHeaders(to response: inout Response, _ context: ServerContext) {
+        response.headers.add(.requestID, context.requestID)
+        if Self.hasNumbers(response) { response.headers.add(.sanguineEpoch, epoch.text) }
+        if let rate = context.exchange.rate {
+            response.headers.add(.rateLimitPolicy, rate.policy.headerValue)
+            response.headers.add(.rateLimit, rate.headerValue)
+        }
     }
 
     /// Returns whether a response contains numbers of a feed, in its header or in its events.

@@ -141,6 +141,7 @@ extension InMemoryAuthority {
         let wire = InMemoryRequest(request: request)
         let position = try Endpoints.livePosition(wire)
         let pass = try await router.admission.live(wire)
+        let requestID = requestID()
         let stream = state.withLock { state -> TransportStream? in
             guard state.streams.count < TestingLimits.streams else { return nil }
             let number = state.random.next()
@@ -151,7 +152,7 @@ extension InMemoryAuthority {
                         "content-type": "text/event-stream", "cache-control": "no-store",
                         "x-accel-buffering": "no",
                         "sanguine-epoch": authority.storage.epoch.text,
-                        "x-request-id": requestID(),
+                        "x-request-id": requestID,
                     ]
                 ),
                 onCancel: { [weak self] in self?.state.withLock { $0.streams.remove(number) } }
