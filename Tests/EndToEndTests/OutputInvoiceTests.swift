@@ -168,7 +168,7 @@ extension EndToEnd {
                     price: .usage(perMillionInput: 0, perMillionOutput: 1_000_000, atLeast: 0),
                     maxOutputTokens: OutputPlan.longest
                 )
-                if name == "late" { setting.rules.limits.timeout = .seconds(1) }
+                if name == "late" { setting.rules.limits.timeout = .seconds(1).withPatience }
                 return setting
             }
             return settings

@@ -190,8 +190,8 @@ extension EndToEnd {
         private static func settings(_ url: String) -> ServerSettings {
             var settings = ServerSettings()
             settings.upstream.url = url
-            settings.upstream.timeout = .milliseconds(500)
-            settings.upstream.streamTimeout = .milliseconds(500)
+            settings.upstream.timeout = .milliseconds(500).withPatience
+            settings.upstream.streamTimeout = .milliseconds(500).withPatience
             settings.upstream.answerBytes = 100_000
             settings.accounts.grant = grant
             settings.openAI.function = ""

@@ -7,3 +7,11 @@ package func environmentNumber<Number: FixedWidthInteger>(
 ) -> Number {
     ProcessInfo.processInfo.environment[name].flatMap { Number($0) } ?? standard
 }
+
+extension Duration {
+    /// The duration for a server's own timeout, which `SANGUINE_TEST_PATIENCE` multiplies as it
+    /// does all waits.
+    package var withPatience: Duration {
+        self * max(1, environmentNumber("SANGUINE_TEST_PATIENCE", or: 1))
+    }
+}
