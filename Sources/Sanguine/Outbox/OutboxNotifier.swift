@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Notifies observers that an outbox may have changed, regardless of the user to whom it belongs.
+/// Notifies observers that the outbox of any user may have changed.
 ///
 /// Mutable state: `count`, protected by its mutex, so that all observers get the same changes.
 final class OutboxNotifier: Sendable {

@@ -125,7 +125,7 @@ extension RecordsFile {
     /// Begins a restore, and drops an earlier one.
     ///
     /// - Parameters:
-    ///   - ranges: The ranges, each with the number up to which the page restores it.
+    ///   - ranges: The ranges, each with the last number that the page restores.
     ///   - epoch: The epoch of their numbers; `nil` if the server did not name one.
     ///   - page: The records that are already known; they are stored together with the ranges that
     ///     count them.

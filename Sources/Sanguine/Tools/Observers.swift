@@ -2,7 +2,7 @@ import Synchronization
 
 /// The observers of an event source.
 ///
-/// It is a value that its owner guards: the owner copies the observers under its lock with
+/// A value without a lock of its own. The owner copies the observers under its lock with
 /// ``snapshot()``, and calls them with no lock held.
 struct Observers<Message>: Sendable {
     /// An observer.

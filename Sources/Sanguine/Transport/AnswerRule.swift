@@ -3,7 +3,7 @@ import SanguineModel
 
 /// Decides which responses are the backend's.
 ///
-/// The login page of a network, a proxy, a firewall or a load balancer may respond in place of the
+/// The login page of a network, a proxy, a firewall or a load balancer may respond instead of the
 /// backend, with any status. It sends a web page, its own text, or a redirect, which no app
 /// requests from its backend by accident. All code that decides this is in this file.
 extension TransportResponse {

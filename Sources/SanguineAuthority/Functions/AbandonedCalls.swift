@@ -24,8 +24,8 @@ final class AbandonedCalls: Sendable {
 
     /// The time at which the last abandoned call of each account and function is forgotten.
     ///
-    /// It is measured by a clock that never jumps. This one time encodes the number of calls, as in
-    /// a token bucket (GCRA, ITU-T I.371).
+    /// The clock is monotonic. This one time encodes the number of calls, as in a token bucket
+    /// (GCRA, ITU-T I.371).
     private let endings = Mutex<[Pair: Duration]>([:])
 
     /// The number of remembered pairs of account and function.

@@ -57,7 +57,7 @@ struct Gate: Sendable {
         if Self.hasCoding(request) {
             throw Problem(.unsupportedMediaType, "Send the body without 'Content-Encoding'.")
         }
-        let length = request.headers[.contentLength].flatMap { Int($0) } ?? 0
+        let length = max(0, request.headers[.contentLength].flatMap { Int($0) } ?? 0)
         guard length <= limit else { throw WireBody.tooLarge(limit) }
         if request.headers[.expect]?.lowercased() == "100-continue" {
             // RFC 9110, section 10.1.1: the client waits for it before it sends the body. A client

@@ -44,7 +44,7 @@ extension Setting {
             .texts(\.http.adminHosts),
             allowed: "names and addresses without a port, such as metrics.internal",
             isValid: AdminHosts.isName,
-            "The host names under which the admin port may be called, in addition to loopback."
+            "The host names by which the admin port may be called, in addition to loopback."
         ),
         Setting(
             "http.trustedProxies",
