@@ -103,6 +103,7 @@ struct ConnectionTests {
         ("BREW /health/live HTTP/1.1\r\nHost: a\r\n\r\n", 501),
         ("GET /health/live HTTP/7.0\r\nHost: a\r\n\r\n", 400),
         ("nonsense\r\n\r\n", 501),
+        ("POST /v1/blobs HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nA: \(String(repeating: "x", count: 90_000))\r\n\r\n", 431),
     ])
