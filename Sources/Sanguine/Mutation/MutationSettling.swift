@@ -15,6 +15,8 @@ final class MutationSettling: Sendable {
         /// The number of times that an operation's queries were fetched without showing its
         /// changes.
         var tries: [Int64: Int] = [:]
+        /// The operations whose response is being taken over.
+        var held: Set<Int64> = []
         var runs: UInt64 = 0
         var hasEnded = false
     }
@@ -114,12 +116,22 @@ final class MutationSettling: Sendable {
         if let wait { refetch([sequence], after: wait) }
     }
 
+    /// Keeps an operation in the outbox while its response is taken over, even if its effects end
+    /// in the meantime: the response may contain values and rows that are not stored yet.
+    func withResponse(of sequence: Int64, _ body: () -> Void) {
+        guarded.withLock { _ = $0.held.insert(sequence) }
+        body()
+        guarded.withLock { _ = $0.held.remove(sequence) }
+    }
+
     /// Removes an operation when its last effect has ended.
     ///
     /// - Returns: Whether the operation has no effects left.
     @discardableResult
     func settled(_ sequence: Int64) -> Bool {
-        guard entries.effectQueries(of: sequence).isEmpty else { return false }
+        guard !guarded.withLock({ $0.held.contains(sequence) }),
+            entries.effectQueries(of: sequence).isEmpty
+        else { return false }
         let steps = outbox.update { $0.state.outbox.settle([sequence]) } ?? []
         guard !steps.isEmpty else { return true }
         outbox.deliverOutcomes(steps)

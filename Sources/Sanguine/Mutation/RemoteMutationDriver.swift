@@ -310,17 +310,32 @@ final class RemoteMutationDriver: OutboxDriver {
         if !said.replaced.isEmpty { idsReplaced() }
         let head = outbox.environment.clock.now().millisecondsSince1970
         let result = PushResult(id: row.id, status: .applied, head: head)
-        let landing = outbox.recordOutcomes(departure, [result]) { contents in
-            guard !ids.isEmpty else { return [] }
-            let items = contents.state.outbox.items
-            return contents.rows.values.filter { waiting in
-                waiting.kind == .remote
-                    && (waiting.sequence == sequence || items[waiting.sequence]?.phase == .queued)
+        var rest: [ErasedQuery]?
+        settling.withResponse(of: sequence) {
+            let landing = outbox.recordOutcomes(departure, [result]) { contents in
+                guard !ids.isEmpty else { return [] }
+                let items = contents.state.outbox.items
+                return contents.rows.values.filter { waiting in
+                    waiting.kind == .remote
+                        && (waiting.sequence == sequence
+                            || items[waiting.sequence]?.phase == .queued)
+                }
+                .compactMap { ids.rewrite($0) }
             }
-            .compactMap { ids.rewrite($0) }
+            guard let (steps, rewritten) = landing else { return }
+            for row in rewritten { showAgain(row) }
+            rest = takeOver(said, of: sequence)
+            outbox.deliverOutcomes(steps)
         }
-        guard let (steps, rewritten) = landing else { return }
-        for row in rewritten { showAgain(row) }
+        guard let rest else { return }
+        if rest.isEmpty { settling.settled(sequence) } else { settling.refetch([sequence]) }
+    }
+
+    /// Stores the values and rows of a response; returns the queries that still show an effect.
+    private func takeOver(
+        _ said: MutationContext.Notes.Report,
+        of sequence: Int64
+    ) -> [ErasedQuery] {
         var unsettled: [ErasedQuery] = []
         for (query, box) in said.values
         where !entries.settle(sequence, query, with: box, for: user) {
@@ -339,8 +354,7 @@ final class RemoteMutationDriver: OutboxDriver {
         for query in unsettled where !rest.contains(where: { $0.key == query.key }) {
             entries.invalidate(query)
         }
-        outbox.deliverOutcomes(steps)
-        if rest.isEmpty { settling.settled(sequence) } else { settling.refetch([sequence]) }
+        return rest
     }
 
     // MARK: - Failures

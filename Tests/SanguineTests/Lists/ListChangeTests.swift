@@ -151,6 +151,22 @@ struct ListChangeTests {
         #expect(fixture.network.requests.count == requests + 1)  // The write; no read follows.
         #expect(client.outbox.pending.isEmpty)
     }
+
+    @Test func `an operation is pending until the row of its answer is shown`() async throws {
+        let client = try fixture.client()
+        try await client.loadTracks()
+        let shown = Mutex<[String?]>([])
+        let observation = client.users.services.outboxNotifier.follow {
+            guard client.outbox.pending.isEmpty else { return }
+            shown.withLock { $0.append(client.rows.last?.title) }
+        }
+
+        try client.perform(AnsweredTrack(track: 9))
+        try await client.settle()
+
+        #expect(Set(shown.withLock { $0 }) == ["Answered"])
+        withExtendedLifetime(observation) {}
+    }
 }
 
 /// Inserts the row of the answer.
