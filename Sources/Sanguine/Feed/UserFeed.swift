@@ -173,6 +173,9 @@ final class UserFeed: Sendable {
     /// Whether the feed is being pulled.
     var isPulling: Bool { guarded.withLock { $0.puller != nil } }
 
+    /// The number of callers that wait for the pull in progress.
+    var waiterCount: Int { guarded.withLock { $0.puller }?.outcome.waiting ?? 0 }
+
     /// Whether there is a live connection.
     var isLive: Bool { guarded.withLock { $0.isLive } }
 
@@ -232,8 +235,19 @@ final class UserFeed: Sendable {
         try await pulled()
     }
 
-    private func pulled() async throws(SanguineError) {
-        guard let pulling = pull() else { return try await records.outbox.checkPresence() }
+    /// Pulls the records if they were never complete; a pull in progress is enough.
+    func loadBase() async throws(SanguineError) {
+        guard !hasBase else { return }
+        guard let requests else { throw .notConfigured("'server'") }
+        requests.call.authorizer.allowSignIn()
+        activate()
+        try await pulled(again: false)
+    }
+
+    private func pulled(again: Bool = true) async throws(SanguineError) {
+        guard let pulling = pull(again: again) else {
+            return try await records.outbox.checkPresence()
+        }
         try await pulling.value()
     }
 
@@ -250,15 +264,16 @@ final class UserFeed: Sendable {
 
     // MARK: - Pulling
 
-    /// Pulls new changes; if a pull is in progress, it pulls once more.
+    /// Pulls new changes.
     ///
+    /// - Parameter again: Whether to pull once more if a pull is in progress. Default: yes.
     /// - Returns: The outcome of the pull; `nil` without a server.
     @discardableResult
-    func pull() -> OneShot<Void>? {
+    func pull(again: Bool = true) -> OneShot<Void>? {
         guard requests != nil, records.outbox.read({ $0.records != nil }) else { return nil }
         return guarded.withLock { guarded -> OneShot<Void>? in
             guard !guarded.hasEnded else { return nil }
-            guarded.mustPullAgain = true
+            guarded.mustPullAgain = guarded.mustPullAgain || again || guarded.puller == nil
             if let puller = guarded.puller { return puller.outcome }
             guarded.stopPolling()
             guarded.runs += 1

@@ -104,8 +104,7 @@ extension SanguineClient {
     public nonisolated(nonsending) func value<Value>(
         of query: RecordQuery<Value>
     ) async throws(SanguineError) -> Value {
-        let feed = users.current.feed
-        if !feed.hasBase { try await feed.synchronize() }
+        try await users.current.feed.loadBase()
         return cached(query)
     }
 

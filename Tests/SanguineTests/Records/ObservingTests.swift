@@ -24,6 +24,23 @@ import Testing
         #expect(await updates.next() == nil)
     }
 
+    @Test func `a first value waits for the pull in progress, and sends no other`() async throws {
+        let fixture = RecordsFixture()
+        fixture.authority.set("a", to: 3)
+        fixture.network.hold()
+        let client = try fixture.client()
+        _ = client.count("a")
+        try await fixture.network.waitForHeld(1)
+
+        let value = Task { try await client.value(of: Self.counters) }
+        try await eventually("the value waits") { client.users.current.feed.waiterCount == 1 }
+        fixture.network.release()
+
+        #expect(try await value.value == [3])
+        try await client.waitUntilIdle()
+        #expect(fixture.pulls.count == 1)
+    }
+
     @Test func `a value equal to the last one is not delivered`() async throws {
         let fixture = RecordsFixture()
         fixture.connectivity.disconnect()
