@@ -1,6 +1,7 @@
 # The commands for developers. All work from a clean clone; `make` without a target lists them.
 
 SWIFT ?= swift
+export SWIFT
 
 # The formatted files; folders that do not exist are left out.
 FORMATTED := Package.swift $(wildcard Sources Tests Benchmarks Examples)
@@ -23,21 +24,21 @@ demo: packages ## Play a guest's first minutes against a local server.
 test: ## Build everything and run all tests.
 	@Scripts/install-missing.sh tests
 	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build
+	Scripts/test.sh
 
 # A package has one test bundle, so the tests of one side need a build of all tests.
 client: ## Build the client, then run the tests of the client and the model only.
 	@Scripts/install-missing.sh tests
 	$(SWIFT) build --target SanguineUI
 	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build --filter '^(SanguineModelTests|SanguineTests|SanguineUITests)\.'
+	Scripts/test.sh --filter '^(SanguineModelTests|SanguineTests|SanguineUITests)\.'
 
 server: ## Build the server and its driver, then run the tests of both and of the model only.
 	@Scripts/install-missing.sh tests
 	$(SWIFT) build --target SanguineServer
 	$(SWIFT) build --target SanguineSQLite
 	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build --filter \
+	Scripts/test.sh --filter \
 	  '^(SanguineModelTests|SanguineAuthorityTests|SanguineServerTests|SanguineSQLiteTests|StorageContractTests)\.'
 
 flaky: packages ## Run each suite in its own process ROUNDS (20) times; with LOAD=1 under load.
