@@ -81,7 +81,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
-        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         // The command's.
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -180,12 +179,6 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("UnixSignals", "swift-service-lifecycle"),
-                // Processes are started where a server runs, and not on a phone.
-                .product(
-                    name: "Subprocess",
-                    package: "swift-subprocess",
-                    condition: .when(platforms: [.linux, .macOS], traits: ["Server"])
-                ),
                 server("SystemPackage", "swift-system"),
                 .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
             ],

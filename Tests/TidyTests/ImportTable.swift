@@ -52,7 +52,7 @@ enum ImportTable {
                 "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPCompression", "NIOHTTPTypes",
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "SanguineAuthority",
                 "SanguineModel",
-                "ServiceLifecycle", "Subprocess", "System", "SystemPackage", "SystemZlib",
+                "ServiceLifecycle", "System", "SystemPackage", "SystemZlib",
                 "UnixSignals",
             ]
         ),

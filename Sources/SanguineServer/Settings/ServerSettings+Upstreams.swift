@@ -17,7 +17,7 @@ extension ServerSettings {
         let frames = UpstreamConfiguration.Video.frames
         guard upstream.video == frames.rawValue || upstreams.contains(where: { $0.video == frames })
         else { return nil }
-        #if canImport(Subprocess)
+        #if os(macOS) || os(Linux)
         if let ffmpeg = FFmpeg(video.ffmpeg) {
             return FrameSampler(count: video.frames, sample: ffmpeg.pictures)
         }

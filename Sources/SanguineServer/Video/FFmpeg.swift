@@ -1,7 +1,6 @@
-#if canImport(Subprocess)
+#if os(macOS) || os(Linux)
 import Foundation
 import SanguineAuthority
-import Subprocess
 
 #if canImport(System)
 import System
@@ -127,36 +126,28 @@ struct FFmpeg: Sendable {
         _ input: UnnamedFile,
         limit: Int
     ) async throws(FrameSampler.Failure) -> [UInt8] {
+        let arguments = nice == nil ? arguments : ["-n", "19", program.string] + arguments
+        let ending: ChildProgram.Ending
         do {
-            let prefix = nice == nil ? [] : ["-n", "19", program.string]
-            let result = try await Subprocess.run(
-                .path(nice ?? program),
-                arguments: Arguments(prefix + arguments),
-                environment: .custom([:]),
-                input: .fileDescriptor(try input.reader(), closeAfterSpawningProcess: true),
-                output: .bytes(limit: limit),
-                error: .string(limit: Self.reportBytes)
+            ending = try await ChildProgram.run(
+                (nice ?? program).string,
+                arguments,
+                input: try input.reader(),
+                outputLimit: limit,
+                complaintLimit: Self.reportBytes
             )
-            guard result.terminationStatus.isSuccess else {
-                // The process was ended with the task.
-                try Task.checkCancellation()
-                let complaint = String(result.standardError.prefix(200))
-                throw FrameSampler.Failure.unreadable(
-                    complaint.isEmpty ? "\(Self.name(program)) failed" : complaint
-                )
-            }
-            return result.standardOutput
-        } catch let failure as FrameSampler.Failure {
-            throw failure
         } catch is CancellationError {
             throw .cancelled
+        } catch is ChildProgram.OutputTooLong {
+            throw .unreadable("the output of \(Self.name(program)) is too long")
         } catch {
-            if Task.isCancelled { throw .cancelled }
-            if (error as? SubprocessError)?.code == .outputLimitExceeded {
-                throw .unreadable("the output of \(Self.name(program)) is too long")
-            }
             throw .noProgram("\(Self.name(program)): \(error)")
         }
+        guard ending.isSuccess else {
+            let complaint = String(decoding: ending.complaint.prefix(200), as: UTF8.self)
+            throw .unreadable(complaint.isEmpty ? "\(Self.name(program)) failed" : complaint)
+        }
+        return ending.output
     }
 
     private static func name(_ program: FilePath) -> String { program.lastComponent?.string ?? "" }
@@ -194,10 +185,11 @@ private final class UnnamedFile: Sendable {
 
     deinit { try? descriptor.close() }
 
-    /// Returns another descriptor of the file, at its start.
-    func reader() throws -> FileDescriptor {
+    /// Returns a handle with another descriptor of the file, at its start.
+    func reader() throws -> FileHandle {
         try descriptor.seek(offset: 0, from: .start)
-        return try descriptor.duplicate()
+        let copy = try descriptor.duplicate()
+        return FileHandle(fileDescriptor: copy.rawValue, closeOnDealloc: true)
     }
 }
 #endif
