@@ -16,6 +16,8 @@ final class ReadConnection {
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
+    private let documents: SQLStatement
+    private let documentsOfAccount: SQLStatement
     private let parts: SQLStatement
     private let owners: SQLStatement
     private let feed: FeedStatements
@@ -55,6 +57,20 @@ final class ReadConnection {
             """
             SELECT \(AccountRow.columns) FROM accounts
             WHERE email IS NOT NULL AND email = ? ORDER BY id LIMIT 1
+            """,
+            on: handle
+        )
+        documents = try SQLStatement(
+            """
+            SELECT \(DocumentRow.columns) FROM documents
+            WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
+            """,
+            on: handle
+        )
+        documentsOfAccount = try SQLStatement(
+            """
+            SELECT \(DocumentRow.columns) FROM documents
+            WHERE kind = ? AND id > ? AND account IS NOT NULL AND account = ? ORDER BY id LIMIT ?
             """,
             on: handle
         )
@@ -163,6 +179,15 @@ final class ReadConnection {
         parts.bind(index)
         parts.bind(limit: limit)
         return try parts.all(PartsRow.init(from:))
+    }
+
+    func documents(_ query: DocumentQuery) throws(SQLFailure) -> [DocumentRow] {
+        let statement = query.account == nil ? documents : documentsOfAccount
+        statement.bind(query.kind.rawValue)
+        statement.bind(query.after ?? "")
+        if let account = query.account { statement.bind(account) }
+        statement.bind(limit: query.limit)
+        return try statement.all(DocumentRow.init(from:))
     }
 
     func owned(_ ids: [BlobID]) throws(SQLFailure) -> Set<BlobID> {

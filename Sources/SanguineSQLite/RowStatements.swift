@@ -18,6 +18,7 @@ final class RowReader {
     private let parts: SQLStatement
     private let blob: SQLStatement
     private let indexes: SQLStatement
+    private let document: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -33,6 +34,7 @@ final class RowReader {
         parts = try SQLStatement(PartsRow.selectSQL, on: connection)
         blob = try SQLStatement(BlobRow.selectSQL, on: connection)
         indexes = try SQLStatement(IndexesRow.selectSQL, on: connection)
+        document = try SQLStatement(DocumentRow.selectSQL, on: connection)
     }
 
     /// Returns the row with the key, as the connection sees it now.
@@ -81,6 +83,10 @@ final class RowReader {
         case .indexes:
             indexes.bind(IndexesRow.number)
             return try indexes.first(IndexesRow.init(from:)).map(Row.indexes)
+        case .document(let kind, let id):
+            document.bind(kind.rawValue)
+            document.bind(id)
+            return try document.first(DocumentRow.init(from:)).map(Row.document)
         }
     }
 }
@@ -123,6 +129,7 @@ final class RowWriter {
     private let parts: Table
     private let blobs: Table
     private let indexes: Table
+    private let documents: Table
     private let pruneResults: SQLStatement
     private let append: SQLStatement
     private let index: SQLStatement
@@ -142,6 +149,7 @@ final class RowWriter {
         parts = try Table(PartsRow.self, on: connection)
         blobs = try Table(BlobRow.self, on: connection)
         indexes = try Table(IndexesRow.self, on: connection)
+        documents = try Table(DocumentRow.self, on: connection)
         pruneResults = try SQLStatement(
             """
             DELETE FROM results WHERE number IN (
@@ -207,6 +215,7 @@ final class RowWriter {
         case .parts(let row): try parts.store(row)
         case .blob(let row): try blobs.store(row)
         case .indexes(let row): try indexes.store(row)
+        case .document(let row): try documents.store(row)
         }
     }
 
@@ -239,6 +248,10 @@ final class RowWriter {
         case .indexes:
             indexes.delete.bind(IndexesRow.number)
             try indexes.delete.run()
+        case .document(let kind, let id):
+            documents.delete.bind(kind.rawValue)
+            documents.delete.bind(id)
+            try documents.delete.run()
         }
     }
 

@@ -219,6 +219,14 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns a part of the documents of one kind.
+    public func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.documents(query)
+        }
+    }
+
     /// Returns the account with the e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()

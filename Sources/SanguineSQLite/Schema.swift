@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds,
+            indexes, quotaHolds, documents,
         ]
     )
 
@@ -309,6 +309,26 @@ extension Schema {
 
     // A unit that was used is returned if its call is lost.
     private static let quotaHolds = "ALTER TABLE holds ADD COLUMN quota_kept INTEGER;"
+
+    // `state` is 0 for active, 1 for merged, 2 for deleted.
+    private static let documents = """
+        ALTER TABLE accounts ADD COLUMN state INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE accounts ADD COLUMN merged_into BLOB;
+        ALTER TABLE accounts ADD COLUMN plan_expires_at INTEGER;
+
+        CREATE TABLE documents (
+            kind TEXT NOT NULL,
+            id TEXT NOT NULL,
+            account BLOB,
+            expires_at INTEGER,
+            body BLOB NOT NULL,
+            PRIMARY KEY (kind, id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX documents_by_account ON documents (account, kind, id)
+            WHERE account IS NOT NULL;
+        CREATE INDEX documents_by_expiry ON documents (expires_at)
+            WHERE expires_at IS NOT NULL;
+        """
 
     // Earlier versions did not record which indexes contain all records: those with entries get
     // version 0, and are rebuilt.

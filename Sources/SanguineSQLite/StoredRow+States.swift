@@ -9,7 +9,7 @@ extension AccountRow: StoredRow {
     static let keyColumns = ["id"]
     static let valueColumns = [
         "kind", "email", "time_zone", "language", "display_name", "plan", "settings",
-        "created_at", "seq",
+        "created_at", "seq", "state", "merged_into", "plan_expires_at",
     ]
 
     func bind(to statement: SQLStatement) throws(SQLFailure) {
@@ -23,6 +23,15 @@ extension AccountRow: StoredRow {
         statement.bind(profile.settings.encoded)
         statement.bind(profile.createdAt)
         statement.bind(seq)
+        let (number, target): (Int64, Identifier?) =
+            switch state {
+            case .active: (0, nil)
+            case .merged(let target): (1, target)
+            case .deleted: (2, nil)
+            }
+        statement.bind(number)
+        statement.bind(target)
+        statement.bind(planExpiresAt)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -43,7 +52,24 @@ extension AccountRow: StoredRow {
             settings: try Self.decode(statement.bytes(7)),
             createdAt: statement.moment(8)
         )
-        self.init(profile: profile, seq: statement.integer(9))
+        self.init(
+            profile: profile,
+            seq: statement.integer(9),
+            state: try Self.state(statement),
+            planExpiresAt: statement.optionalMoment(12)
+        )
+    }
+
+    private static func state(_ statement: SQLStatement) throws(SQLFailure) -> State {
+        switch statement.integer(10) {
+        case 0: return .active
+        case 1:
+            guard let target = try statement.optionalIdentifier(11) else { break }
+            return .merged(into: target)
+        case 2: return .deleted
+        default: break
+        }
+        throw .unreadable("An account's state")
     }
 
     private static func decode(_ bytes: [UInt8]) throws(SQLFailure) -> JSONValue {

@@ -54,6 +54,16 @@ struct Sweep {
                     """,
                     before: horizon.parts
                 )
+                + sweepRows(
+                    on: connection,
+                    """
+                    DELETE FROM documents WHERE (kind, id) IN (
+                        SELECT kind, id FROM documents WHERE expires_at < ?1
+                        ORDER BY expires_at LIMIT ?2
+                    ) RETURNING 1
+                    """,
+                    before: horizon.documents
+                )
                 + sweepTombstones(on: connection)
         }
     }

@@ -62,6 +62,12 @@ extension StorageDecorator {
         try await inner.owned(ids)
     }
 
+    package func documents(
+        _ query: DocumentQuery
+    ) async throws(StorageError) -> [DocumentRow] {
+        try await inner.documents(query)
+    }
+
     package func account(email: String) async throws(StorageError) -> AccountRow? {
         try await inner.account(email: email)
     }

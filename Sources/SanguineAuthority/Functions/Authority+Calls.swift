@@ -298,7 +298,8 @@ extension Authority {
             holds: now - settings.holdsKept,
             tombstones: now - settings.tombstonesKept,
             results: now,
-            parts: min(now - settings.partsKept, begin ?? now)
+            parts: min(now - settings.partsKept, begin ?? now),
+            documents: now
         )
         let rows = try await read { storage throws(StorageError) in
             try await storage.sweep(horizon, limit: limit)

@@ -169,6 +169,17 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns a part of the documents of one kind.
+    public func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
+        try withState { state in
+            let found = state.documents.filter { row in
+                row.kind == query.kind && (query.account == nil || row.account == query.account)
+                    && query.after.map { $0.utf8.lexicographicallyPrecedes(row.id.utf8) } ?? true
+            }
+            return found.first(query.limit) { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+        }
+    }
+
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in
@@ -299,6 +310,10 @@ extension MemoryStorage.State {
         rows.values.compactMap { if case .account(let row) = $0 { row } else { nil } }
     }
 
+    var documents: [DocumentRow] {
+        rows.values.compactMap { if case .document(let row) = $0 { row } else { nil } }
+    }
+
     var sessions: [SessionRow] {
         rows.values.compactMap { if case .session(let row) = $0 { row } else { nil } }
     }
@@ -336,6 +351,14 @@ extension MemoryStorage.State {
         return answers.count + over.count + settled.count
             + sweepTombstones(before: horizon.tombstones, limit: limit)
             + sweepFunctions(horizon, limit: limit)
+            + sweepDocuments(before: horizon.documents, limit: limit)
+    }
+
+    private mutating func sweepDocuments(before moment: Timestamp, limit: Int) -> Int {
+        let expired = documents.filter { row in row.expiresAt.map { $0 < moment } ?? false }
+            .first(limit) { ($0.expiresAt ?? moment) < ($1.expiresAt ?? moment) }
+        for row in expired { set(.document(row.kind, id: row.id), to: nil) }
+        return expired.count
     }
 
     private mutating func sweepFunctions(_ horizon: SweepHorizon, limit: Int) -> Int {

@@ -30,6 +30,8 @@ public enum Key: Hashable, Sendable {
     case blob(Identifier, BlobID)
     /// The progress of the indexes of records.
     case indexes
+    /// A document, by its kind and id.
+    case document(DocumentKind, id: String)
 }
 
 extension Key {
@@ -39,7 +41,8 @@ extension Key {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
             .feed(let id), .blob(let id, _):
             id
-        case .device, .session, .hold, .record, .result, .parts, .indexes: nil
+        case .device, .session, .hold, .record, .result, .parts, .indexes, .document:
+            nil
         }
     }
 }
@@ -72,6 +75,8 @@ public enum Row: Hashable, Sendable {
     case blob(BlobRow)
     /// See ``IndexesRow``.
     case indexes(IndexesRow)
+    /// See ``DocumentRow``.
+    case document(DocumentRow)
 
     /// The key of the row.
     public var key: Key {
@@ -89,24 +94,47 @@ public enum Row: Hashable, Sendable {
         case .parts(let row): .parts(row.run, first: row.first)
         case .blob(let row): .blob(row.account, row.id)
         case .indexes: .indexes
+        case .document(let row): .document(row.kind, id: row.id)
         }
     }
 }
 
 /// An account's profile, with the feed number of its last change.
 public struct AccountRow: Hashable, Sendable {
+    /// The state of an account.
+    public enum State: Hashable, Sendable {
+        /// The account is in use.
+        case active
+        /// The account's data is in another one: a guest was merged into it.
+        case merged(into: Identifier)
+        /// The account was deleted with all data of the person. The row and the ledger remain, so
+        /// that sums stay right.
+        case deleted
+    }
+
     /// The profile that the owner sees.
     public var profile: Account
     /// The number of the profile's last change in the account's feed.
     public var seq: Int64
+    /// The state of the account.
+    public var state: State
+    /// The time at which ``Account/plan`` ends and the account is free again; `nil` for never.
+    public var planExpiresAt: Timestamp?
 
     /// The account's id.
     public var id: Identifier { profile.id }
 
     /// Creates the row.
-    public init(profile: Account, seq: Int64) {
+    public init(
+        profile: Account,
+        seq: Int64,
+        state: State = .active,
+        planExpiresAt: Timestamp? = nil
+    ) {
         self.profile = profile
         self.seq = seq
+        self.state = state
+        self.planExpiresAt = planExpiresAt
     }
 }
 

@@ -87,6 +87,9 @@ public protocol Storage: Sendable {
     /// - Throws: ``StorageError`` if the driver could not read them.
     func owned(_ ids: [BlobID]) async throws(StorageError) -> Set<BlobID>
 
+    /// Returns a part of the documents of one kind, in the order of their ids' bytes.
+    func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow]
+
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
@@ -94,8 +97,9 @@ public protocol Storage: Sendable {
     ///
     /// These are the answers of operations done before `answers` (an operation whose answer has a
     /// ``StoredAnswer/head`` becomes ``OperationRow/State/forgotten``, any other is removed),
-    /// sessions, settled holds, cached answers, parts of streamed answers, and tombstones, which
-    /// ``FeedRow/drop(_:)`` subtracts from the account's ``FeedRow``; see ``SweepHorizon``.
+    /// sessions, settled holds, cached answers, parts of streamed answers, documents, and
+    /// tombstones, which ``FeedRow/drop(_:)`` subtracts from the account's ``FeedRow``; see
+    /// ``SweepHorizon``.
     ///
     /// - Returns: The number of rows dropped or emptied, at most `limit` of each kind.
     @discardableResult
@@ -336,6 +340,12 @@ extension Loaded {
         return IndexesRow()
     }
 
+    /// Returns the document, if it was requested and exists.
+    public func document(_ kind: DocumentKind, _ id: String) -> DocumentRow? {
+        for case .document(let row) in rows where row.kind == kind && row.id == id { return row }
+        return nil
+    }
+
     /// Returns the totals of the account's records, if they were requested and exist.
     public func feed(_ account: Identifier) -> FeedRow? {
         for case .feed(let row) in rows where row.account == account { return row }
@@ -373,6 +383,8 @@ public struct SweepHorizon: Hashable, Sendable {
     public var results: Timestamp
     /// Parts of streamed answers stored before this time are removed.
     public var parts: Timestamp
+    /// Documents that expired before this time are removed.
+    public var documents: Timestamp
 
     /// Creates a horizon.
     public init(
@@ -381,7 +393,8 @@ public struct SweepHorizon: Hashable, Sendable {
         holds: Timestamp,
         tombstones: Timestamp = Timestamp(millisecondsSince1970: .min),
         results: Timestamp = Timestamp(millisecondsSince1970: .min),
-        parts: Timestamp = Timestamp(millisecondsSince1970: .min)
+        parts: Timestamp = Timestamp(millisecondsSince1970: .min),
+        documents: Timestamp = Timestamp(millisecondsSince1970: .min)
     ) {
         self.answers = answers
         self.sessions = sessions
@@ -389,6 +402,7 @@ public struct SweepHorizon: Hashable, Sendable {
         self.tombstones = tombstones
         self.results = results
         self.parts = parts
+        self.documents = documents
     }
 }
 

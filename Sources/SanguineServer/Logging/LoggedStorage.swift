@@ -120,6 +120,14 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow] {
+        do throws(StorageError) {
+            return try await storage.documents(query)
+        } catch {
+            throw logged(error, "documents")
+        }
+    }
+
     func account(email: String) async throws(StorageError) -> AccountRow? {
         do throws(StorageError) {
             return try await storage.account(email: email)

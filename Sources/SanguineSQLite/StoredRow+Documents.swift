@@ -1,0 +1,29 @@
+import SanguineAuthority
+import SanguineModel
+
+extension DocumentRow: StoredRow {
+    static let table = "documents"
+    static let keyColumns = ["kind", "id"]
+    static let valueColumns = ["account", "expires_at", "body"]
+
+    func bind(to statement: SQLStatement) {
+        statement.bind(kind.rawValue)
+        statement.bind(id)
+        statement.bind(account)
+        statement.bind(expiresAt)
+        statement.bind(body)
+    }
+
+    init(from statement: SQLStatement) throws(SQLFailure) {
+        guard let kind = DocumentKind(rawValue: statement.text(0)) else {
+            throw .unreadable("A document's kind")
+        }
+        self.init(
+            kind: kind,
+            id: statement.text(1),
+            account: try statement.optionalIdentifier(2),
+            expiresAt: statement.optionalMoment(3),
+            body: statement.bytes(4)
+        )
+    }
+}
