@@ -151,7 +151,7 @@ extension Authority {
         )
     }
 
-    private func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
+    func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
         let done = try await perform(identity.signIn(account))
         for session in done.ended { tokens.end(session.id) }
         let signedIn = SignedIn(

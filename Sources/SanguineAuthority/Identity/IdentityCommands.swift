@@ -194,14 +194,14 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    private func profileKeys(_ account: Identifier) -> [Key] {
+    func profileKeys(_ account: Identifier) -> [Key] {
         [.account(account), .balance(account)]
             + settings.quotas.keys.sorted().map { .quota(account, name: $0) }
     }
 
     /// Gives the profile the next number of the feed, and further numbers to the used quotas if the
     /// change affects them.
-    private func store(
+    func store(
         _ row: inout AccountRow,
         _ feed: inout BalanceRow,
         _ loaded: Loaded,
@@ -219,7 +219,7 @@ struct IdentityCommands: Sendable {
         return changes + [.put(.balance(feed))]
     }
 
-    private func newSession(for account: Identifier) -> SessionRow {
+    func newSession(for account: Identifier) -> SessionRow {
         SessionRow(
             id: Identifier(at: now),
             account: account,

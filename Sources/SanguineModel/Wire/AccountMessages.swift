@@ -111,11 +111,34 @@ public struct SignedIn: Hashable, Codable, Sendable {
     public var account: Account
     /// The tokens.
     public var session: Session
+    /// The guest that was merged into the account; `nil` if there was none.
+    public var merged: MergedGuest?
 
     /// Creates the response.
-    public init(account: Account, session: Session) {
+    public init(account: Account, session: Session, merged: MergedGuest? = nil) {
         self.account = account
         self.session = session
+        self.merged = merged
+    }
+}
+
+/// What an account received from a guest that was merged into it.
+public struct MergedGuest: Hashable, Codable, Sendable {
+    /// The guest's id, which remains an alias of the account.
+    public var from: Identifier
+    /// The number of records that were moved.
+    public var records: Int
+    /// The tokens that were moved.
+    public var balances: Int64
+    /// The number of files that were moved.
+    public var blobs: Int
+
+    /// Creates the summary.
+    public init(from: Identifier, records: Int, balances: Int64, blobs: Int) {
+        self.from = from
+        self.records = records
+        self.balances = balances
+        self.blobs = blobs
     }
 }
 

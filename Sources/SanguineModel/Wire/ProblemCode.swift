@@ -39,16 +39,27 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let refreshInvalid = Self(rawValue: "refresh_invalid")
     /// 401: a rotated refresh token was used again; all sessions of its family have ended.
     public static let refreshReused = Self(rawValue: "refresh_reused")
+    /// 401: the identity token is not valid for this server: its signature, issuer, audience,
+    /// expiry or nonce.
+    public static let identityTokenInvalid = Self(rawValue: "identity_token_invalid")
+    /// 401: the e-mail address or the password is wrong.
+    public static let credentialsInvalid = Self(rawValue: "credentials_invalid")
     /// 402: the balance does not cover the amount.
     public static let insufficientTokens = Self(rawValue: "insufficient_tokens")
     /// 402: the day's quota is used up.
     public static let quotaExhausted = Self(rawValue: "quota_exhausted")
+    /// 402: the account has spent its limit for the day.
+    public static let spendingLimitReached = Self(rawValue: "spending_limit_reached")
     /// 403: `X-User-Id` is not the token's subject.
     public static let identityMismatch = Self(rawValue: "identity_mismatch")
     /// 403: the record belongs to another account.
     public static let notOwner = Self(rawValue: "not_owner")
     /// 403: the request names another server in `Host`, or was sent by another server's page.
     public static let foreignRequest = Self(rawValue: "foreign_request")
+    /// 403: the attestation of the app or device is missing or not valid.
+    public static let attestationFailed = Self(rawValue: "attestation_failed")
+    /// 403: the admin token's role does not permit the call.
+    public static let roleMissing = Self(rawValue: "role_missing")
     /// 404: the resource does not exist, or not for this account.
     public static let notFound = Self(rawValue: "not_found")
     /// 405: the resource does not support the method; `Allow` lists the supported ones.
@@ -59,6 +70,14 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let callCancelled = Self(rawValue: "call_cancelled")
     /// 409: the hold was settled differently before.
     public static let holdSettled = Self(rawValue: "hold_settled")
+    /// 409: the purchase was credited to another account.
+    public static let purchaseTaken = Self(rawValue: "purchase_taken")
+    /// 409: the guest or the account has changed since the preview of the merge.
+    public static let mergeStale = Self(rawValue: "merge_stale")
+    /// 409: the identity belongs to another account.
+    public static let identityTaken = Self(rawValue: "identity_taken")
+    /// 409: the e-mail address belongs to another account.
+    public static let emailTaken = Self(rawValue: "email_taken")
     /// 409: a record with this id already exists.
     public static let recordExists = Self(rawValue: "record_exists")
     /// 413: the record would exceed the limit.
@@ -79,6 +98,14 @@ public struct ProblemCode: RawRepresentable, ExpressibleByStringLiteral, Hashabl
     public static let upstreamRefused = Self(rawValue: "upstream_refused")
     /// 422: the account's records and files would exceed their storage limit; delete some.
     public static let storageFull = Self(rawValue: "storage_full")
+    /// 422: the signed transaction belongs to another app or environment.
+    public static let purchaseForeign = Self(rawValue: "purchase_foreign")
+    /// 422: the signed transaction or notification is not valid: its signature or certificates.
+    public static let purchaseInvalid = Self(rawValue: "purchase_invalid")
+    /// 422: the code of the other device is wrong, was used, or has expired.
+    public static let moveCodeInvalid = Self(rawValue: "move_code_invalid")
+    /// 422: the code is wrong, has expired, or is void after too many attempts.
+    public static let verificationFailed = Self(rawValue: "verification_failed")
     /// 429: too many requests.
     public static let rateLimited = Self(rawValue: "rate_limited")
     /// 500: an error in the server.
@@ -180,16 +207,25 @@ extension ProblemCode {
         .deviceSecretMismatch: (401, "The device has another secret."),
         .refreshInvalid: (401, "The refresh token is not valid."),
         .refreshReused: (401, "The refresh token was used before."),
+        .identityTokenInvalid: (401, "The identity token is not valid."),
+        .credentialsInvalid: (401, "The credentials are not valid."),
         .insufficientTokens: (402, "The balance is too low."),
         .quotaExhausted: (402, "The quota is used up."),
+        .spendingLimitReached: (402, "The spending limit of the day is reached."),
         .identityMismatch: (403, "The user id belongs to another account."),
         .notOwner: (403, "The record belongs to another account."),
         .foreignRequest: (403, "The request names or comes from another server."),
+        .attestationFailed: (403, "The attestation is not valid."),
+        .roleMissing: (403, "The role does not permit this."),
         .notFound: (404, "There is no such resource."),
         .methodNotAllowed: (405, "The resource does not support the method."),
         .operationInProgress: (409, "The operation is still running."),
         .callCancelled: (409, "The call was cancelled."),
         .holdSettled: (409, "The hold is already settled."),
+        .purchaseTaken: (409, "The purchase belongs to another account."),
+        .mergeStale: (409, "The preview of the merge is stale."),
+        .identityTaken: (409, "The identity is taken."),
+        .emailTaken: (409, "The e-mail address is taken."),
         .recordExists: (409, "The record already exists."),
         .recordTooLarge: (413, "The record is too large."),
         .mutatorUnknown: (422, "The mutator is not known."),
@@ -200,6 +236,10 @@ extension ProblemCode {
         .invalidContent: (422, "The content is not valid."),
         .upstreamRefused: (422, "The upstream refused the request."),
         .storageFull: (422, "The storage of the account is full."),
+        .purchaseForeign: (422, "The purchase belongs to another app or environment."),
+        .purchaseInvalid: (422, "The purchase is not valid."),
+        .moveCodeInvalid: (422, "The code of the other device is not valid."),
+        .verificationFailed: (422, "The code is not valid."),
         .rateLimited: (429, "There are too many requests."),
         .internalFault: (500, "The server has a fault."),
         .interrupted: (502, "The call was interrupted."),

@@ -1,0 +1,139 @@
+import SanguineModel
+
+extension Authority {
+    /// Binds a checked login to the account, which is registered from then on; all its other
+    /// sessions end.
+    ///
+    /// - Parameters:
+    ///   - login: The login's name, whose ownership was checked.
+    ///   - password: The hash of the password, for an e-mail address.
+    ///   - email: The verified e-mail address that the profile shows; `nil` to leave it.
+    ///   - identity: The caller.
+    /// - Returns: The account with a new session, and the head that includes the change.
+    /// - Throws: `email_taken` or `identity_taken` if the login belongs to another account.
+    func register(
+        _ login: Login.Name,
+        password: String? = nil,
+        email: String?,
+        _ identity: Identity
+    ) async throws(Problem) -> (SignedIn, head: Int64) {
+        var done = try await perform(
+            self.identity.register(login, password: password, email: email, identity.account)
+        )
+        let head = done.head
+        // A command ends a bounded number of sessions.
+        while !done.signIn.ended.isEmpty {
+            for session in done.signIn.ended { tokens.end(session.id) }
+            done.signIn.ended = try await perform(
+                self.identity.endSessions(of: identity.account, except: done.signIn.session.id)
+            )
+        }
+        let signedIn = SignedIn(
+            account: done.signIn.account.profile,
+            session: try await issue(done.signIn.session)
+        )
+        return (signedIn, head)
+    }
+
+    /// Opens a session of an account for a caller whose credentials were checked.
+    ///
+    /// - Parameters:
+    ///   - account: The account of the credentials.
+    ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
+    /// - Returns: The account with its new session.
+    /// - Throws: `not_found` if the account is gone.
+    func enter(
+        _ account: Identifier,
+        as guest: Identity? = nil
+    ) async throws(Problem) -> SignedIn {
+        try await signIn(account).signedIn
+    }
+}
+
+extension IdentityCommands {
+    /// The result of binding a login.
+    struct Registration: Sendable {
+        var signIn: SignIn
+        var head: Int64
+    }
+
+    /// Binds a login to an account, opens a session, and ends others.
+    func register(
+        _ login: Login.Name,
+        password: String?,
+        email: String?,
+        _ account: Identifier
+    ) -> Command<Registration> {
+        Command(
+            keys: profileKeys(account) + [Login.key(login.text)],
+            surplus: SurplusSessions(of: account, kept: 0)
+        ) { loaded throws(Problem) in
+            guard var row = loaded.account(account), row.state == .active,
+                var feed = loaded.balance(account)
+            else { throw .noAccount }
+            let known = try loaded.document(Login.self, login.text)
+            if let known, known.account != account { throw .taken(login) }
+            let bound = Login(
+                name: login.text,
+                account: account,
+                passwordHash: password ?? known?.passwordHash,
+                createdAt: known?.createdAt ?? now
+            )
+            row.profile.kind = .registered
+            if let email { row.profile.email = email }
+            let session = newSession(for: account)
+            let ended = end(loaded.surplusSessions)
+            let changes = store(&row, &feed, loaded, quotas: false)
+            return Decision(
+                Registration(
+                    signIn: SignIn(account: row, session: session, ended: ended),
+                    head: feed.head
+                ),
+                changes: [.put(bound)] + changes + (ended + [session]).map { .put(.session($0)) }
+            )
+        }
+    }
+
+    /// Ends sessions of an account, except one; returns those that it ended, at most
+    /// ``SurplusSessions/limit``.
+    func endSessions(of account: Identifier, except kept: Identifier?) -> Command<[SessionRow]> {
+        // The kept session is the newest, unless another one was opened since.
+        let others = SurplusSessions(of: account, kept: kept == nil ? 0 : 1)
+        return Command(keys: [], surplus: others) { loaded in
+            let ended = end(loaded.surplusSessions.filter { $0.id != kept })
+            return Decision(ended, changes: ended.map { .put(.session($0)) })
+        }
+    }
+
+    private func end(_ sessions: [SessionRow]) -> [SessionRow] {
+        sessions.map { row in
+            var row = row
+            row.endedAt = now
+            return row
+        }
+    }
+}
+
+extension Problem {
+    /// The refusal of a login that belongs to another account.
+    static func taken(_ login: Login.Name) -> Problem {
+        switch login {
+        case .email:
+            Problem(
+                .emailTaken,
+                """
+                This e-mail address belongs to another account. Sign in to it with POST \
+                /v1/sessions, which can merge this account into it.
+                """
+            )
+        case .identity:
+            Problem(
+                .identityTaken,
+                """
+                This identity belongs to another account. Sign in to it with POST /v1/sessions, \
+                which can merge this account into it.
+                """
+            )
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import SanguineModel
+
+/// A way to sign in to a registered account.
+struct Login: StoredDocument, Hashable {
+    static let kind = DocumentKind.login
+
+    /// The name of a login.
+    enum Name: Hashable, Sendable {
+        /// A verified e-mail address, in its canonical form.
+        case email(String)
+        /// The subject of an identity provider.
+        case identity(provider: String, subject: String)
+
+        /// The id of the document.
+        var text: String {
+            switch self {
+            case .email(let address): "email \(address)"
+            case .identity(let provider, let subject): "identity \(provider) \(subject)"
+            }
+        }
+    }
+
+    /// The text of ``Name``.
+    var name: String
+    /// The account.
+    var account: Identifier
+    /// The hash of the password, for an e-mail address.
+    var passwordHash: String?
+    /// The time at which the login was bound to the account.
+    var createdAt: Timestamp
+
+    var documentID: String { name }
+    var documentAccount: Identifier? { account }
+}
