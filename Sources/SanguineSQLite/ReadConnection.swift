@@ -60,20 +60,8 @@ final class ReadConnection {
             """,
             on: handle
         )
-        documents = try SQLStatement(
-            """
-            SELECT \(DocumentRow.columns) FROM documents
-            WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
-            """,
-            on: handle
-        )
-        documentsOfAccount = try SQLStatement(
-            """
-            SELECT \(DocumentRow.columns) FROM documents
-            WHERE kind = ? AND id > ? AND account IS NOT NULL AND account = ? ORDER BY id LIMIT ?
-            """,
-            on: handle
-        )
+        documents = try SQLStatement(DocumentRow.listSQL, on: handle)
+        documentsOfAccount = try SQLStatement(DocumentRow.listOfAccountSQL, on: handle)
         parts = try SQLStatement(
             """
             SELECT \(PartsRow.columns) FROM parts WHERE run = ?1 AND first >= ifnull(

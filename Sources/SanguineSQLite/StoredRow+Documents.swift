@@ -6,6 +6,17 @@ extension DocumentRow: StoredRow {
     static let keyColumns = ["kind", "id"]
     static let valueColumns = ["account", "expires_at", "body"]
 
+    /// Selects the documents of a kind after an id.
+    static let listSQL = """
+        SELECT \(columns) FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
+        """
+
+    /// Selects the documents of a kind and an account after an id.
+    static let listOfAccountSQL = """
+        SELECT \(columns) FROM documents
+        WHERE kind = ? AND id > ? AND account IS NOT NULL AND account = ? ORDER BY id LIMIT ?
+        """
+
     func bind(to statement: SQLStatement) {
         statement.bind(kind.rawValue)
         statement.bind(id)

@@ -180,8 +180,9 @@ struct StorageHealthTests {
             INSERT INTO transfers VALUES (1, x'00', x'00', 1, 1, 1, 1, 0, 'a', 5000);
             INSERT INTO operations VALUES (x'00', 'a', x'00', 1, NULL, 200, 1, x'00', 7000,
                 NULL, NULL);
-            INSERT INTO accounts VALUES
-                (x'00', 'guest', NULL, 'UTC', 'en', NULL, 'free', x'00', 1, 1);
+            INSERT INTO accounts (id, kind, email, time_zone, language, display_name, plan,
+                settings, created_at, seq)
+            VALUES (x'00', 'guest', NULL, 'UTC', 'en', NULL, 'free', x'00', 1, 1);
             """
         )
         #expect(try await storage.hasAccounts())

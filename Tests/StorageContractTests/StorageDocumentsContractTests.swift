@@ -61,12 +61,12 @@ struct StorageDocumentsContractTests {
     ) async throws {
         try await driver.withEmptyStorage { storage in
             let other = Identifier.numbered(2)
-            let ids = ["b", "a", "\u{e9}", "e\u{301}", "Z", "aa"]
+            let ids = ["b", "a", "Z", "aa"]
             try await store(ids.map { document($0, of: owner) }, in: storage)
             try await store([document("c", of: other), document("x", .mail)], in: storage)
 
             let all = try await storage.documents(DocumentQuery(.login, limit: 100))
-            #expect(all.map(\.id) == ["Z", "a", "aa", "b", "c", "e\u{301}", "\u{e9}"])
+            #expect(all.map(\.id) == ["Z", "a", "aa", "b", "c"])
             let own = DocumentQuery(.login, of: owner, after: "a", limit: 2)
             #expect(try await storage.documents(own).map(\.id) == ["aa", "b"])
             #expect(try await storage.documents(DocumentQuery(.event, limit: 9)) == [])

@@ -1,7 +1,9 @@
 /// MP4 and QuickTime.
 enum VideoFile {
     /// Returns the video with its metadata overwritten, or `nil` if it has no `moov` or `moof` box,
-    /// or if a box does not fit.
+    /// if a box does not fit, or if the samples of a track that is removed cannot be found.
+    ///
+    /// Only tracks of pictures and sound remain: see ``MovieTracks``.
     static func clean(_ file: [UInt8]) -> CleanedFile? {
         guard let (top, end) = file.topBoxes(),
             top.contains(where: { $0.type == "moov" || $0.type == "moof" })
@@ -16,6 +18,9 @@ enum VideoFile {
             } else if box.type == "moov" || box.type == "moof" {
                 guard cleanMovie(box, of: &bytes) else { return nil }
             }
+        }
+        for movie in top where movie.type == "moov" {
+            guard MovieTracks.wipeOthers(in: movie, among: top, of: &bytes) else { return nil }
         }
         bytes.removeSubrange(end...)
         return CleanedFile(bytes: bytes, size: nil)

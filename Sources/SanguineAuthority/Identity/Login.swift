@@ -14,9 +14,21 @@ struct Login: StoredDocument, Hashable {
         /// The id of the document.
         var text: String {
             switch self {
-            case .email(let address): "email \(address)"
-            case .identity(let provider, let subject): "identity \(provider) \(subject)"
+            case .email(let address): "email \(Self.escaped(address))"
+            case .identity(let provider, let subject):
+                "identity \(Self.escaped(provider)) \(Self.escaped(subject))"
             }
+        }
+
+        /// Percent-encodes everything except visible ASCII, and the percent sign.
+        private static func escaped(_ text: String) -> String {
+            text.utf8.map { byte in
+                let isPlain = (0x21...0x7E).contains(byte) && byte != UInt8(ascii: "%")
+                let hex = String(byte, radix: 16, uppercase: true)
+                return isPlain
+                    ? String(UnicodeScalar(byte)) : "%" + (hex.count == 1 ? "0" : "") + hex
+            }
+            .joined()
         }
     }
 

@@ -27,13 +27,10 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
 ///
 /// Rows that are searched by other members, or that every request reads, have tables of their own.
 public struct DocumentRow: Hashable, Sendable {
-    /// The maximum size of an id in bytes.
-    public static let idBytes = 512
-
     /// The kind, which is a part of the key.
     public var kind: DocumentKind
-    /// The name within its kind; at most ``idBytes`` bytes.
-    public var id: String
+    /// The name within its kind, in ASCII: Swift and databases compare other text differently.
+    public let id: String
     /// The account whose removal removes the document; `nil` for none.
     public var account: Identifier?
     /// The time after which a sweep removes the document; `nil` for never.
@@ -49,6 +46,7 @@ public struct DocumentRow: Hashable, Sendable {
         expiresAt: Timestamp? = nil,
         body: [UInt8]
     ) {
+        precondition(id.utf8.allSatisfy { $0 < 0x80 }, "The id of a document must be ASCII.")
         self.kind = kind
         self.id = id
         self.account = account

@@ -2,14 +2,24 @@
 import Foundation
 import Synchronization
 
+#if canImport(System)
+import System
+#else
+import SystemPackage
+#endif
+
 /// Runs a program in a separate process to its end, with a bounded output.
 ///
-/// Foundation starts the process with `posix_spawn`, which takes the same time for every server. A
-/// fork copies the page tables: 15 ms at 400 MB on a virtual machine, and all threads wait.
+/// The process is started by `posix_spawn`, which takes the same time for every server. A fork
+/// copies the page tables: 15 ms at 400 MB on a virtual machine, and all threads wait. Foundation's
+/// `Process` spawns too, but shares the ends of its pipes with other children that start meanwhile.
 ///
-/// Invariant: the process is killed if its output is too long or if the waiting task is cancelled.
+/// One thread per process reads its pipes and waits for its end.
 ///
-/// Mutable state: `state`, protected by its mutex, which is never held during an `await`.
+/// Invariants: the process is killed if its output is too long or if the waiting task is cancelled,
+/// and is never signalled after its end was collected.
+///
+/// Mutable state: `state`, protected by its mutex.
 final class ChildProgram: Sendable {
     /// What a program that has ended said.
     struct Ending: Sendable {
@@ -24,30 +34,23 @@ final class ChildProgram: Sendable {
     struct OutputTooLong: Error {}
 
     private struct State {
-        /// The process, until it has ended.
-        var process: Int32?
-        var output: [UInt8] = []
-        var complaint: [UInt8] = []
-        /// The pipes without an end yet.
-        var openPipes = 2
-        var status: Int32?
-        var isTooLong = false
+        var isCollected = false
         var isCancelled = false
-        var waiter: CheckedContinuation<Void, Never>?
-
-        // A process that was killed may have left children, which keep its pipes open.
-        var isOver: Bool {
-            status != nil && (openPipes == 0 || isTooLong || isCancelled)
-        }
+        var ending: Result<Ending, any Error>?
+        var waiter: CheckedContinuation<Ending, any Error>?
     }
+
+    /// The time in milliseconds after which a cancelled process is noticed if it left children that
+    /// keep its pipes open.
+    private static let look: Int32 = 100
+
+    /// Held while pipes are open that only the next process may have.
+    private static let spawning = Mutex(())
 
     private let state = Mutex(State())
-    private let outputLimit: Int
-    private let complaintLimit: Int
+    private let process: pid_t
 
-    private init(outputLimit: Int, complaintLimit: Int) {
-        (self.outputLimit, self.complaintLimit) = (outputLimit, complaintLimit)
-    }
+    private init(process: pid_t) { self.process = process }
 
     /// Runs a program without an environment.
     ///
@@ -58,84 +61,177 @@ final class ChildProgram: Sendable {
     ///   - outputLimit: The maximum size of its standard output in bytes.
     ///   - complaintLimit: The maximum size of its standard error in bytes.
     /// - Returns: How it ended, and its output.
-    /// - Throws: ``OutputTooLong``, `CancellationError`, or Foundation's error if the program could
-    ///   not be started.
+    /// - Throws: ``OutputTooLong``, `CancellationError`, or an `Errno` if the program could not be
+    ///   started.
     static func run(
         _ path: String,
         _ arguments: [String],
-        input: FileHandle,
+        input: FileDescriptor,
         outputLimit: Int,
         complaintLimit: Int
     ) async throws -> Ending {
-        let child = ChildProgram(outputLimit: outputLimit, complaintLimit: complaintLimit)
-        let process = Process()
-        let (output, complaint) = (Pipe(), Pipe())
-        process.executableURL = URL(filePath: path)
-        process.arguments = arguments
-        process.environment = [:]
-        process.standardInput = input
-        (process.standardOutput, process.standardError) = (output, complaint)
-        process.terminationHandler = { child.ended($0.terminationStatus) }
-        output.fileHandleForReading.readabilityHandler = { child.read($0, isComplaint: false) }
-        complaint.fileHandleForReading.readabilityHandler = { child.read($0, isComplaint: true) }
-        defer {
-            output.fileHandleForReading.readabilityHandler = nil
-            complaint.fileHandleForReading.readabilityHandler = nil
-        }
         try Task.checkCancellation()
-        try process.run()
-        return try await child.ending(of: process.processIdentifier)
-    }
-
-    private func ending(of process: Int32) async throws -> Ending {
-        state.withLock { if $0.status == nil { $0.process = process } }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { waiter in
-                update { $0.waiter = waiter }
+        let started = try spawning.withLock { _ throws(Errno) in
+            var pipes: [ReadPipe] = []
+            defer { for pipe in pipes { try? pipe.writing.close() } }
+            do throws(Errno) {
+                for limit in [outputLimit, complaintLimit] { pipes.append(try ReadPipe(limit)) }
+                let process = try spawn(path, arguments, [input] + pipes.map(\.writing))
+                return (process: process, output: pipes[0], complaint: pipes[1])
+            } catch {
+                for var pipe in pipes { pipe.closeReading() }
+                throw error
             }
+        }
+        let child = ChildProgram(process: started.process)
+        let thread = Thread { child.follow(started.output, started.complaint) }
+        thread.name = "child program"
+        thread.start()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { child.resume($0) }
         } onCancel: {
-            update { $0.isCancelled = true }
-        }
-        let state = state.withLock { $0 }
-        if state.isTooLong { throw OutputTooLong() }
-        if state.isCancelled { throw CancellationError() }
-        return Ending(
-            isSuccess: state.status == 0,
-            output: state.output,
-            complaint: state.complaint
-        )
-    }
-
-    private func ended(_ status: Int32) {
-        update { state in
-            (state.status, state.process) = (status, nil)
+            child.kill { $0.isCancelled = true }
         }
     }
 
-    private func read(_ pipe: FileHandle, isComplaint: Bool) {
-        let bytes = pipe.availableData
-        if bytes.isEmpty { pipe.readabilityHandler = nil }
-        update { state in
-            if bytes.isEmpty { state.openPipes -= 1 }
-            if isComplaint { state.complaint += bytes } else { state.output += bytes }
-            let isWithin =
-                state.complaint.count <= complaintLimit && state.output.count <= outputLimit
-            if !isWithin { state.isTooLong = true }
+    private func resume(_ waiter: CheckedContinuation<Ending, any Error>) {
+        let ending = state.withLock { state in
+            if state.ending == nil { state.waiter = waiter }
+            return state.ending
         }
+        if let ending { waiter.resume(with: ending) }
     }
 
-    /// Changes the state, kills a process whose end nobody needs, and resumes the waiting task.
-    private func update(_ body: (inout State) -> Void) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+    private func kill(_ body: (inout State) -> Void = { _ in }) {
+        state.withLock { state in
             body(&state)
-            if let process = state.process, state.isTooLong || state.isCancelled {
-                kill(process, SIGKILL)
-            }
-            guard state.isOver else { return nil }
-            defer { state.waiter = nil }
-            return state.waiter
+            if !state.isCollected { _ = Foundation.kill(process, SIGKILL) }
         }
-        waiter?.resume()
+    }
+
+    // Runs on the process's own thread.
+    private func follow(_ output: ReadPipe, _ complaint: ReadPipe) {
+        var (output, complaint, isTooLong) = (output, complaint, false)
+        while output.isOpen || complaint.isOpen, !isTooLong, !state.withLock({ $0.isCancelled }) {
+            var polled = [output.poll, complaint.poll]
+            _ = Foundation.poll(&polled, 2, Self.look)
+            if polled[0].revents != 0 { output.read() }
+            if polled[1].revents != 0 { complaint.read() }
+            isTooLong = output.isTooLong || complaint.isTooLong
+        }
+        if isTooLong { kill() }
+        output.closeReading()
+        complaint.closeReading()
+        var information = siginfo_t()
+        while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+        let (bytes, complaints) = (output.bytes, complaint.bytes)
+        let waiter = state.withLock { [isTooLong] state in
+            var status: Int32 = 0
+            waitpid(process, &status, 0)
+            state.isCollected = true
+            state.ending =
+                if isTooLong {
+                    .failure(OutputTooLong())
+                } else if state.isCancelled {
+                    .failure(CancellationError())
+                } else {
+                    .success(
+                        Ending(
+                            isSuccess: status == 0,
+                            output: bytes,
+                            complaint: complaints
+                        )
+                    )
+                }
+            defer { state.waiter = nil }
+            return state.waiter.flatMap { waiter in state.ending.map { (waiter, $0) } }
+        }
+        waiter?.0.resume(with: waiter?.1 ?? .failure(CancellationError()))
+    }
+
+    /// Starts a program with these descriptors as its standard input, output and error.
+    private static func spawn(
+        _ path: String,
+        _ arguments: [String],
+        _ descriptors: [FileDescriptor]
+    ) throws(Errno) -> pid_t {
+        #if canImport(Darwin)
+        var actions: posix_spawn_file_actions_t?
+        var attributes: posix_spawnattr_t?
+        let closing = Int32(POSIX_SPAWN_CLOEXEC_DEFAULT)
+        #else
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        // All descriptors of this process are closed on exec.
+        let closing: Int32 = 0
+        #endif
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        for (target, descriptor) in descriptors.enumerated() {
+            posix_spawn_file_actions_adddup2(&actions, descriptor.rawValue, Int32(target))
+        }
+        // The server ignores or handles these signals.
+        var (signals, none) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        sigemptyset(&signals)
+        for signal in [SIGPIPE, SIGTERM, SIGINT] { sigaddset(&signals, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        let flags = Int32(POSIX_SPAWN_SETSIGDEF) | Int32(POSIX_SPAWN_SETSIGMASK) | closing
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        let texts = ([path] + arguments).map { strdup($0) }
+        defer { for text in texts { free(text) } }
+        var environment: [UnsafeMutablePointer<CChar>?] = [nil]
+        var process: pid_t = 0
+        let status = posix_spawn(&process, path, &actions, &attributes, texts + [nil], &environment)
+        guard status == 0 else { throw Errno(rawValue: status) }
+        return process
+    }
+}
+
+/// A pipe whose content is read up to a limit.
+private struct ReadPipe {
+    private(set) var bytes: [UInt8] = []
+    private(set) var isOpen = true
+    private let reading: FileDescriptor
+    let writing: FileDescriptor
+    private let limit: Int
+
+    init(_ limit: Int) throws(Errno) {
+        self.limit = limit
+        var ends: [Int32] = [0, 0]
+        guard pipe(&ends) == 0 else { throw Errno(rawValue: errno) }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        (reading, writing) = (FileDescriptor(rawValue: ends[0]), FileDescriptor(rawValue: ends[1]))
+    }
+
+    var isTooLong: Bool { bytes.count > limit }
+
+    /// The request to wait for bytes; nothing is awaited after the end.
+    var poll: pollfd {
+        pollfd(fd: isOpen ? reading.rawValue : -1, events: Int16(POLLIN), revents: 0)
+    }
+
+    /// Reads what is there; the pipe is closed at its end.
+    mutating func read() {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        let count = Foundation.read(reading.rawValue, &buffer, buffer.count)
+        if count > 0 {
+            bytes += buffer[..<count]
+        } else if count == 0 || errno != EINTR {
+            closeReading()
+        }
+    }
+
+    mutating func closeReading() {
+        guard isOpen else { return }
+        isOpen = false
+        try? reading.close()
     }
 }
 #endif

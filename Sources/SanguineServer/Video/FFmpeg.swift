@@ -185,11 +185,10 @@ private final class UnnamedFile: Sendable {
 
     deinit { try? descriptor.close() }
 
-    /// Returns a handle with another descriptor of the file, at its start.
-    func reader() throws -> FileHandle {
+    /// Returns the descriptor of the file, at its start, for one reader at a time.
+    func reader() throws -> FileDescriptor {
         try descriptor.seek(offset: 0, from: .start)
-        let copy = try descriptor.duplicate()
-        return FileHandle(fileDescriptor: copy.rawValue, closeOnDealloc: true)
+        return descriptor
     }
 }
 #endif

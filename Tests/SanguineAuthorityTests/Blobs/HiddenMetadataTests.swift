@@ -51,7 +51,8 @@ struct HiddenMetadataTests {
     }
 
     @Test func `padding in a track and the name of a handler are overwritten`() throws {
-        let handler = SampleFile.box("hdlr", [UInt8](repeating: 0, count: 24) + Self.place)
+        let type = [UInt8](repeating: 0, count: 8) + Array("vide".utf8)
+        let handler = SampleFile.box("hdlr", type + [UInt8](repeating: 0, count: 12) + Self.place)
         let padding = SampleFile.box("skip", Self.place)
         let table = SampleFile.box("stbl", padding + SampleFile.box("stsd", [1, 2, 3]))
         let media = SampleFile.box("mdia", handler + SampleFile.box("minf", padding + table))
@@ -60,6 +61,66 @@ struct HiddenMetadataTests {
         let stored = try BlobContent(file).bytes
         #expect(!stored.contains(text: SampleFile.place))
         #expect(stored.count == file.count && stored.contains(text: "stsd\u{1}\u{2}\u{3}"))
+    }
+
+    /// A film whose second track has samples in two chunks between those of the first.
+    private static func film(
+        handler: String,
+        offset: Int = 0,
+        fragment: Bool = false
+    ) -> [UInt8] {
+        let type = SampleFile.box("ftyp", Array("isom\0\0\0\0mp42".utf8))
+        let start = type.count + 8 + offset
+        func track(_ id: Int, _ handler: String, _ chunks: [Int], _ sizes: [Int]) -> [UInt8] {
+            let head = SampleFile.box("tkhd", [0, 0, 0, 7] + 0.big(8) + id.big(4))
+            let kind = SampleFile.box("hdlr", 0.big(8) + Array(handler.utf8) + 0.big(12))
+            let runs = SampleFile.box("stsc", 0.big(4) + 1.big(4) + 1.big(4) + 2.big(4) + 1.big(4))
+            let lengths = SampleFile.box(
+                "stsz",
+                0.big(8) + sizes.count.big(4) + sizes.flatMap { $0.big(4) }
+            )
+            let places = SampleFile.box(
+                "stco",
+                0.big(4) + chunks.count.big(4) + chunks.flatMap { $0.big(4) }
+            )
+            let table = SampleFile.box("stbl", runs + lengths + places)
+            return SampleFile.box(
+                "trak",
+                head + SampleFile.box("mdia", kind + SampleFile.box("minf", table))
+            )
+        }
+        let data = SampleFile.box(
+            "mdat",
+            Array("PICTURE1".utf8) + place + place + place
+                + Array("PICTURE2".utf8) + place
+        )
+        let length = place.count
+        let second = [start + 8, start + 16 + 3 * length]
+        let movie = SampleFile.box(
+            "moov",
+            track(1, "vide", [start, start + 8 + 3 * length], [4, 4, 4, 4])
+                + track(2, handler, second, [length, 2 * length, length])
+        )
+        let header = SampleFile.box("tfhd", 0.big(4) + 2.big(4))
+        let moof = SampleFile.box("moof", SampleFile.box("traf", header))
+        return type + data + movie + (fragment ? moof : [])
+    }
+
+    @Test(arguments: ["meta", "data", "sbtl", "text"])
+    func `the samples of a track without pictures or sound are overwritten`(
+        handler: String
+    ) throws {
+        let file = Self.film(handler: handler)
+        let stored = try BlobContent(file).bytes
+        #expect(stored.count == file.count && !stored.contains(text: SampleFile.place))
+        #expect(stored.contains(text: "PICTURE1") && stored.contains(text: "PICTURE2"))
+        #expect(try BlobContent(stored).bytes == stored)
+    }
+
+    @Test func `a film is refused if the samples of such a track are not found`() throws {
+        #expect(refusal(Self.film(handler: "meta", offset: 1_000))?.code == .malformedBody)
+        #expect(refusal(Self.film(handler: "meta", fragment: true))?.code == .malformedBody)
+        #expect(try BlobContent(Self.film(handler: "soun")).bytes.contains(text: SampleFile.place))
     }
 
     @Test func `a HEIC file with two lists of items is refused`() throws {

@@ -155,10 +155,12 @@ struct ListChangeTests {
     @Test func `an operation is pending until the row of its answer is shown`() async throws {
         let client = try fixture.client()
         try await client.loadTracks()
-        let shown = Mutex<[String?]>([])
+        let shown = Mutex<[String]>([])
+        let outbox = client.users.current.outbox
         let observation = client.users.services.outboxNotifier.follow {
-            guard client.outbox.pending.isEmpty else { return }
-            shown.withLock { $0.append(client.rows.last?.title) }
+            guard outbox.pending().isEmpty, let row = client.rows.first(where: { $0.id == 9 })
+            else { return }
+            shown.withLock { $0.append(row.title) }
         }
 
         try client.perform(AnsweredTrack(track: 9))

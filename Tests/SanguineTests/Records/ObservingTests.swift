@@ -36,7 +36,7 @@ import Testing
         try await eventually("the value waits") { client.users.current.feed.waiterCount == 1 }
         fixture.network.release()
 
-        #expect(try await value.value == [3])
+        #expect(try await value.finished() == [3])
         try await client.waitUntilIdle()
         #expect(fixture.pulls.count == 1)
     }
