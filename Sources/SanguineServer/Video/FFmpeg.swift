@@ -12,10 +12,9 @@ import SystemPackage
 ///
 /// The process gets the video as its standard input, an unnamed file, and nothing else: no
 /// environment and no protocols except files. Only the container format of the content type is
-/// permitted, so that playlists cannot refer to other URLs. It uses one thread at the lowest
-/// priority, if the system has `nice`, and ends with the task that waits for it. If the server
-/// process is killed, FFmpeg ends at the limit of its processor time, or when it writes to the
-/// closed pipe.
+/// permitted, so that playlists cannot refer to other URLs. It uses one thread, with the processor
+/// time that nothing else needs, and ends with the task that waits for it. If the server process is
+/// killed, FFmpeg ends at the limit of its processor time, or when it writes to the closed pipe.
 struct FFmpeg: Sendable {
     /// The maximum size of an image in bytes.
     private static let pictureBytes = 1 << 20
@@ -32,8 +31,6 @@ struct FFmpeg: Sendable {
 
     private let ffmpeg: FilePath
     private let ffprobe: FilePath
-    /// Lowers the priority of the program that it runs; `nil` if the system lacks it.
-    private let nice: FilePath?
 
     /// Finds the program, and `ffprobe` in the same folder; `nil` if either does not exist.
     ///
@@ -52,7 +49,6 @@ struct FFmpeg: Sendable {
         guard let found else { return nil }
         ffmpeg = found
         ffprobe = Self.probe(found)
-        nice = ["/usr/bin/nice", "/bin/nice"].map { FilePath($0) }.first(where: Self.isProgram)
     }
 
     /// Extracts frames of a video.
@@ -126,11 +122,10 @@ struct FFmpeg: Sendable {
         _ input: UnnamedFile,
         limit: Int
     ) async throws(FrameSampler.Failure) -> [UInt8] {
-        let arguments = nice == nil ? arguments : ["-n", "19", program.string] + arguments
         let ending: ChildProgram.Ending
         do {
             ending = try await ChildProgram.run(
-                (nice ?? program).string,
+                program.string,
                 arguments,
                 input: try input.reader(),
                 outputLimit: limit,
