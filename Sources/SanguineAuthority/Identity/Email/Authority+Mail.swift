@@ -18,6 +18,7 @@ extension Authority {
     ///   - position: `next` of the previous part; `nil` for the first part.
     ///   - limit: The maximum number of messages that are read.
     /// - Returns: The messages that are due.
+    /// - Throws: The problem of the storage.
     package func dueMail(
         after position: String? = nil,
         limit: Int
@@ -57,6 +58,7 @@ extension Authority {
     ///   - id: The message.
     ///   - isPermanent: Whether further attempts would fail too.
     /// - Returns: Whether there will be another attempt. If not, the message is removed.
+    /// - Throws: The problem of the storage.
     package func mailFailed(_ id: String, isPermanent: Bool) async throws(Problem) -> Bool {
         let now = clock.now()
         return try await perform(

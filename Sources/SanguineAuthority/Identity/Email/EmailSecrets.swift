@@ -25,9 +25,8 @@ struct EmailSecrets: Sendable {
 
     /// Returns the hash of a code, which is bound to its verification.
     func hash(ofCode code: String, for verification: String) -> String {
-        Base64URL.encode(
-            HMAC<SHA256>.authenticationCode(for: Data("\(verification)\0\(code)".utf8), using: codeKey)
-        )
+        let content = Data("\(verification)\0\(code)".utf8)
+        return Base64URL.encode(HMAC<SHA256>.authenticationCode(for: content, using: codeKey))
     }
 
     /// Returns a name that does not reveal the text.

@@ -61,7 +61,7 @@ struct PasswordHash: Hashable, Sendable {
     init?(_ text: String) {
         let parts = text.split(separator: "$", omittingEmptySubsequences: false)
         guard parts.count == 5, parts[0].isEmpty, parts[1] == "scrypt",
-            let numbers = parts[2].wholeMatch(of: #/ln=([0-9]{1,2}),r=([0-9]{1,2}),p=([0-9]{1,2})/#),
+            let numbers = parts[2].wholeMatch(of: #/ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})/#),
             let salt = Base64URL.decode(parts[3]), salt.count == Self.saltBytes,
             let key = Base64URL.decode(parts[4]), key.count == Self.keyBytes
         else { return nil }
