@@ -104,8 +104,8 @@ extension IdentityCommands {
     /// Ends sessions of an account, except one; returns those that it ended, at most
     /// ``SurplusSessions/limit``.
     func endSessions(of account: Identifier, except kept: Identifier?) -> Command<[SessionRow]> {
-        // The kept session is the newest, unless another one was opened since.
-        let others = SurplusSessions(of: account, kept: kept == nil ? 0 : 1)
+        // The kept session may not be the newest: another one can be as new, or newer.
+        let others = SurplusSessions(of: account, kept: 0)
         return Command(keys: [], surplus: others) { loaded in
             let ended = end(loaded.surplusSessions.filter { $0.id != kept })
             return Decision(ended, changes: ended.map { .put(.session($0)) })

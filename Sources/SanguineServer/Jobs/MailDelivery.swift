@@ -65,7 +65,8 @@ final class MailDelivery: Service {
                 position = batch.next
             } catch {
                 // The storage has logged its failure.
-                logger.debug("E-mails could not be read", metadata: ["code": "\(error.code.rawValue)"])
+                let metadata: Logger.Metadata = ["code": "\(error.code.rawValue)"]
+                logger.debug("E-mails could not be read", metadata: metadata)
                 return
             }
         } while position != nil && !Task.isCancelled

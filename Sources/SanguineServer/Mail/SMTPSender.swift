@@ -112,7 +112,8 @@ struct SMTPSender: MailSender {
         _ capabilities: Set<String>,
         _ connection: SMTPConnection
     ) async throws {
-        let offered = capabilities.lazy.map { $0.split(separator: " ") }
+        let offered =
+            capabilities.lazy.map { $0.split(separator: " ") }
             .first { $0.first == "AUTH" }?.dropFirst() ?? []
         let password = configuration.password?.reveal() ?? ""
         func encoded(_ text: String) -> String { Data(text.utf8).base64EncodedString() }

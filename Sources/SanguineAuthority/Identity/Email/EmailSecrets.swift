@@ -4,7 +4,8 @@ import SanguineModel
 
 /// The keys for codes, names of attempts, and waiting mail, derived from the authority's secrets.
 ///
-/// A copy of the database alone reveals neither codes nor messages, nor who failed to sign in.
+/// Without these secrets, a copy of the database reveals neither codes nor messages, nor the
+/// addresses of failed attempts.
 struct EmailSecrets: Sendable {
     private let codeKey: SymmetricKey
     private let nameKey: SymmetricKey

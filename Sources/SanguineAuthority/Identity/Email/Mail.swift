@@ -15,7 +15,7 @@ struct Mail: StoredDocument, Hashable {
     let account: Identifier?
     /// The encrypted message.
     let sealed: String
-    /// Whether the message is only stored, and never sent: nobody has the address.
+    /// Whether the message is only stored, and never sent, because no account has the address.
     ///
     /// A request for an unknown address thus takes the same time as for a known one.
     let isDecoy: Bool
