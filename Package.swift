@@ -123,6 +123,7 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 testKit("Crypto", "swift-crypto"),
+                testKit("CryptoExtras", "swift-crypto"),
                 testKit("JWTKit", "jwt-kit"),
             ],
             swiftSettings: strict

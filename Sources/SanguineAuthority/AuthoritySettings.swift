@@ -74,6 +74,19 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
 
+    /// The app's name in e-mails.
+    ///
+    /// Default: `Sanguine`.
+    public var appName = "Sanguine"
+    /// The cost of hashing a new password.
+    ///
+    /// Default: see ``PasswordCost``.
+    public var passwordCost = PasswordCost()
+    /// The time for which a code that was sent by e-mail is valid.
+    ///
+    /// Default: 15 minutes.
+    public var emailCodeLife = Duration.seconds(15 * 60)
+
     /// The lifetime of a hold that specifies none.
     ///
     /// Default: 10 minutes.

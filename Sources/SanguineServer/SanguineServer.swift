@@ -32,6 +32,7 @@ public struct SanguineServer: Service {
     let authority: Authority
     private let uploads: UploadTimeouts
     private let live: LiveHub
+    private let mail: MailDelivery
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
     /// The responses that wait to be read.
@@ -57,6 +58,7 @@ public struct SanguineServer: Service {
     ///   - types: The app's records and record mutations, in addition to the collections of the
     ///     settings and the mutations that need no code. Default: none.
     ///   - functions: The app's functions, in addition to those of the settings. Default: none.
+    ///   - mail: Sends the e-mails. Default: as the settings say.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -72,6 +74,7 @@ public struct SanguineServer: Service {
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
+        mail: (any MailSender)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -113,6 +116,12 @@ public struct SanguineServer: Service {
             authority.tokens.isValid($0)
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
+        self.mail = MailDelivery(
+            authority: authority,
+            sender: mail ?? settings.mail.sender(clock: delay),
+            metrics: registry,
+            logger: logger
+        )
         self.registry = registry
         self.log = log
         registry.expose(storage, log)
@@ -218,6 +227,7 @@ public struct SanguineServer: Service {
             uploads: uploads,
             live: live,
             readiness: readiness,
+            mail: mail,
             freeBytes: settings.limits.freeBytes,
             delay: delay,
             logger: logger
@@ -225,8 +235,8 @@ public struct SanguineServer: Service {
         _ = await readiness.check(authority.storage)  // Errors are logged.
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
-            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
-            admin, api,
+            mail, jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
+            functions, admin, api,
             CallShutdown(
                 calls: functions.calls,
                 grace: settings.limits.shutdownGrace,
@@ -469,6 +479,7 @@ extension AuthoritySettings {
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
+        appName = settings.mail.app
         quotas = Dictionary(
             settings.quotas.map { ($0.name, Int64($0.perDay)) }
         ) { first, _ in first }

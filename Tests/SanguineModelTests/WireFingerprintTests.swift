@@ -15,7 +15,7 @@ struct WireFingerprintTests {
 
     /// An example of every message, with all fields, and its text.
     private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
-        accounts(id) + balances(id) + functions(id) + live(id) + problems
+        accounts(id) + credentials + balances(id) + functions(id) + live(id) + problems
     }
 
     private func text(_ message: some Encodable) throws -> String {
@@ -100,6 +100,41 @@ struct WireFingerprintTests {
 }
 
 extension WireFingerprintTests {
+    private static var credentials: [(any Codable & Hashable, String)] {
+        [
+            (
+                UpgradeRequest(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+            (
+                VerificationStarted(verification: .init(sentTo: "a•••@b.org", expiresAt: at)),
+                #"{"verification":{"expiresAt":"2025-11-21T19:18:39.250Z","sentTo":"a•••@b.org"}}"#
+            ),
+            (CodeRequest(code: "12345678"), #"{"code":"12345678"}"#),
+            (
+                SessionRequest(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+            (
+                SessionRequest(provider: "apple", identityToken: "t", nonce: "n"),
+                #"{"identityToken":"t","nonce":"n","provider":"apple"}"#
+            ),
+            (PasswordResetRequest(email: "a@b.org"), #"{"email":"a@b.org"}"#),
+            (
+                PasswordResetVerification(email: "a@b.org", code: "12345678", password: "p"),
+                #"{"code":"12345678","email":"a@b.org","password":"p"}"#
+            ),
+            (
+                PasswordChange(current: "p", password: "q"),
+                #"{"current":"p","password":"q"}"#
+            ),
+            (
+                EmailChange(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+        ]
+    }
+
     private static func accounts(_ id: Identifier) -> [(any Codable & Hashable, String)] {
         let account = Account(
             id: id,

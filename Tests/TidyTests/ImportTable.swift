@@ -34,7 +34,7 @@ enum ImportTable {
 
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
-            language + collections + ["Crypto", "JWTKit", "SanguineModel"]
+            language + collections + ["Crypto", "CryptoExtras", "JWTKit", "SanguineModel"]
         ),
 
         // Drivers: the decisions, and their own database.

@@ -30,7 +30,10 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         let loaded = try await options.load()
         let folder = try data.usableFolder(writing: true)
-        let settings = loaded.settings
+        var settings = loaded.settings
+        if settings.mail.smtpHost == nil, settings.mail.folder == nil {
+            settings.mail.folder = folder.appending(path: "mail").path
+        }
         let level = Logger.Level(rawValue: settings.log.level) ?? .info
         LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level) }
         let logger = Logger(label: "sanguine")
@@ -54,7 +57,7 @@ struct Serve: AsyncParsableCommand {
                 registry: registry,
                 log: .standardError,
                 logger: logger
-            ) { ports in
+            ) { [settings] ports in
                 let scheme = settings.http.tlsCertificate == nil ? "http" : "https"
                 Output.announce("listening on \(scheme)://\(settings.http.urlHost):\(ports.http)")
             }

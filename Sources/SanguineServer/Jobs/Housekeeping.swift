@@ -3,8 +3,8 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// Performs periodic work: settles calls that ended while the storage failed, expires holds, and
-/// deletes outdated data.
+/// Performs periodic work: settles calls that ended while the storage failed, expires holds, wakes
+/// the delivery of e-mails, and deletes outdated data.
 struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
@@ -24,6 +24,7 @@ struct Housekeeping: Service {
     let uploads: UploadTimeouts
     let live: LiveHub
     let readiness: Readiness
+    var mail: MailDelivery?
     let freeBytes: Int
     let delay: any Clock<Duration>
     let logger: Logger
@@ -42,6 +43,7 @@ struct Housekeeping: Service {
                 await logDataCheck(&check)
                 uploads.endTurn()
                 live.checkTime()
+                mail?.wakeUp()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
                 // Before the holds expire: a settlement knows the cost of the call.
                 await settleEnded(&unsettled)

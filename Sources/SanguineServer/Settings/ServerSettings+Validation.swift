@@ -57,6 +57,10 @@ extension ServerSettings {
             let allowed = "the path of a file, because TLS needs the certificate and its key"
             problems.append(refusal(of: missing, value: "", allowed: allowed))
         }
+        if mail.smtpHost != nil, mail.from == nil {
+            let allowed = "an address such as no-reply@example.org, because SMTP needs a sender"
+            problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
+        }
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }

@@ -312,6 +312,8 @@ public struct ServerSettings: Hashable, Sendable {
         public var access = true
     }
 
+    /// The e-mails of the server.
+    public var mail = Mail()
     /// The addresses and ports of the server, and its permitted clients.
     public var http = HTTP()
     /// The limits of requests, connections, memory and time.

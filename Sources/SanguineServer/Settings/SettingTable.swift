@@ -5,7 +5,7 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + operations + upstream + video + openAI + log
+        http + limits + accounts + tokens + mail + operations + upstream + video + openAI + log
 
     private static let http = [
         Setting(

@@ -21,6 +21,9 @@ struct OpenAPITests {
     private static let unkeyed = [
         "/v1/accounts/guest", "/v1/sessions/refresh", "/v1/live/tickets", "/v1/sync/push",
         "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
+        "/v1/accounts/upgrade", "/v1/accounts/verify", "/v1/accounts/password/reset",
+        "/v1/accounts/password/reset/verify", "/v1/account/email", "/v1/account/email/verify",
+        "/v1/sessions",
     ]
 
     private let document: JSONValue
