@@ -24,6 +24,7 @@ public final class Authority: Sendable {
     let keys: SigningKeys
     let encoder: ResponseEncoder
     let cursors: CursorSeal
+    let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
@@ -35,11 +36,16 @@ public final class Authority: Sendable {
     ///   - keys: The secrets for tokens.
     ///   - settings: The rules.
     ///   - clock: The clock.
+    ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
+    ///     tokens cannot be verified.
+    ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
         keys: SigningKeys,
         settings: AuthoritySettings = AuthoritySettings(),
-        clock: any WallClock = SystemWallClock()
+        clock: any WallClock = SystemWallClock(),
+        keyServer: (any KeyServer)? = nil,
+        delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
         self.keys = keys
@@ -47,6 +53,12 @@ public final class Authority: Sendable {
         self.clock = clock
         encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
+        identityTokens = IdentityTokens(
+            settings.identityProviders,
+            server: keyServer ?? NoKeyServer(),
+            clock: clock,
+            delay: delay
+        )
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 

@@ -74,6 +74,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
 
+    /// The OpenID providers whose identity tokens are accepted.
+    ///
+    /// Default: none.
+    public var identityProviders: [IdentityProvider] = []
+
     /// The lifetime of a hold that specifies none.
     ///
     /// Default: 10 minutes.

@@ -69,5 +69,7 @@ package struct Endpoints: Sendable {
     }
 
     /// All endpoints.
-    package var all: [Endpoint] { accounts + balances + records + functions + blobs }
+    package var all: [Endpoint] {
+        accounts + identities + balances + records + functions + blobs
+    }
 }
