@@ -348,6 +348,7 @@ let package = Package(
                 "SanguineTesting",
                 "TestSupport",
                 testKit("Crypto", "swift-crypto"),
+                testKit("JWTKit", "jwt-kit"),
             ],
             swiftSettings: strict
         ),
