@@ -396,6 +396,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
                 .product(name: "Logging", package: "swift-log"),
+                testKit("Crypto", "swift-crypto"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict
