@@ -349,6 +349,7 @@ let package = Package(
                 "SanguineTesting",
                 "TestSupport",
                 testKit("Crypto", "swift-crypto"),
+                testKit("JWTKit", "jwt-kit"),
             ],
             swiftSettings: strict
         ),
@@ -396,6 +397,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
                 .product(name: "Logging", package: "swift-log"),
+                testKit("Crypto", "swift-crypto"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict

@@ -24,6 +24,7 @@ public final class Authority: Sendable {
     let keys: SigningKeys
     let encoder: ResponseEncoder
     let cursors: CursorSeal
+    let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
@@ -37,11 +38,16 @@ public final class Authority: Sendable {
     ///   - keys: The secrets for tokens.
     ///   - settings: The rules.
     ///   - clock: The clock.
+    ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
+    ///     tokens cannot be verified.
+    ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
         keys: SigningKeys,
         settings: AuthoritySettings = AuthoritySettings(),
-        clock: any WallClock = SystemWallClock()
+        clock: any WallClock = SystemWallClock(),
+        keyServer: (any KeyServer)? = nil,
+        delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
         self.keys = keys
@@ -50,6 +56,12 @@ public final class Authority: Sendable {
         encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
         emailSecrets = EmailSecrets(keys: keys)
+        identityTokens = IdentityTokens(
+            settings.identityProviders,
+            server: keyServer ?? NoKeyServer(),
+            clock: clock,
+            delay: delay
+        )
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 

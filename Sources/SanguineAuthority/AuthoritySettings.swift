@@ -86,6 +86,10 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 15 minutes.
     public var emailCodeLife = Duration.seconds(15 * 60)
+    /// The OpenID providers whose identity tokens are accepted.
+    ///
+    /// Default: none.
+    public var identityProviders: [IdentityProvider] = []
 
     /// The lifetime of a hold that specifies none.
     ///

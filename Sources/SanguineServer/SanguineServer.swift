@@ -92,7 +92,9 @@ public struct SanguineServer: Service {
             storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
             settings: authoritySettings,
-            clock: clock
+            clock: clock,
+            keyServer: HTTPKeyServer(logger: logger),
+            delay: delay
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
@@ -490,5 +492,6 @@ extension AuthoritySettings {
         rotationGrace = settings.tokens.rotationGrace
         holdLife = settings.holdsDuration
         answersKept = settings.idempotencyKeep
+        identityProviders = settings.identity.compactMap(\.provider)
     }
 }

@@ -165,6 +165,10 @@ extension WireFingerprintTests {
                 SignedIn(account: account, session: session),
                 #"{"account":\#(accountText),"session":\#(sessionText)}"#
             ),
+            (
+                IdentityRequest(provider: "apple", identityToken: "a.b.c", nonce: "n"),
+                #"{"identityToken":"a.b.c","nonce":"n","provider":"apple"}"#
+            ),
             (RefreshRequest(refreshToken: "r"), #"{"refreshToken":"r"}"#),
             (Refreshed(session: session), #"{"session":\#(sessionText)}"#),
         ]

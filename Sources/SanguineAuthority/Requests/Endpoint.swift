@@ -70,6 +70,6 @@ package struct Endpoints: Sendable {
 
     /// All endpoints.
     package var all: [Endpoint] {
-        accounts + credentials + sessions + balances + records + functions + blobs
+        accounts + credentials + sessions + identities + balances + records + functions + blobs
     }
 }

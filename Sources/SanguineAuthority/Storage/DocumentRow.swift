@@ -7,6 +7,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case login
     /// An e-mail address or a password that waits for its code.
     case verification
+    /// An identity token that was used.
+    case identityToken = "identity_token"
     /// A code that moves a guest to another device.
     case moveCode = "move_code"
     /// A message that waits to be sent by e-mail.

@@ -197,6 +197,7 @@ extension SettingsLoader {
         }
         applyCollections(of: file, source, to: &settings, problems: &problems)
         applyUpstreams(of: file, source, to: &settings, problems: &problems)
+        applyIdentity(of: file, source, to: &settings, problems: &problems)
         applyFunctions(of: file, source, to: &settings, problems: &problems)
     }
 
@@ -274,6 +275,25 @@ extension SettingsLoader {
         }
     }
 
+    private func applyIdentity(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var providers: [String: [IdentitySetting.Field: String]] = [:]
+        for key in file.keys where key.first == "identity" && key.count == 3 {
+            guard let field = IdentitySetting.Field(rawValue: key[2]) else { continue }
+            providers[key[1], default: [:]][field] =
+                (field.isList ? file.list(of: key) : file.text(of: key)) ?? ""
+        }
+        settings.identity = Self.made(of: providers, &problems) {
+            name,
+            members throws(SettingsError) in
+            try IdentitySetting(name: name, members: members, source: source)
+        }
+    }
+
     private func applyCollections(
         of file: SettingsFile,
         _ source: String,
@@ -332,7 +352,16 @@ extension SettingsLoader {
                 )
             }
         }
-        return quotas + collections + upstreams + functions
+        let identity = settings.identity.flatMap { provider in
+            provider.texts.map { field, value in
+                Effective(
+                    key: "identity.\(provider.name).\(field.rawValue)",
+                    value: value,
+                    source: source("identity")
+                )
+            }
+        }
+        return quotas + collections + upstreams + identity + functions
     }
 }
 
@@ -344,7 +373,7 @@ extension SettingsLoader {
         let sections = Set(
             Setting.all.compactMap { $0.key.split(separator: ".").first }
                 .map { String($0) }
-        ).union(["quotas", "collections", "functions", "upstreams"])
+        ).union(["quotas", "collections", "functions", "upstreams", "identity"])
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }
@@ -366,6 +395,12 @@ extension SettingsLoader {
                 if UpstreamSetting.Field(rawValue: key[2]) != nil { return nil }
                 let fields = UpstreamSetting.Field.allCases
                 let all = fields.map { "upstreams.\(key[1]).\($0.rawValue)" }
+                return unknown(name, among: all, source: source)
+            }
+            if key.first == "identity", key.count == 3 {
+                if IdentitySetting.Field(rawValue: key[2]) != nil { return nil }
+                let fields = IdentitySetting.Field.allCases
+                let all = fields.map { "identity.\(key[1]).\($0.rawValue)" }
                 return unknown(name, among: all, source: source)
             }
             return unknown(name, among: known.union(sections).sorted(), source: source)

@@ -355,6 +355,10 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: none.
     public var upstreams: [UpstreamSetting] = []
+    /// The OpenID providers whose identity tokens are accepted.
+    ///
+    /// Default: none.
+    public var identity: [IdentitySetting] = []
 
     /// Creates the default settings.
     public init() {}

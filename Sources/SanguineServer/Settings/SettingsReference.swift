@@ -25,9 +25,38 @@ public enum SettingsReference {
             text += "| `\(field.rawValue)` | \(field.allowed) |\n"
         }
         text += "| `inputs.<name>` | \(FunctionSetting.allowedInput) |\n"
+        text += identity
+        for field in IdentitySetting.Field.allCases {
+            text += "| `\(field.rawValue)` | \(field.allowed) |\n"
+        }
         text.removeLast()
         return text
     }
+
+    /// The section about identity providers, which only the file can contain.
+    private static let identity = """
+
+        ## Identity providers
+
+        Only the file can declare them. Users sign in with the identity tokens (ID tokens) of \
+        these OpenID providers. The providers `apple` and `google` need only the audiences: the \
+        app's bundle id, or its client ids.
+
+        ```yaml
+        identity:
+          apple:
+            audiences: [com.example.app]
+          example:
+            issuer: https://login.example.com
+            audiences: [app-1, app-2]
+            keys: https://login.example.com/keys  # default: discovered from the issuer
+            nonce: hashed         # any (default), or hashed: the token has the nonce's SHA-256
+        ```
+
+        | member of an identity provider | allowed values |
+        |---|---|
+
+        """
 
     /// The section about lists, which only the file can contain.
     private static let lists = """
