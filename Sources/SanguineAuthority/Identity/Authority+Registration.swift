@@ -23,7 +23,9 @@ extension Authority {
         let head = done.head
         // A command ends a bounded number of sessions.
         while !done.signIn.ended.isEmpty {
-            for session in done.signIn.ended { tokens.end(session.id) }
+            for session in done.signIn.ended {
+                tokens.end(session.id, of: identity.account)
+            }
             done.signIn.ended = try await perform(
                 self.identity.endSessions(of: identity.account, except: done.signIn.session.id)
             )
@@ -40,13 +42,15 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
+    ///   - deviceName: The name of the caller's device. Default: none.
     /// - Returns: The account with its new session.
     /// - Throws: `not_found` if the account is gone.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil
+        as guest: Identity? = nil,
+        deviceName: String? = nil
     ) async throws(Problem) -> SignedIn {
-        try await signIn(account).signedIn
+        try await signIn(account, deviceName: deviceName).signedIn
     }
 }
 
