@@ -109,7 +109,18 @@ extension Authority {
         _ plan: Account.Plan,
         of account: Identifier
     ) async throws(Problem) -> (Account, head: Int64) {
-        try await perform(identity.setPlan(plan, of: account))
+        try await setPlan(plan, until: nil, of: account, by: nil)
+    }
+
+    /// Works like ``setPlan(_:of:)``, with the time at which the plan ends and an entry in the audit
+    /// log.
+    package func setPlan(
+        _ plan: Account.Plan,
+        until end: Timestamp?,
+        of account: Identifier,
+        by note: AuditNote?
+    ) async throws(Problem) -> (Account, head: Int64) {
+        try await perform(identity.setPlan(plan, until: end, of: account), by: note)
     }
 
     /// Finds an account by the device that created it.
@@ -184,6 +195,10 @@ extension Authority {
 
     func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
+        // Between the end of all access and that of its last session, an account has sessions.
+        guard try await !isDeleted(session.account) else {
+            throw Problem(.sessionEnded, "Sign in again: this account was deleted.")
+        }
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(
                 .internalFault,

@@ -189,14 +189,24 @@ struct IdentityCommands: Sendable {
     /// Sets the plan of the account.
     func setPlan(
         _ plan: Account.Plan,
+        until end: Timestamp? = nil,
         of account: Identifier
     ) -> Command<(Account, head: Int64)> {
         Command(keys: profileKeys(account)) { loaded throws(Problem) in
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
                 throw .noAccount
             }
-            guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
+            guard row.profile.plan != plan || row.planExpiresAt != end else {
+                return Decision((row.profile, feed.head))
+            }
+            if let end, plan == .free || end <= now {
+                throw Problem(
+                    .invalidContent,
+                    "Set 'expiresAt' to a later time, or leave it out: \(end) is over, or free."
+                )
+            }
             row.profile.plan = plan
+            row.planExpiresAt = end
             let changes = store(&row, &feed, loaded, quotas: true)
             return Decision((row.profile, feed.head), changes: changes)
         }
