@@ -28,7 +28,7 @@ public struct SanguineServer: Service {
 
     private let settings: ServerSettings
     private let functions: [ServerFunction]
-    private let adminToken: AdminToken?
+    private let adminTokens: [AdminToken]
     let authority: Authority
     private let uploads: UploadTimeouts
     private let live: LiveHub
@@ -53,6 +53,8 @@ public struct SanguineServer: Service {
     ///   - keys: The secrets that sign tokens. See ``KeyFile``.
     ///   - adminToken: The token that gives access to `/admin`. See ``AdminToken``. Default: no
     ///     access.
+    ///   - adminTokens: Further tokens, with fewer rights. See
+    ///     ``AdminToken/loadOrCreateAll(in:settings:)``. Default: none.
     ///   - settings: The server's settings.
     ///   - types: The app's records and record mutations, in addition to the collections of the
     ///     settings and the mutations that need no code. Default: none.
@@ -69,6 +71,7 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         adminToken: AdminToken? = nil,
+        adminTokens: [AdminToken] = [],
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
@@ -95,7 +98,7 @@ public struct SanguineServer: Service {
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
         self.settings = settings
         self.functions = functions
-        self.adminToken = adminToken
+        self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
@@ -113,6 +116,7 @@ public struct SanguineServer: Service {
             authority.tokens.isValid($0)
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
+        authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         self.registry = registry
         self.log = log
         registry.expose(storage, log)
@@ -206,7 +210,7 @@ public struct SanguineServer: Service {
             connections: connections
         ) { await announcement.http($0) }
         let admin = application(
-            adminRouter(),
+            adminRouter(functions.calls),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
             flag: "--admin-port",
@@ -225,7 +229,14 @@ public struct SanguineServer: Service {
         _ = await readiness.check(authority.storage)  // Errors are logged.
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
-            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
+            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
+            AccountRemover(
+                calls: functions.calls,
+                readiness: readiness,
+                delay: delay,
+                logger: logger
+            ),
+            functions,
             admin, api,
             CallShutdown(
                 calls: functions.calls,
@@ -330,7 +341,9 @@ public struct SanguineServer: Service {
     }
 
     /// The routes of the port for metrics and administration.
-    func adminRouter() -> Router<ServerContext> {
+    ///
+    /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame(counting: nil))
         router.add(middleware: AdminHosts(settings.http))
@@ -340,7 +353,8 @@ public struct SanguineServer: Service {
         AdminRoutes(
             authority: authority,
             gate: gate,
-            admin: AdminGate(token: adminToken, clock: clock, delay: delay),
+            calls: calls,
+            admin: AdminGate(tokens: adminTokens, clock: clock, delay: delay),
             metrics: registry
         ).add(to: router)
         methods.learn(router)

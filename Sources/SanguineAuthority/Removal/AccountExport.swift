@@ -1,5 +1,5 @@
 import Foundation
-import SanguineModel
+package import SanguineModel
 import Synchronization
 
 /// Everything that is stored about an account, as JSON Lines.
@@ -308,6 +308,16 @@ private struct ExportedFile: Encodable {
 }
 
 extension Authority {
+    /// Works like ``exportAccount(_:)`` for an administrator, with an entry in the audit log.
+    package func exportAccount(
+        _ account: Identifier,
+        by note: AuditNote
+    ) async throws(Problem) -> WireResponse {
+        let answer = try await exportAccount(account)
+        try await record(note)
+        return answer
+    }
+
     /// Returns an export of an account, whose first page is read at once.
     ///
     /// - Throws: `not_found` if the account does not exist or was deleted.
