@@ -30,6 +30,8 @@ public final class Authority: Sendable {
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
     let emailSecrets: EmailSecrets
+    /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
+    let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
 
     /// Creates an authority over a storage.
     ///
@@ -76,7 +78,18 @@ public final class Authority: Sendable {
     }
 
     /// Performs a command, and reports storage errors as problems.
-    func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
+    ///
+    /// - Parameters:
+    ///   - command: The command.
+    ///   - isForDeleted: Whether it is also performed for an account that was deleted. Default: no;
+    ///     it is refused with `not_found`.
+    /// - Returns: The outcome.
+    /// - Throws: The problem of the command or the storage.
+    func perform<Outcome>(
+        _ command: Command<Outcome>,
+        evenIfDeleted isForDeleted: Bool = false
+    ) async throws(Problem) -> Outcome {
+        let command = isForDeleted ? command : command.refusingDeleted
         guard !listeners.isEmpty else { return try await performed(command) }
         let noted = try await performed(command.recordingHeads)
         listeners.notify(noted.heads)

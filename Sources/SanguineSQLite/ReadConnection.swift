@@ -21,6 +21,8 @@ final class ReadConnection {
     private let parts: SQLStatement
     private let owners: SQLStatement
     private let feed: FeedStatements
+    /// Reads accounts, their rows, and the audit log.
+    let administration: AdministrationStatements
     private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
@@ -72,6 +74,7 @@ final class ReadConnection {
         )
         owners = try SQLStatement("SELECT 1 FROM blobs WHERE id = ? LIMIT 1", on: handle)
         feed = try FeedStatements(on: handle)
+        administration = try AdministrationStatements(on: handle)
     }
 
     /// Returns a part of a feed.

@@ -227,6 +227,33 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns a part of the active accounts.
+    public func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.accounts(query)
+        }
+    }
+
+    /// Returns a part of an account's rows of one kind.
+    public func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.rows(query)
+        }
+    }
+
+    /// Returns entries of the audit log, newest first.
+    public func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.audit(before: number, limit: limit)
+        }
+    }
+
     /// Returns the account with the e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()

@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds, documents,
+            indexes, quotaHolds, documents, administration,
         ]
     )
 
@@ -328,6 +328,30 @@ extension Schema {
             WHERE account IS NOT NULL;
         CREATE INDEX documents_by_expiry ON documents (expires_at)
             WHERE expires_at IS NOT NULL;
+        """
+
+    // The chain of hashes reveals changes by someone who has removed the triggers.
+    private static let administration = """
+        ALTER TABLE sessions ADD COLUMN device_name TEXT;
+        CREATE INDEX accounts_by_kind ON accounts (kind, id) WHERE state = 0;
+        CREATE INDEX devices_by_account ON devices (account, id);
+        CREATE INDEX blobs_by_account ON blobs (account, id);
+
+        CREATE TABLE audit (
+            number INTEGER PRIMARY KEY,
+            previous BLOB NOT NULL,
+            at INTEGER NOT NULL,
+            actor TEXT NOT NULL,
+            role TEXT NOT NULL,
+            action TEXT NOT NULL,
+            account BLOB,
+            reason TEXT NOT NULL,
+            outcome TEXT NOT NULL
+        ) STRICT;
+        CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+        CREATE TRIGGER audit_is_never_removed BEFORE DELETE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         """
 
     // Earlier versions did not record which indexes contain all records: those with entries get

@@ -268,6 +268,7 @@ extension LedgerEntry.Kind {
         case .release: 3
         case .capture: 4
         case .expire: 5
+        case .debit: 7
         }
     }
 

@@ -89,7 +89,9 @@ extension DeviceRow: StoredRow {
 extension SessionRow: StoredRow {
     static let table = "sessions"
     static let keyColumns = ["id"]
-    static let valueColumns = ["account", "generation", "rotated_at", "expires_at", "ended_at"]
+    static let valueColumns = [
+        "account", "generation", "rotated_at", "expires_at", "ended_at", "device_name",
+    ]
 
     func bind(to statement: SQLStatement) {
         statement.bind(id)
@@ -98,6 +100,7 @@ extension SessionRow: StoredRow {
         statement.bind(rotatedAt)
         statement.bind(expiresAt)
         statement.bind(endedAt)
+        statement.bind(deviceName)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -107,7 +110,8 @@ extension SessionRow: StoredRow {
             generation: statement.integer(2),
             rotatedAt: statement.moment(3),
             expiresAt: statement.moment(4),
-            endedAt: statement.optionalMoment(5)
+            endedAt: statement.optionalMoment(5),
+            deviceName: statement.optionalText(6)
         )
     }
 }

@@ -28,7 +28,7 @@ public struct SanguineServer: Service {
 
     private let settings: ServerSettings
     private let functions: [ServerFunction]
-    private let adminToken: AdminToken?
+    private let adminTokens: [AdminToken]
     let authority: Authority
     private let uploads: UploadTimeouts
     private let live: LiveHub
@@ -54,6 +54,8 @@ public struct SanguineServer: Service {
     ///   - keys: The secrets that sign tokens. See ``KeyFile``.
     ///   - adminToken: The token that gives access to `/admin`. See ``AdminToken``. Default: no
     ///     access.
+    ///   - adminTokens: Further tokens, with fewer rights. See
+    ///     ``AdminToken/loadOrCreateAll(in:settings:)``. Default: none.
     ///   - settings: The server's settings.
     ///   - types: The app's records and record mutations, in addition to the collections of the
     ///     settings and the mutations that need no code. Default: none.
@@ -71,6 +73,7 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         adminToken: AdminToken? = nil,
+        adminTokens: [AdminToken] = [],
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
@@ -100,7 +103,7 @@ public struct SanguineServer: Service {
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
         self.settings = settings
         self.functions = functions
-        self.adminToken = adminToken
+        self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
@@ -124,6 +127,7 @@ public struct SanguineServer: Service {
             metrics: registry,
             logger: logger
         )
+        authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         self.registry = registry
         self.log = log
         registry.expose(storage, log)
@@ -217,7 +221,7 @@ public struct SanguineServer: Service {
             connections: connections
         ) { await announcement.http($0) }
         let admin = application(
-            adminRouter(),
+            adminRouter(functions.calls),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
             flag: "--admin-port",
@@ -238,7 +242,14 @@ public struct SanguineServer: Service {
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
             mail, jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
-            functions, admin, api,
+            AccountRemover(
+                calls: functions.calls,
+                readiness: readiness,
+                delay: delay,
+                logger: logger
+            ),
+            functions,
+            admin, api,
             CallShutdown(
                 calls: functions.calls,
                 grace: settings.limits.shutdownGrace,
@@ -342,7 +353,9 @@ public struct SanguineServer: Service {
     }
 
     /// The routes of the port for metrics and administration.
-    func adminRouter() -> Router<ServerContext> {
+    ///
+    /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame(counting: nil))
         router.add(middleware: AdminHosts(settings.http))
@@ -352,7 +365,8 @@ public struct SanguineServer: Service {
         AdminRoutes(
             authority: authority,
             gate: gate,
-            admin: AdminGate(token: adminToken, clock: clock, delay: delay),
+            calls: calls,
+            admin: AdminGate(tokens: adminTokens, clock: clock, delay: delay),
             metrics: registry
         ).add(to: router)
         methods.learn(router)

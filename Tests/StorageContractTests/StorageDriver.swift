@@ -79,6 +79,7 @@ extension Loaded {
         case .parts(let run, let first): parts(run, first: first).map(Row.parts)
         case .blob(let account, let id): blob(account, id).map(Row.blob)
         case .document(let kind, let id): document(kind, id).map(Row.document)
+        case .lastAudit: lastAudit.map(Row.audit)
         case .indexes: indexes == IndexesRow() ? nil : .indexes(indexes)
         }
     }

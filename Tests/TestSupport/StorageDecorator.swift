@@ -68,6 +68,23 @@ extension StorageDecorator {
         try await inner.documents(query)
     }
 
+    package func accounts(
+        _ query: AccountsQuery
+    ) async throws(StorageError) -> [AccountRow] {
+        try await inner.accounts(query)
+    }
+
+    package func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try await inner.rows(query)
+    }
+
+    package func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try await inner.audit(before: number, limit: limit)
+    }
+
     package func account(email: String) async throws(StorageError) -> AccountRow? {
         try await inner.account(email: email)
     }

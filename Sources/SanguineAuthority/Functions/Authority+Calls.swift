@@ -12,7 +12,7 @@ extension Authority {
     ) async throws(Problem) -> CallStart {
         let command = calls.start(account, submission)
         guard (try? submission.content.get())?.isStoredFromStart ?? true else {
-            return try await outcome(of: command)
+            return try await outcome(of: command.refusingDeleted)
         }
         return try await perform(command)
     }
@@ -46,7 +46,7 @@ extension Authority {
     /// call that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
         guard call.record == .fromStart else { return }
-        try await perform(calls.withdraw(call))
+        try await perform(calls.withdraw(call), evenIfDeleted: true)
     }
 
     /// Charges the call or releases its hold, and stores the answer.
@@ -69,7 +69,7 @@ extension Authority {
     ) async throws(Problem) -> Answer {
         let command = calls.settle(call, end, parts: parts, with: changes)
         guard call.record != .nothing else { return try await outcome(of: command) }
-        return try await perform(command)
+        return try await perform(command, evenIfDeleted: true)
     }
 
     /// Answers a call with a known output, and charges the price of the terms.
@@ -196,7 +196,9 @@ extension Authority {
             for hold in holds {
                 group.addTask { [self] in
                     do throws(Problem) {
-                        return .success(try await perform(calls.expire(hold)))
+                        return .success(
+                            try await perform(calls.expire(hold), evenIfDeleted: true)
+                        )
                     } catch {
                         return .failure(error)
                     }
@@ -246,7 +248,7 @@ extension Authority {
         if let run = row.run, try await interrupt(row, run, hold) { return true }
         guard id != nil else { return try await perform(calls.abandon(row)) }
         guard let hold else { return false }
-        return try await perform(calls.expire(hold, evenEarly: true))
+        return try await perform(calls.expire(hold, evenEarly: true), evenIfDeleted: true)
     }
 
     /// Ends a streamed call of a crashed process: its stored parts are kept and charged.

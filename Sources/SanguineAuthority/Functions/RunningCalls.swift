@@ -58,6 +58,11 @@ final class RunningCalls: Sendable {
         state.withLock { $0.calls[position] }
     }
 
+    /// Returns the keys of the account's calls that run here.
+    func positions(of account: Identifier) -> [OperationPosition] {
+        state.withLock { $0.calls.keys.filter { $0.account == account } }
+    }
+
     func add(_ call: RunningCall) {
         let isStopped = state.withLock { state in
             state.calls[call.call.position] = call

@@ -43,6 +43,13 @@ final class UnsettledCalls: Sendable {
         }
     }
 
+    /// The number of calls of an account.
+    func count(of account: Identifier) -> Int {
+        state.withLock { state in
+            state.entries.values.count { $0.settlement.call.account == account }
+        }
+    }
+
     /// Keeps the end of a call.
     ///
     /// - Returns: `false` if there was no room.

@@ -78,12 +78,16 @@ public final class AccessTokens: Sendable {
     private struct State {
         var verified: OrderedDictionary<String, AccessPass> = [:]
         var verifiedLimit = 1_024  // Expired tokens are removed when the count exceeds it.
-        /// The sessions that ended last, in the order of their ends.
+        /// The sessions that ended last, in the order of their ends, and the accounts whose
+        /// sessions all ended at once.
         var ended: OrderedSet<Identifier> = []
         /// The number of ended sessions that were counted before those of `ended`.
         var forgotten = 0
         /// Tokens that expire at or before this time are treated as expired.
         var cutoff = Timestamp(millisecondsSince1970: .min)
+
+        /// Called after the end of a session.
+        var listeners: [@Sendable (Identifier) -> Void] = []
 
         /// The number of ended sessions that were counted.
         var ends: Int { forgotten + ended.count }
@@ -201,15 +205,31 @@ public final class AccessTokens: Sendable {
     /// Invalidates the access tokens of a session.
     ///
     /// Call it after the end of the session is stored.
-    func end(_ session: Identifier) {
-        state.withLock { state in
+    ///
+    /// - Parameters:
+    ///   - session: The session; or an account whose state is stored as deleted or merged, which
+    ///     ends all of its sessions.
+    ///   - account: The account of the session, whose live connections end at once. Default:
+    ///     unknown, so that they end within a second.
+    func end(_ session: Identifier, of account: Identifier? = nil) {
+        let listeners = state.withLock { state in
             state.ended.append(session)
-            guard state.ended.count > capacity else { return }
+            guard state.ended.count > capacity else { return state.listeners }
             // Removes a quarter at once: removal from the front is linear.
             let count = max(1, capacity / 4)
             state.ended.removeFirst(count)
             state.forgotten += count
+            return state.listeners
         }
+        guard let account else { return }
+        for listener in listeners { listener(account) }
+    }
+
+    /// Calls the closure after the end of a session, with its account.
+    ///
+    /// The closure must return quickly.
+    package func onEnd(_ listener: @escaping @Sendable (Identifier) -> Void) {
+        state.withLock { $0.listeners.append(listener) }
     }
 
     /// Expires all access tokens that were issued before now, to the second.
@@ -253,7 +273,9 @@ public final class AccessTokens: Sendable {
     private func isKnown(_ pass: AccessPass) throws(Problem) -> Bool {
         let (cutoff, hasEnded, isKnown) = state.withLock { state in
             (
-                state.cutoff, state.ended.contains(pass.identity.session),
+                state.cutoff,
+                state.ended.contains(pass.identity.session)
+                    || state.ended.contains(pass.identity.account),
                 pass.asOf >= state.forgotten
             )
         }
@@ -327,8 +349,13 @@ extension AccessTokens {
         self.init(keys: keys, settings: settings, clock: clock, capacity: capacity) {
             identity throws(Problem) in
             do throws(StorageError) {
-                let row = try await storage.load([.session(identity.session)])
-                    .session(identity.session)
+                let loaded = try await storage.load(
+                    [.session(identity.session), .account(identity.account)]
+                )
+                if let account = loaded.account(identity.account), account.state != .active {
+                    return false
+                }
+                let row = loaded.session(identity.session)
                 // A missing session has ended, or has expired longer ago than any of its tokens.
                 return row?.account == identity.account && row?.endedAt == nil
             } catch {

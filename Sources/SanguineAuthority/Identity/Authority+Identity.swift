@@ -26,9 +26,19 @@ extension Authority {
             try await storage.load([.device(device.id)])
         }
         if let known = found.device(device.id), known.hasSecret(hash: device.secretHash) {
-            return try await signIn(known.account)
+            guard try await isDeleted(known.account) else {
+                return try await signIn(known.account, deviceName: device.deviceName)
+            }
+            return try await newGuest(device, replacing: known.account)
         }
-        switch try await perform(identity.guest(device)) {
+        return try await newGuest(device)
+    }
+
+    private func newGuest(
+        _ device: IdentityCommands.Device,
+        replacing deleted: Identifier? = nil
+    ) async throws(Problem) -> GuestOutcome {
+        switch try await perform(identity.guest(device, replacing: deleted)) {
         case .created(let account, let session, let head):
             let signedIn = SignedIn(
                 account: account.profile,
@@ -36,8 +46,15 @@ extension Authority {
             )
             return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
         case .known(let account):
-            return try await signIn(account)
+            return try await signIn(account, deviceName: device.deviceName)
         }
+    }
+
+    private func isDeleted(_ account: Identifier) async throws(Problem) -> Bool {
+        try await read { storage throws(StorageError) in
+            try await storage.load([.account(account)])
+        }
+        .account(account)?.state == .deleted
     }
 
     /// Rotates a refresh token.
@@ -52,7 +69,7 @@ extension Authority {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
-            tokens.end(session.id)
+            tokens.end(session.id, of: session.account)
             throw Problem(
                 .refreshReused,
                 "Sign in again: the token was used before, so this session was ended for safety."
@@ -63,7 +80,7 @@ extension Authority {
     /// Ends the session with its access and refresh tokens.
     public func signOut(_ identity: Identity) async throws(Problem) {
         try await perform(self.identity.signOut(identity.session))
-        tokens.end(identity.session)
+        tokens.end(identity.session, of: identity.account)
     }
 
     /// Returns the owner's account, and the head of its feed.
@@ -92,7 +109,18 @@ extension Authority {
         _ plan: Account.Plan,
         of account: Identifier
     ) async throws(Problem) -> (Account, head: Int64) {
-        try await perform(identity.setPlan(plan, of: account))
+        try await setPlan(plan, until: nil, of: account, by: nil)
+    }
+
+    /// Works like ``setPlan(_:of:)``, with the time at which the plan ends and an entry in the audit
+    /// log.
+    package func setPlan(
+        _ plan: Account.Plan,
+        until end: Timestamp?,
+        of account: Identifier,
+        by note: AuditNote?
+    ) async throws(Problem) -> (Account, head: Int64) {
+        try await perform(identity.setPlan(plan, until: end, of: account), by: note)
     }
 
     /// Finds an account by the device that created it.
@@ -147,13 +175,17 @@ extension Authority {
             // A device cannot change its system's zone name, so an unknown one is not refused.
             timeZone: request.timeZone.flatMap { ZoneName.isKnown($0) ? $0 : nil }
                 ?? settings.defaultTimeZone,
-            language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)
+            language: try ProfilePatch.language(request.language ?? settings.defaultLanguage),
+            deviceName: try IdentityCommands.checked(deviceName: request.deviceName)
         )
     }
 
-    func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
-        let done = try await perform(identity.signIn(account))
-        for session in done.ended { tokens.end(session.id) }
+    func signIn(
+        _ account: Identifier,
+        deviceName: String? = nil
+    ) async throws(Problem) -> GuestOutcome {
+        let done = try await perform(identity.signIn(account, deviceName: deviceName))
+        for session in done.ended { tokens.end(session.id, of: account) }
         let signedIn = SignedIn(
             account: done.account.profile,
             session: try await issue(done.session)
@@ -163,6 +195,10 @@ extension Authority {
 
     func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
+        // Between the end of all access and that of its last session, an account has sessions.
+        guard try await !isDeleted(session.account) else {
+            throw Problem(.sessionEnded, "Sign in again: this account was deleted.")
+        }
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(
                 .internalFault,

@@ -30,7 +30,7 @@ extension Authority {
         var signIn = registration.signIn
         // A command ends a bounded number of sessions.
         while !signIn.ended.isEmpty {
-            for session in signIn.ended { tokens.end(session.id) }
+            for session in signIn.ended { tokens.end(session.id, of: signIn.account.id) }
             signIn.ended = try await perform(
                 self.identity.endSessions(of: signIn.account.id, except: signIn.session.id)
             )
@@ -47,13 +47,15 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
+    ///   - deviceName: The name of the caller's device. Default: none.
     /// - Returns: The account with its new session.
     /// - Throws: `not_found` if the account is gone.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil
+        as guest: Identity? = nil,
+        deviceName: String? = nil
     ) async throws(Problem) -> SignedIn {
-        try await signIn(account).signedIn
+        try await signIn(account, deviceName: deviceName).signedIn
     }
 }
 

@@ -12,6 +12,7 @@ struct IdentityCommands: Sendable {
         var secretHash: [UInt8]
         var timeZone: String
         var language: String
+        var deviceName: String?
     }
 
     /// The result of a guest's command.
@@ -25,10 +26,15 @@ struct IdentityCommands: Sendable {
     /// - Parameters:
     ///   - device: The device.
     ///   - newcomer: The id of a created account. Default: a new one.
+    ///   - deleted: The deleted account of the device, which a new one replaces. Default: none.
     /// - Returns: The command.
-    func guest(_ device: Device, as newcomer: Identifier? = nil) -> Command<Guest> {
+    func guest(
+        _ device: Device,
+        as newcomer: Identifier? = nil,
+        replacing deleted: Identifier? = nil
+    ) -> Command<Guest> {
         Command(keys: [.device(device.id)]) { loaded throws(Problem) in
-            if let known = loaded.device(device.id) {
+            if let known = loaded.device(device.id), known.account != deleted {
                 guard known.hasSecret(hash: device.secretHash) else {
                     throw Problem(
                         .deviceSecretMismatch,
@@ -64,7 +70,7 @@ struct IdentityCommands: Sendable {
                 now: now
             )
             if settings.grant > 0 { draft.grant(settings.grant, reason: "welcome") }
-            let session = newSession(for: id)
+            let session = newSession(for: id, deviceName: device.deviceName)
             let deviceRow = DeviceRow(
                 id: device.id,
                 secretHash: device.secretHash,
@@ -89,11 +95,13 @@ struct IdentityCommands: Sendable {
     }
 
     /// Creates a session of an existing account, and ends the sessions beyond the limit.
-    func signIn(_ account: Identifier) -> Command<SignIn> {
+    func signIn(_ account: Identifier, deviceName: String? = nil) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
-            guard let row = loaded.account(account) else { throw .noAccount }
-            let session = newSession(for: account)
+            guard let row = loaded.account(account), row.state != .deleted else {
+                throw .noAccount
+            }
+            let session = newSession(for: account, deviceName: deviceName)
             let ended = loaded.surplusSessions.map { row in
                 var row = row
                 row.endedAt = now
@@ -181,14 +189,24 @@ struct IdentityCommands: Sendable {
     /// Sets the plan of the account.
     func setPlan(
         _ plan: Account.Plan,
+        until end: Timestamp? = nil,
         of account: Identifier
     ) -> Command<(Account, head: Int64)> {
         Command(keys: profileKeys(account)) { loaded throws(Problem) in
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
                 throw .noAccount
             }
-            guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
+            guard row.profile.plan != plan || row.planExpiresAt != end else {
+                return Decision((row.profile, feed.head))
+            }
+            if let end, plan == .free || end <= now {
+                throw Problem(
+                    .invalidContent,
+                    "Set 'expiresAt' to a later time, or leave it out: \(end) is over, or free."
+                )
+            }
             row.profile.plan = plan
+            row.planExpiresAt = end
             let changes = store(&row, &feed, loaded, quotas: true)
             return Decision((row.profile, feed.head), changes: changes)
         }
@@ -219,13 +237,14 @@ struct IdentityCommands: Sendable {
         return changes + [.put(.balance(feed))]
     }
 
-    func newSession(for account: Identifier) -> SessionRow {
+    func newSession(for account: Identifier, deviceName: String? = nil) -> SessionRow {
         SessionRow(
             id: Identifier(at: now),
             account: account,
             generation: 0,
             rotatedAt: now,
-            expiresAt: now + settings.refreshTokenLife
+            expiresAt: now + settings.refreshTokenLife,
+            deviceName: deviceName
         )
     }
 }

@@ -67,10 +67,33 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
     ) async throws(Problem) -> Answer {
+        try await grant(account, submission, by: nil)
+    }
+
+    /// Works like ``grant(_:_:)``, with an entry in the audit log.
+    package func grant(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>,
+        by note: AuditNote?
+    ) async throws(Problem) -> Answer {
         // Keys of clients contain no blanks, so the keys of support and the owner never collide.
         var submission = submission
         submission.key = "grant " + submission.key
-        return try await perform(ledger.grant(account, submission))
+        return try await perform(ledger.grant(account, submission), by: note)
+    }
+
+    /// Takes tokens back, at most what can be spent: never what is held.
+    ///
+    /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
+    ///   `invalid_content`, `insufficient_tokens`.
+    package func debit(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>,
+        by note: AuditNote? = nil
+    ) async throws(Problem) -> Answer {
+        var submission = submission
+        submission.key = "debit " + submission.key
+        return try await perform(ledger.debit(account, submission), by: note)
     }
 
     /// Holds an amount.

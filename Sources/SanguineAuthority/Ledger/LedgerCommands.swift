@@ -30,6 +30,16 @@ struct LedgerCommands: Sendable {
         }
     }
 
+    func debit(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
+        operation(account, submission) { request, balance, _ throws(Problem) in
+            try Amounts.check(request.amount)
+            try Amounts.check(reason: request.reason)
+            var draft = LedgerDraft(balance, now: now)
+            try draft.debit(request.amount, reason: request.reason)
+            return Draft(draft, answer: encoder.balance(draft.balance))
+        }
+    }
+
     func hold(_ account: Identifier, _ submission: Submission<HoldRequest>) -> Command<Answer> {
         operation(account, submission) { request, balance, _ throws(Problem) in
             try Amounts.check(request.amount)

@@ -37,6 +37,12 @@ struct LedgerDraft {
         move(amount, .grant, reason)
     }
 
+    /// Takes an amount back, at most what can be spent.
+    mutating func debit(_ amount: Int64, reason: String) throws(Problem) {
+        try require(amount)
+        move(amount, .debit, reason)
+    }
+
     /// Adds an entry for an administrator's change that does not move tokens.
     mutating func addEntry(_ reason: String) { append(0, .grant, reason) }
 

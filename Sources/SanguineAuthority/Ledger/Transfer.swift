@@ -74,6 +74,7 @@ public struct Transfer: Hashable, Sendable {
         case .spend, .capture: (.available, .revenue)
         case .hold: (.available, .held)
         case .release, .expire: (.held, .available)
+        case .debit: (.available, .grants)
         }
     }
 

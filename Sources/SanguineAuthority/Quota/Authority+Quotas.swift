@@ -37,10 +37,23 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
     ) async throws(Problem) -> Answer {
+        try await giveBack(name, account, submission, by: nil)
+    }
+
+    /// Works like ``giveBack(_:_:_:)``, with an entry in the audit log.
+    package func giveBack(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>,
+        by note: AuditNote?
+    ) async throws(Problem) -> Answer {
         // As for grants, no client's key can contain a blank.
         var submission = submission
         submission.key = "units " + submission.key
-        return try await perform(quota.giveBack(name, account, encoder, submission))
+        return try await perform(
+            quota.giveBack(name, account, encoder, submission),
+            by: note
+        )
     }
 
     var quota: QuotaCommands {

@@ -23,6 +23,7 @@ public final class MemoryStorage: Storage {
         var records = MemoryRecords()
         var ledgers: [Identifier: [NumberedTransfer]] = [:]
         var lastNumber: Int64 = 0
+        private(set) var audit: [AuditRow] = []
         var isClosed = false
 
         /// Sets or removes a row; all changes of rows go through this method.
@@ -34,6 +35,10 @@ public final class MemoryStorage: Storage {
                     records.set(name, to: nil)
                 }
                 return
+            }
+            if key == .lastAudit {
+                guard case .audit(let entry) = row else { return }
+                audit.append(entry)
             }
             if case .session(let old) = rows[key] { liveSessions[old.account]?.remove(old.id) }
             if case .session(let new) = row, new.endedAt == nil {
@@ -177,6 +182,49 @@ public final class MemoryStorage: Storage {
                     && query.after.map { $0.utf8.lexicographicallyPrecedes(row.id.utf8) } ?? true
             }
             return found.first(query.limit) { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+        }
+    }
+
+    /// Returns a part of the active accounts.
+    public func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow] {
+        try withState { state in
+            let found = state.accounts.filter { row in
+                row.state == .active && (query.kind == nil || row.profile.kind == query.kind)
+                    && query.after.map { $0 < row.id } ?? true
+            }
+            return found.first(query.limit) { $0.id < $1.id }
+        }
+    }
+
+    /// Returns a part of an account's rows of one kind.
+    public func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try withState { state in
+            let start = query.after?.positionInAccount
+            let found = state.rows.values.compactMap { row -> (position: [UInt8], row: Row)? in
+                guard let own = row.membership, own == (query.account, query.kind) else {
+                    return nil
+                }
+                let position = row.key.positionInAccount
+                guard start.map({ $0.lexicographicallyPrecedes(position) }) ?? true else {
+                    return nil
+                }
+                return (position, row)
+            }
+            return found.first(query.limit) {
+                $0.position.lexicographicallyPrecedes($1.position)
+            }
+            .map(\.row)
+        }
+    }
+
+    /// Returns entries of the audit log, newest first.
+    public func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try withState { state in
+            let older = state.audit.reversed().drop { $0.number >= number ?? .max }
+            return Array(older.prefix(max(0, limit)))
         }
     }
 

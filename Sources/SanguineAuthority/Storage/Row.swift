@@ -32,6 +32,8 @@ public enum Key: Hashable, Sendable {
     case indexes
     /// A document, by its kind and id.
     case document(DocumentKind, id: String)
+    /// The newest entry of the audit log.
+    case lastAudit
 }
 
 extension Key {
@@ -41,7 +43,8 @@ extension Key {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
             .feed(let id), .blob(let id, _):
             id
-        case .device, .session, .hold, .record, .result, .parts, .indexes, .document:
+        case .device, .session, .hold, .record, .result, .parts, .indexes, .document,
+            .lastAudit:
             nil
         }
     }
@@ -77,6 +80,8 @@ public enum Row: Hashable, Sendable {
     case indexes(IndexesRow)
     /// See ``DocumentRow``.
     case document(DocumentRow)
+    /// See ``AuditRow``; storing it appends it to the log.
+    case audit(AuditRow)
 
     /// The key of the row.
     public var key: Key {
@@ -95,6 +100,7 @@ public enum Row: Hashable, Sendable {
         case .blob(let row): .blob(row.account, row.id)
         case .indexes: .indexes
         case .document(let row): .document(row.kind, id: row.id)
+        case .audit: .lastAudit
         }
     }
 }
@@ -207,6 +213,8 @@ public struct SessionRow: Hashable, Sendable {
     public var expiresAt: Timestamp
     /// The time at which the family ended, by sign-out or reuse; `nil` while it is valid.
     public var endedAt: Timestamp?
+    /// The name that the user sees in the list of sessions; `nil` if the device gave none.
+    public var deviceName: String?
 
     /// Creates the row.
     public init(
@@ -215,7 +223,8 @@ public struct SessionRow: Hashable, Sendable {
         generation: Int64,
         rotatedAt: Timestamp,
         expiresAt: Timestamp,
-        endedAt: Timestamp? = nil
+        endedAt: Timestamp? = nil,
+        deviceName: String? = nil
     ) {
         self.id = id
         self.account = account
@@ -223,6 +232,7 @@ public struct SessionRow: Hashable, Sendable {
         self.rotatedAt = rotatedAt
         self.expiresAt = expiresAt
         self.endedAt = endedAt
+        self.deviceName = deviceName
     }
 }
 

@@ -90,6 +90,22 @@ public protocol Storage: Sendable {
     /// Returns a part of the documents of one kind, in the order of their ids' bytes.
     func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow]
 
+    /// Returns a part of the active accounts, in the order of their ids' bytes.
+    func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow]
+
+    /// Returns a part of an account's rows of one kind, in the order of their keys' bytes.
+    func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row]
+
+    /// Returns entries of the audit log, newest first.
+    ///
+    /// - Parameters:
+    ///   - number: Only entries with a smaller ``AuditRow/number`` are returned; `nil` starts with
+    ///     the newest.
+    ///   - limit: The maximum number of entries.
+    /// - Returns: The entries; empty if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func audit(before number: Int64?, limit: Int) async throws(StorageError) -> [AuditRow]
+
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
@@ -343,6 +359,12 @@ extension Loaded {
     /// Returns the document, if it was requested and exists.
     public func document(_ kind: DocumentKind, _ id: String) -> DocumentRow? {
         for case .document(let row) in rows where row.kind == kind && row.id == id { return row }
+        return nil
+    }
+
+    /// The newest entry of the audit log, if it was requested and exists.
+    public var lastAudit: AuditRow? {
+        for case .audit(let row) in rows { return row }
         return nil
     }
 

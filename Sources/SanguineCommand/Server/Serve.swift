@@ -52,7 +52,7 @@ struct Serve: AsyncParsableCommand {
             let server = try await SanguineServer(
                 storage: storage,
                 keys: keys,
-                adminToken: try AdminToken.loadOrCreate(in: folder),
+                adminTokens: try AdminToken.loadOrCreateAll(in: folder, settings: settings),
                 settings: settings,
                 registry: registry,
                 log: .standardError,

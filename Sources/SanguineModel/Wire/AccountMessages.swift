@@ -90,18 +90,22 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     ///
     /// Default: the configuration's.
     public var language: String?
+    /// The name of the device for the list of sessions, 1 to 64 characters; `nil` for none.
+    public var deviceName: String?
 
     /// Creates the body.
     public init(
         deviceId: String,
         deviceSecret: String,
         timeZone: String? = nil,
-        language: String? = nil
+        language: String? = nil,
+        deviceName: String? = nil
     ) {
         self.deviceId = deviceId
         self.deviceSecret = deviceSecret
         self.timeZone = timeZone
         self.language = language
+        self.deviceName = deviceName
     }
 }
 

@@ -227,6 +227,8 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case capture
         /// A hold expired and was released.
         case expire
+        /// An administrator took an amount back, or the account was deleted.
+        case debit
     }
 
     /// The entry's id.

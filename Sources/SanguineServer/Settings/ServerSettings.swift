@@ -184,6 +184,16 @@ public struct ServerSettings: Hashable, Sendable {
         public var defaultLanguage = "en"
     }
 
+    /// The access of administrators.
+    public struct Admin: Hashable, Sendable {
+        /// Admin tokens in addition to that of the owner, each as a name and a role:
+        /// `anna:support`.
+        ///
+        /// A name consists of lower-case letters, digits and hyphens. For the roles, see
+        /// ``AdminRole``. Default: none.
+        public var tokens: [String] = []
+    }
+
     /// The tokens that authenticate requests.
     public struct Tokens: Hashable, Sendable {
         /// The lifetime of an access token.
@@ -318,6 +328,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var http = HTTP()
     /// The limits of requests, connections, memory and time.
     public var limits = Limits()
+    /// The access of administrators.
+    public var admin = Admin()
     /// The defaults of a new account.
     public var accounts = Accounts()
     /// The tokens that authenticate requests.

@@ -5,7 +5,8 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + mail + operations + upstream + video + openAI + log
+        http + admin + limits + accounts + tokens + mail + operations + upstream + video + openAI
+        + log
 
     private static let http = [
         Setting(
@@ -65,6 +66,16 @@ extension Setting {
             allowed: "the path of a file, together with 'http.tlsCertificate'",
             "The certificate's private key in PEM, in a file that only its owner may read."
         ),
+    ]
+
+    private static let admin = [
+        Setting(
+            "admin.tokens",
+            .texts(\.admin.tokens),
+            allowed: "names with a role: read, support or owner, such as anna:support",
+            isValid: { AdminTokenSetting($0) != nil },
+            "Further admin tokens; that of anna is in the file admin-token.anna."
+        )
     ]
 
     private static let limits = [
