@@ -52,6 +52,7 @@ final class ScriptedMailServer: Sendable {
 
     var commands: [String] { received.withLock { $0.commands } }
     var content: [String] { received.withLock { $0.content } }
+    var connections: Int { received.withLock { $0.connections } }
 
     /// Runs a server, and calls the body with its port.
     static func with(
