@@ -51,7 +51,7 @@ struct PasswordResetTests {
         #expect(await signInRefusal("battery staple") == nil)
     }
 
-    @Test func `the owner is told that the password was changed`() async throws {
+    @Test func `the owner receives a notice of the new password`() async throws {
         _ = try await world.registered()
         _ = try await reset(try await request())
         let subjects = try await world.mails(to: "ana@example.org").map(\.subject)
