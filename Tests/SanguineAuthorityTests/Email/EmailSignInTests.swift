@@ -53,7 +53,7 @@ struct EmailSignInTests {
     }
 
     @Test(arguments: ["ana@example.org", "ben@example.org"])
-    func `the sixth attempt in a minute for an address is refused, whoever has it`(
+    func `the sixth attempt in a minute for an address is refused, known or not`(
         email: String
     ) async throws {
         _ = try await world.registered()

@@ -51,7 +51,7 @@ struct PasswordResetTests {
         #expect(await signInRefusal("battery staple") == nil)
     }
 
-    @Test func `the owner is told that the password was changed`() async throws {
+    @Test func `the owner receives a notice of the new password`() async throws {
         _ = try await world.registered()
         _ = try await reset(try await request())
         let subjects = try await world.mails(to: "ana@example.org").map(\.subject)
@@ -85,10 +85,8 @@ struct PasswordResetTests {
             return count
         }
         var added: [Int] = []
-        // The limit of the known address exists since its registration.
-        for email in ["cid@example.org", "abe@example.org"] {
-            if email == "cid@example.org" { _ = try await world.registered(2, email) }
-            world.clock.advance(by: .seconds(3_601))
+        // The second request replaces the rows of the first, except for its message.
+        for email in ["ana@example.org", "abe@example.org", "ana@example.org", "abe@example.org"] {
             let before = try await rows()
             _ = try await authority.requestPasswordReset(
                 PasswordResetRequest(email: email),
@@ -96,7 +94,8 @@ struct PasswordResetTests {
             )
             added.append(try await rows() - before)
         }
-        #expect(added == [2, 3])
+        // The limit of the known address exists since its registration.
+        #expect(added == [2, 3, 1, 1])
     }
 
     @Test func `unknown addresses are limited like known ones`() async throws {

@@ -17,6 +17,7 @@ struct LiveServer: Sendable {
     struct Setup: Sendable {
         var settings = ServerSettings()
         var functions: [ServerFunction] = []
+        var mail: (any MailSender)?
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var adminToken = AdminToken()
@@ -42,6 +43,7 @@ struct LiveServer: Sendable {
                 adminToken: isWithoutAdminToken ? nil : adminToken,
                 settings: settings,
                 functions: functions,
+                mail: mail,
                 registry: registry,
                 log: log,
                 logger: logger,
