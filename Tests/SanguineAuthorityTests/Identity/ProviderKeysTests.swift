@@ -142,7 +142,7 @@ struct ProviderKeysTests {
         async let second = world.refusal(token)
         world.delay.advance(by: .seconds(5))
 
-        #expect(await first.value?.code == .overloaded)
+        #expect(try await first.finished()?.code == .overloaded)
         #expect(await second?.code == .overloaded)
         #expect(world.server.count() == 1)
     }

@@ -57,7 +57,7 @@ final class ScriptedKeyServer: KeyServer {
         case .silent:
             // Ends when the task is cancelled.
             let (responses, end) = AsyncStream.makeStream(of: Never.self)
-            for await _ in responses {}
+            for await _ in responses {}  // tidy: allow unbounded-wait: the caller cancels it.
             end.finish()
             throw CancellationError()
         }

@@ -40,7 +40,7 @@ struct EndpointMatrixTests {
         "POST /v1/sessions/refresh",
     ]
 
-    /// The paths whose names are the same for all accounts, so that they name nobody's data.
+    /// The paths whose names are the same for all accounts.
     private static let shared: Set<String> = [
         "/v1/quotas/{name}/consume", "/v1/collections/{name}/records", "/v1/functions/{name}",
         "/v1/functions/{name}/quote",
@@ -237,7 +237,7 @@ struct EndpointMatrixTests {
                 let refused = try await send(operation, server, token, values: values)
                 #expect(refused.status == 404, "\(operation)")
                 #expect(code(of: refused) == "not_found", "\(operation)")
-                // The same response as for an id that nobody has.
+                // The same response as for an id that does not exist.
                 let missing = try await send(
                     operation,
                     server,

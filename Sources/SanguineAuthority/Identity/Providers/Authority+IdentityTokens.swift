@@ -1,8 +1,8 @@
 import SanguineModel
 
 extension Authority {
-    /// Binds the identity of a provider's token to the account, which is registered from then on;
-    /// all its other sessions end.
+    /// Binds the identity of a provider's token to the account, registers the account, and ends all
+    /// its other sessions.
     ///
     /// - Parameters:
     ///   - request: The provider, its token and the nonce.
