@@ -343,6 +343,7 @@ public struct SanguineServer: Service {
     /// The routes of the port for metrics and administration.
     ///
     /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    /// - Returns: The routes.
     func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame(counting: nil))

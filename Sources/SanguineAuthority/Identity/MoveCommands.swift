@@ -102,6 +102,7 @@ struct MoveCommands: Sendable {
     ///   - account: The account of the code.
     ///   - device: The device.
     ///   - former: The account of the device, as found before; `nil` for a new device.
+    /// - Returns: The command.
     func redeem(
         _ hash: String,
         of account: Identifier,

@@ -46,7 +46,7 @@ extension AccountCommand {
         @OptionGroup var admin: AdminOptions
 
         @Option(help: "The kind: guest or registered. Default: both.")
-        var kind: Account.Kind?
+        var kind: String?
 
         @Option(help: "The number of accounts, 1 to 100.")
         var limit = WireLimits.defaultPage
@@ -58,10 +58,13 @@ extension AccountCommand {
             guard (1...WireLimits.largestPage).contains(limit) else {
                 throw ValidationError("Set '--limit' to 1 to \(WireLimits.largestPage).")
             }
+            guard kind.map({ Account.Kind(rawValue: $0) != nil }) ?? true else {
+                throw ValidationError("Set '--kind' to guest or registered.")
+            }
         }
 
         func run() async throws {
-            let query = ["kind": kind?.rawValue, "limit": String(limit), "cursor": cursor]
+            let query = ["kind": kind, "limit": String(limit), "cursor": cursor]
             let body = try await admin.send("GET", "accounts", query: query)
             if admin.json { return try Output.write(String(decoding: body, as: UTF8.self)) }
             let page = try JSONDecoder().decode(ListPage<Account>.self, from: body)
@@ -114,7 +117,7 @@ extension AccountCommand {
         )
 
         private struct Body: Encodable {
-            var plan: Account.Plan
+            var plan: String
             var expiresAt: String?
             var reason: String
         }
@@ -124,10 +127,16 @@ extension AccountCommand {
         @OptionGroup var reason: ReasonOption
 
         @Option(help: "The plan: free or premium.")
-        var plan: Account.Plan
+        var plan: String
 
         @Option(help: "The time at which the plan ends, such as 2030-01-31T00:00:00Z.")
         var until: String?
+
+        func validate() throws {
+            guard Account.Plan(rawValue: plan) != nil else {
+                throw ValidationError("Set '--plan' to free or premium.")
+            }
+        }
 
         func run() async throws {
             let body = try await admin.send(
@@ -235,6 +244,3 @@ extension Account {
         try Output.write("\(id)  \(kind.rawValue), \(plan.rawValue)  \(createdAt)\(email)")
     }
 }
-
-extension Account.Kind: ExpressibleByArgument {}
-extension Account.Plan: ExpressibleByArgument {}

@@ -16,8 +16,8 @@ struct Ledger: AsyncParsableCommand {
             discussion: """
                 Works while the server is running. Exits 0 if every balance equals the sum of its \
                 entries. Otherwise, or if the data is damaged, it exits 1 and prints the \
-                differences. It also checks the chain of hashes of the audit log. It reads the same \
-                data as 'sanguine doctor'.
+                differences. It also checks the chain of hashes of the audit log. It reads the \
+                same data as 'sanguine doctor'.
                 """
         )
 

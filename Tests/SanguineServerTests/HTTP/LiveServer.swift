@@ -20,6 +20,7 @@ struct LiveServer: Sendable {
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var adminToken = AdminToken()
+        var adminTokens: [AdminToken] = []
         var isWithoutAdminToken = false
         var registry = OpenMetricsRegistry()
         var log: LogQueue?
@@ -40,6 +41,7 @@ struct LiveServer: Sendable {
                 storage: storage,
                 keys: keys,
                 adminToken: isWithoutAdminToken ? nil : adminToken,
+                adminTokens: adminTokens,
                 settings: settings,
                 functions: functions,
                 registry: registry,
