@@ -59,7 +59,7 @@ struct AdminOptions: ParsableArguments {
         var isWhole = false
         while let bytes = try await stream.next() {
             rest += bytes
-            guard stream.status == 200 else { continue }
+            guard stream.response.status == 200 else { continue }
             while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
                 let line = String(decoding: rest[rest.startIndex..<end], as: UTF8.self)
                 try Output.write(line)
@@ -67,7 +67,7 @@ struct AdminOptions: ParsableArguments {
                 rest = Data(rest[rest.index(after: end)...])
             }
         }
-        guard stream.status == 200 else { throw Self.refusal(stream.status, rest) }
+        guard stream.response.status == 200 else { throw Self.refusal(stream.response.status, rest) }
         guard isWhole else { throw Failure("The export broke off. Run the command again.") }
     }
 

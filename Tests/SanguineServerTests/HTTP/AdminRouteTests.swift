@@ -171,7 +171,7 @@ struct AdminRouteTests {
                 #expect(reply.code == "not_found")
             }
             let bare = try await server.send("GET", accounts, toAdmin: true)
-            #expect(bare.code == "malformed_request")
+            #expect(try bare.decode(ListPage<Account>.self).items.count == 1)
         }
     }
 
