@@ -32,7 +32,7 @@ extension CallRunner {
 
     /// Removes data of one deleted account, until nothing can be removed now.
     ///
-    /// - Returns: The number of steps.
+    /// - Returns: The number of steps that removed anything.
     /// - Throws: The failure of a step.
     package func remove(_ account: Identifier, limit: Int) async throws(Problem) -> Int {
         await endCalls(of: account)
@@ -41,7 +41,7 @@ extension CallRunner {
             let isBusy = runningCount(of: account) > 0
             switch try await services.authority.removeSome(of: account, mayFinish: !isBusy) {
             case .removed: continue
-            case .waiting, .done: return step
+            case .waiting, .done: return step - 1
             }
         }
         return limit

@@ -67,7 +67,9 @@ struct AdminOptions: ParsableArguments {
                 rest = Data(rest[rest.index(after: end)...])
             }
         }
-        guard stream.response.status == 200 else { throw Self.refusal(stream.response.status, rest) }
+        guard stream.response.status == 200 else {
+            throw Self.refusal(stream.response.status, rest)
+        }
         guard isWhole else { throw Failure("The export broke off. Run the command again.") }
     }
 

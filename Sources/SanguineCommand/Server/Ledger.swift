@@ -64,7 +64,9 @@ struct Ledger: AsyncParsableCommand {
                         + "\(examination.audit.count) audited acts"
                 )
             }
-            guard examination.damage.isEmpty, examination.audit.finding == nil else { throw ExitCode.failure }
+            guard examination.damage.isEmpty, examination.audit.finding == nil else {
+                throw ExitCode.failure
+            }
         }
     }
 }
