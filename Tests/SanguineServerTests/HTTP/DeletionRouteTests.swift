@@ -101,6 +101,41 @@ struct DeletionRouteTests {
         }
     }
 
+    @Test func `a deletion under load leaves nothing readable, and sums are right`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for worker in 0..<8 {
+                    group.addTask {
+                        for number in 0..<10 {
+                            _ = try await push("n\(worker)-\(number)", in: "notes", by: guest)
+                            _ = try await push("p\(worker)-\(number)", in: "posts", by: guest)
+                            _ = try await guest.echo("private")
+                            _ = try await guest.post("/v1/holds", #"{"amount":1}"#)
+                        }
+                    }
+                }
+                group.addTask { _ = try await delete(guest) }
+                try await group.waitForAll()
+            }
+            server.setup.wall.advance(by: .seconds(61))
+            while try await server.authority.removeSome(of: guest.account.id) == .removed {}
+
+            let status = try await server.authority.removalStatus(guest.account.id)
+            #expect(status?.state == .done)
+            let live = FeedQuery(of: guest.account.id, after: 0, limit: 9, liveOnly: true)
+            #expect(try await server.setup.storage.feed(live).records == [])
+            for kind in AccountRowsQuery.Kind.allCases {
+                let query = AccountRowsQuery(kind, of: guest.account.id, limit: 9)
+                #expect(try await server.setup.storage.rows(query) == [], "\(kind)")
+            }
+            let balance = try await server.setup.storage.load([.balance(guest.account.id)])
+                .balance(guest.account.id)
+            #expect(balance?.available == 0 && balance?.held == 0)
+            #expect(try await server.authority.verifyLedger().differences == [])
+        }
+    }
+
     @Test func `an export has every part and ends with its count`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
