@@ -229,14 +229,7 @@ public struct SanguineServer: Service {
         _ = await readiness.check(authority.storage)  // Errors are logged.
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
-            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
-            AccountRemover(
-                calls: functions.calls,
-                readiness: readiness,
-                delay: delay,
-                logger: logger
-            ),
-            functions,
+            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
             admin, api,
             CallShutdown(
                 calls: functions.calls,
