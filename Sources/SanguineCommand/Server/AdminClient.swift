@@ -90,7 +90,8 @@ struct AdminOptions: ParsableArguments {
         if !items.isEmpty {
             parts?.queryItems = items
             // A plus sign would be read as a blank.
-            parts?.percentEncodedQuery = parts?.percentEncodedQuery?.replacing("+", with: "%2B")
+            let encoded = parts?.percentEncodedQuery?.replacing("+", with: "%2B")
+            parts?.percentEncodedQuery = encoded
         }
         guard let url = parts?.url else {
             throw Failure("'\(host)' is not a valid host. Set '--admin-host'.")
