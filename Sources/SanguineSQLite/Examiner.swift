@@ -17,6 +17,7 @@ final class Examiner: Sendable {
         case pages = "pages and indexes"
         case ledger = "balances"
         case feeds
+        case audit = "the audit log"
         case files
     }
 
@@ -139,6 +140,10 @@ final class Examiner: Sendable {
             var check = try FeedCheck(on: handle)
             report.feeds = try check.run { mustStop }
         }
+        try examine(.audit, &report) { report throws(SQLFailure) in
+            guard schema.hasAudit else { return }
+            report.audit = try AuditCheck(on: handle).run { mustStop }
+        }
         try examine(.files, &report) { report throws(SQLFailure) in
             guard schema.hasBlobs else { return }
             report.files = try FileCheck(of: folder, on: handle).run { mustStop }
@@ -172,6 +177,27 @@ final class Examiner: Sendable {
         guard !mustStop else {
             throw SQLFailure(code: SQLITE_INTERRUPT, message: "stopped")
         }
+    }
+}
+
+/// Checks that each entry of the audit log contains the hash of the one before it.
+private struct AuditCheck {
+    private let rows: SQLStatement
+
+    init(on handle: OpaquePointer) throws(SQLFailure) {
+        rows = try SQLStatement(
+            "SELECT \(AuditRow.columns) FROM audit ORDER BY number",
+            on: handle
+        )
+    }
+
+    func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Audit {
+        var chain = AuditChain()
+        defer { rows.reset() }
+        while !isStopped(), try rows.step() { chain.add(try AuditRow(from: rows)) }
+        var report = DataExamination.Audit()
+        (report.count, report.finding) = (chain.count, chain.finding)
+        return report
     }
 }
 

@@ -64,7 +64,8 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Reads all data: pages and indexes, the ledger, the counters of feeds, and the files.
+    /// Reads all data: pages and indexes, the ledger, the counters of feeds, the audit log, and the
+    /// files.
     ///
     /// - Returns: The findings.
     /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or the error that
@@ -75,7 +76,7 @@ public final class SQLiteInspection: Sendable {
             of: folder,
             options: options,
             schema: schema,
-            parts: [.pages, .ledger, .feeds, .files]
+            parts: [.pages, .ledger, .feeds, .audit, .files]
         )
         return try await examiner.examine()
     }

@@ -67,6 +67,9 @@ struct Schema: Sendable {
     /// Whether the schema has a table of files, which the first versions lack.
     var hasBlobs: Bool { steps.contains(Self.blobs) }
 
+    /// Whether the schema has an audit log, which the first versions lack.
+    var hasAudit: Bool { steps.contains(Self.administration) }
+
     static func version(of database: Database) throws -> Int {
         try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
     }

@@ -242,12 +242,6 @@ public struct SanguineServer: Service {
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
             mail, jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
-            AccountRemover(
-                calls: functions.calls,
-                readiness: readiness,
-                delay: delay,
-                logger: logger
-            ),
             functions,
             admin, api,
             CallShutdown(
@@ -355,6 +349,7 @@ public struct SanguineServer: Service {
     /// The routes of the port for metrics and administration.
     ///
     /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    /// - Returns: The routes.
     func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame(counting: nil))

@@ -55,7 +55,8 @@ enum SampleRows {
                 generation: 4,
                 rotatedAt: .at(5),
                 expiresAt: .at(6),
-                endedAt: .at(7)
+                endedAt: .at(7),
+                deviceName: "Ana's phone"
             )
         ),
         .quota(

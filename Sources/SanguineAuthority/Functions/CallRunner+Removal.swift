@@ -11,9 +11,10 @@ extension CallRunner {
     ///
     /// - Parameter limit: The number of steps, each of which removes some hundred rows. Default:
     ///   64.
-    /// - Returns: Whether there may be more to remove now.
+    /// - Returns: The number of steps that removed anything.
     /// - Throws: The first failure; the next turn continues there.
-    package func removeDeleted(limit: Int = 64) async throws(Problem) -> Bool {
+    @discardableResult
+    package func removeDeleted(limit: Int = 64) async throws(Problem) -> Int {
         var (steps, last) = (0, Identifier?.none)
         while steps < limit {
             let accounts = try await services.authority.openRemovals(
@@ -21,18 +22,18 @@ extension CallRunner {
                 limit: Self.removalPage
             )
             for account in accounts {
-                guard steps < limit else { return true }
+                guard steps < limit else { return steps }
                 steps += try await remove(account, limit: limit - steps)
                 last = account
             }
             guard accounts.count == Self.removalPage else { break }
         }
-        return steps >= limit
+        return steps
     }
 
     /// Removes data of one deleted account, until nothing can be removed now.
     ///
-    /// - Returns: The number of steps.
+    /// - Returns: The number of steps that removed anything.
     /// - Throws: The failure of a step.
     package func remove(_ account: Identifier, limit: Int) async throws(Problem) -> Int {
         await endCalls(of: account)
@@ -41,7 +42,7 @@ extension CallRunner {
             let isBusy = runningCount(of: account) > 0
             switch try await services.authority.removeSome(of: account, mayFinish: !isBusy) {
             case .removed: continue
-            case .waiting, .done: return step
+            case .waiting, .done: return step - 1
             }
         }
         return limit

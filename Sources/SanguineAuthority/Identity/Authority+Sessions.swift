@@ -74,7 +74,7 @@ extension Authority {
         )
     }
 
-    /// Redeems a code: the device belongs to the account of the code from then on.
+    /// Redeems a code, and gives the device to the account of the code.
     ///
     /// A device that redeems the same code again, because the response was lost, is signed in
     /// again.

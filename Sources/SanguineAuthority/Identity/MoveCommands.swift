@@ -22,7 +22,7 @@ enum MoveCodeText {
         return code
     }
 
-    /// Returns the hash under which a code is stored.
+    /// Returns the hash that identifies a stored code.
     ///
     /// It has a key, because so few codes could all be tried against a stolen database.
     static func hash(_ code: String, key: SymmetricKey) -> String {
@@ -102,6 +102,7 @@ struct MoveCommands: Sendable {
     ///   - account: The account of the code.
     ///   - device: The device.
     ///   - former: The account of the device, as found before; `nil` for a new device.
+    /// - Returns: The command.
     func redeem(
         _ hash: String,
         of account: Identifier,

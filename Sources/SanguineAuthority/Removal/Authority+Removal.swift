@@ -89,18 +89,30 @@ extension Authority {
         of account: Identifier,
         mayFinish: Bool = true
     ) async throws(Problem) -> RemovalStep {
-        for kind in [AccountRowsQuery.Kind.sessions, .devices, .documents, .quotas, .blobs] {
-            if try await removeSome(kind, of: account) { return .removed }
+        if try await removeSome(
+            [.sessions, .devices, .documents, .quotas, .blobs],
+            of: account
+        ) {
+            return .removed
         }
         if try await removeRecords(of: account, liveOnly: true) { return .removed }
         if try await removeRecords(of: account, liveOnly: false) { return .removed }
         if try await releaseHolds(of: account) { return .removed }
-        for kind in [AccountRowsQuery.Kind.results, .operations] {
-            if try await removeSome(kind, of: account) { return .removed }
-        }
+        if try await removeSome([.results, .operations], of: account) { return .removed }
         guard mayFinish else { return .waiting }
         let finished = try await perform(removal.finish(account), evenIfDeleted: true)
         return finished == nil ? .waiting : .done
+    }
+
+    private func removeSome(
+        _ kinds: [AccountRowsQuery.Kind],
+        of account: Identifier
+    ) async throws(Problem) -> Bool {
+        var isAny = false
+        for kind in kinds where !isAny {
+            isAny = try await removeSome(kind, of: account)
+        }
+        return isAny
     }
 
     private func removeSome(

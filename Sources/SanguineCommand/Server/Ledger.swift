@@ -16,7 +16,8 @@ struct Ledger: AsyncParsableCommand {
             discussion: """
                 Works while the server is running. Exits 0 if every balance equals the sum of its \
                 entries. Otherwise, or if the data is damaged, it exits 1 and prints the \
-                differences. It reads the same data as 'sanguine doctor'.
+                differences. It also checks the chain of hashes of the audit log. It reads the \
+                same data as 'sanguine doctor'.
                 """
         )
 
@@ -31,6 +32,7 @@ struct Ledger: AsyncParsableCommand {
             var transfers: Int
             var differences: [LedgerReport.Difference]
             var damage: [String]
+            var audited: Int64
         }
 
         func run() async throws {
@@ -38,14 +40,17 @@ struct Ledger: AsyncParsableCommand {
             let examination = try await inspection.examine()
             await inspection.close()
             let report = examination.ledger
-            let damage = examination.pages + examination.files.findings
+            let damage =
+                examination.pages + examination.files.findings
+                + (examination.audit.finding.map { [$0] } ?? [])
             if json {
                 try Output.write(
                     json: Report(
                         accounts: report.accounts,
                         transfers: report.transfers,
                         differences: report.differences,
-                        damage: damage
+                        damage: damage,
+                        audited: examination.audit.count
                     )
                 )
             } else {
@@ -55,10 +60,13 @@ struct Ledger: AsyncParsableCommand {
                 }
                 try Output.write(
                     "\(report.accounts) accounts, \(report.transfers) transfers, "
-                        + "\(report.differences.count) differences"
+                        + "\(report.differences.count) differences, "
+                        + "\(examination.audit.count) audited acts"
                 )
             }
-            guard examination.damage.isEmpty else { throw ExitCode.failure }
+            guard examination.damage.isEmpty, examination.audit.finding == nil else {
+                throw ExitCode.failure
+            }
         }
     }
 }

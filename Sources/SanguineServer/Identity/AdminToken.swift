@@ -30,7 +30,8 @@ public struct AdminToken: Sendable {
     ///   - owner: The name in the audit log. Default: `owner`.
     ///   - role: The rights. Default: all.
     public init(owner: String = "owner", role: AdminRole = .owner) {
-        self.init(owner, role, Base64URL.encode(SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }))
+        let key = SymmetricKey(size: .bits256)
+        self.init(owner, role, Base64URL.encode(key.withUnsafeBytes { Array($0) }))
     }
 
     private init(_ owner: String, _ role: AdminRole, _ text: String) {

@@ -4,7 +4,7 @@ import SanguineModel
 import ServiceLifecycle
 
 /// Performs periodic work: settles calls that ended while the storage failed, expires holds, wakes
-/// the delivery of e-mails, and deletes outdated data.
+/// the delivery of e-mails, and deletes outdated data and the data of deleted accounts.
 struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
@@ -16,6 +16,8 @@ struct Housekeeping: Service {
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
+    /// The number of steps per turn that remove data of deleted accounts, some hundred rows each.
+    static let removalSteps = 32
     /// The number of checks of the holds per check of the free space: one every ten seconds.
     static let looksPerSpace = 10
 
@@ -49,6 +51,10 @@ struct Housekeeping: Service {
                 await settleEnded(&unsettled)
                 await attempt("Expired holds could not be settled") { () async throws(Problem) in
                     try await calls.expireHolds()
+                }
+                await attempt("The data of a deleted account could not be removed") {
+                    () async throws(Problem) in
+                    try await calls.removeDeleted(limit: Self.removalSteps)
                 }
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in

@@ -21,6 +21,7 @@ struct LiveServer: Sendable {
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var adminToken = AdminToken()
+        var adminTokens: [AdminToken] = []
         var isWithoutAdminToken = false
         var registry = OpenMetricsRegistry()
         var log: LogQueue?
@@ -41,6 +42,7 @@ struct LiveServer: Sendable {
                 storage: storage,
                 keys: keys,
                 adminToken: isWithoutAdminToken ? nil : adminToken,
+                adminTokens: adminTokens,
                 settings: settings,
                 functions: functions,
                 mail: mail,
