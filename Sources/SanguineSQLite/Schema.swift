@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds, documents,
+            indexes, quotaHolds, documents, merges,
         ]
     )
 
@@ -328,6 +328,13 @@ extension Schema {
             WHERE account IS NOT NULL;
         CREATE INDEX documents_by_expiry ON documents (expires_at)
             WHERE expires_at IS NOT NULL;
+        """
+
+    // A merge finds the rows of a guest by their owner.
+    private static let merges = """
+        CREATE INDEX devices_by_account ON devices (account);
+        CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
+        CREATE INDEX blobs_by_account ON blobs (account);
         """
 
     // Earlier versions did not record which indexes contain all records: those with entries get

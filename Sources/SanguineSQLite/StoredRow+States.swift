@@ -268,6 +268,8 @@ extension LedgerEntry.Kind {
         case .release: 3
         case .capture: 4
         case .expire: 5
+        case .mergeOut: 6
+        case .mergeIn: 7
         }
     }
 

@@ -64,7 +64,8 @@ public final class MemoryStorage: Storage {
     ) throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
-                let decision = try command.decide(state.loaded(command), state.records)
+                let reader = MemoryReader(records: state.records, rows: state.rows)
+                let decision = try command.decide(state.loaded(command), reader)
                 for change in decision.changes { state.store(change) }
                 return .success(decision.outcome)
             } catch {
@@ -295,6 +296,25 @@ extension MemoryStorage.State {
             let own = results.filter { $0.account == account }
                 .sorted { $1.madeAt < $0.madeAt }
             for row in own.dropFirst(max(0, kept)) { set(.result(row.key), to: nil) }
+        case .rehome(let move): rehome(move)
+        }
+    }
+
+    private mutating func rehome(_ move: Rehoming) {
+        for case .device(var row) in rows.values where row.account == move.guest {
+            row.account = move.account
+            set(.device(row.id), to: .device(row))
+        }
+        for row in operations where row.account == move.guest {
+            let new = Row.operation(row.rehomed(to: move.account, head: move.head))
+            guard rows[new.key] == nil else { continue }
+            set(.operation(row.account, key: row.key), to: nil)
+            set(new.key, to: new)
+        }
+        for row in results where row.account == move.guest {
+            let new = Row.result(row.rehomed(to: move.account))
+            if rows[new.key] == nil { set(new.key, to: new) }
+            set(.result(row.key), to: nil)
         }
     }
 

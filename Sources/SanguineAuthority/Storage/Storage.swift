@@ -241,6 +241,8 @@ public enum Change: Hashable, Sendable {
     /// Removes the cached answers of an account, or the public ones for `nil`, except for the given
     /// number of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
+    /// Moves rows of a merged guest to its account.
+    case rehome(Rehoming)
 }
 
 /// The rows that a command requested, as of a single point in time.

@@ -227,6 +227,10 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case capture
         /// A hold expired and was released.
         case expire
+        /// The amount of a guest moved to the account into which the guest was merged.
+        case mergeOut = "merge_out"
+        /// The amount of a merged guest was received.
+        case mergeIn = "merge_in"
     }
 
     /// The entry's id.
