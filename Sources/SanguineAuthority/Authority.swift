@@ -27,6 +27,7 @@ public final class Authority: Sendable {
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
+    let merges = MergeListeners()
 
     /// Creates an authority over a storage.
     ///

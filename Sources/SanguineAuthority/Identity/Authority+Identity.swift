@@ -152,7 +152,7 @@ extension Authority {
     }
 
     func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
-        let done = try await perform(identity.signIn(account))
+        let done = try await following(account) { identity.signIn($0) }
         for session in done.ended { tokens.end(session.id) }
         let signedIn = SignedIn(
             account: done.account.profile,

@@ -92,7 +92,9 @@ struct IdentityCommands: Sendable {
     func signIn(_ account: Identifier) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
-            guard let row = loaded.account(account) else { throw .noAccount }
+            guard let row = loaded.account(account), row.state == .active else {
+                throw .noAccount
+            }
             let session = newSession(for: account)
             let ended = loaded.surplusSessions.map { row in
                 var row = row

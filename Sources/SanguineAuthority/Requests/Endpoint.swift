@@ -69,5 +69,5 @@ package struct Endpoints: Sendable {
     }
 
     /// All endpoints.
-    package var all: [Endpoint] { accounts + balances + records + functions + blobs }
+    package var all: [Endpoint] { accounts + merges + balances + records + functions + blobs }
 }

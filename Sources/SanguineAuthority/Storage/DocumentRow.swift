@@ -21,6 +21,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case event
     /// The progress of a removal of an account.
     case removal
+    /// A merge of a guest into an account that was done.
+    case merge
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

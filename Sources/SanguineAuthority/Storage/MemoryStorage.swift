@@ -411,18 +411,19 @@ extension MemoryStorage.State {
         for case .balance(let row) in rows.values { balances[row.account] = row }
         let accounts = Set(openHolds.keys).union(balances.keys).union(ledgers.keys).sorted()
         var report = LedgerReport(accounts: accounts.count, transfers: 0, differences: [])
+        var merges = MergeAudit()
         for account in accounts {
             var audit = LedgerAudit(account: account)
             let ledger = ledgers[account] ?? []
-            for entry in ledger { audit.add(entry.transfer) }
-            report.transfers += ledger.count
-            if let difference = audit.finish(
-                balance: balances[account],
-                openHolds: openHolds[account] ?? 0
-            ), report.differences.count < LedgerReport.limit {
-                report.differences.append(difference)
+            for entry in ledger {
+                audit.add(entry.transfer)
+                merges.add(entry.transfer)
             }
+            report.transfers += ledger.count
+            let held = openHolds[account] ?? 0
+            report.add(audit.finish(balance: balances[account], openHolds: held))
         }
+        report.add(merges.difference)
         return report
     }
 }

@@ -114,6 +114,34 @@ public struct MergeOffer: Hashable, Codable, Sendable {
     }
 }
 
+/// The body of `POST /v1/accounts/merge/preview`: the credentials of the account, which are those of
+/// `POST /v1/sessions`.
+public struct MergePreviewRequest: Hashable, Codable, Sendable {
+    /// The e-mail address.
+    public var email: String?
+    /// The password of the address.
+    public var password: String?
+    /// The name of the identity provider.
+    public var provider: String?
+    /// The token of the identity provider.
+    public var identityToken: String?
+    /// The nonce of the token.
+    public var nonce: String?
+
+    /// Creates the body for an e-mail address.
+    public init(email: String, password: String) {
+        self.email = email
+        self.password = password
+    }
+
+    /// Creates the body for an identity token.
+    public init(provider: String, identityToken: String, nonce: String?) {
+        self.provider = provider
+        self.identityToken = identityToken
+        self.nonce = nonce
+    }
+}
+
 /// The body of `POST /v1/accounts/merge`.
 public struct MergeRequest: Hashable, Codable, Sendable {
     /// The token of the preview.
