@@ -111,8 +111,9 @@ public struct MergeAudit: Sendable {
         if transfer.debit == .merges { onTheirWay &-= transfer.amount }
     }
 
-    /// The difference between both, or `nil`. It belongs to the system and not to an account, so it
-    /// has the id of 16 zero bytes.
+    /// The difference between both; `nil` if they are equal.
+    ///
+    /// It belongs to the system and not to an account, so it has the id of 16 zero bytes.
     public var difference: LedgerReport.Difference? {
         guard onTheirWay != 0, let system = Identifier(bytes: [UInt8](repeating: 0, count: 16))
         else { return nil }

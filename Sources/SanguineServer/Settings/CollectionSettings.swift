@@ -45,7 +45,12 @@ extension RecordCollection {
         let indexes = members[.indexes]?.split(separator: ",").map { name in
             String(name.filter { !$0.isWhitespace })
         }
-        self.init(name, access: access, indexes: indexes?.filter { !$0.isEmpty } ?? [], onMerge: rule)
+        self.init(
+            name,
+            access: access,
+            indexes: indexes?.filter { !$0.isEmpty } ?? [],
+            onMerge: rule
+        )
     }
 
     /// The members in the form of the file, in the order of ``Field``.
