@@ -5,6 +5,18 @@ import Testing
 
 @testable import SanguineAuthority
 
+/// Creates or replaces a record.
+struct PutRecord: RecordMutation {
+    static let name = "test.put"
+    let collection: String
+    let id: RecordID
+    let fields: RecordFields
+
+    func apply(to records: inout Records) throws {
+        records.put(RecordValue(fields), for: RecordKey(collection, id))
+    }
+}
+
 /// An authority over any storage, with guests and registered accounts.
 struct MergeWorld {
     let storage: any Storage
@@ -16,12 +28,15 @@ struct MergeWorld {
         _ change: (inout AuthoritySettings) -> Void = { _ in }
     ) {
         var settings = AuthoritySettings()
-        settings.schema = RecordSchema(collections: [
-            RecordCollection("notes", indexes: ["day"]),
-            RecordCollection("posts", access: .everyone, indexes: ["tag"]),
-            RecordCollection("theirs", onMerge: .guest),
-            RecordCollection("ours", onMerge: .account),
-        ])
+        settings.schema = RecordSchema(
+            collections: [
+                RecordCollection("notes", indexes: ["day"]),
+                RecordCollection("posts", access: .everyone, indexes: ["tag"]),
+                RecordCollection("theirs", onMerge: .guest),
+                RecordCollection("ours", onMerge: .account),
+            ],
+            mutations: [PutRecord.self]
+        )
         change(&settings)
         self.storage = storage
         authority = Authority(
@@ -143,7 +158,7 @@ struct MergeWorld {
             id: Identifier(at: now),
             sequence: 1,
             lane: "\(collection)/\(id)",
-            mutator: fields == nil ? "record.delete" : "record.set",
+            mutator: fields == nil ? "record.delete" : PutRecord.name,
             arguments: .object(arguments)
         )
     }
