@@ -28,11 +28,15 @@ struct MergeCommands: Sendable {
 
     /// Makes a plan, and changes nothing.
     func preview(_ guest: Identifier, into account: Identifier) -> Command<MergePreview> {
-        Command(keys: keys(guest, account)) { loaded, reader throws(Problem) in
+        var command = Command<MergePreview>(keys: keys(guest, account)) {
+            loaded,
+            reader throws(Problem) in
             if let row = loaded.account(guest), row.state != .active { throw .guestGone }
             let plan = try plan(guest, into: account, loaded, reader)
             return Decision(plan.preview)
         }
+        command.isLong = true
+        return command
     }
 
     /// Merges the guest.
@@ -49,7 +53,7 @@ struct MergeCommands: Sendable {
     ) -> Command<Outcome> {
         let id = CompletedMerge.id(guest.account)
         let keys = keys(guest.account, account) + [CompletedMerge.key(id)]
-        return Command(keys: keys) { loaded, reader throws(Problem) in
+        var command = Command<Outcome>(keys: keys) { loaded, reader throws(Problem) in
             if let done = try loaded.document(CompletedMerge.self, id) {
                 guard done.account == account, done.session == guest.session else {
                     throw .guestGone
@@ -71,6 +75,8 @@ struct MergeCommands: Sendable {
                 changes: plan.changes + [.put(done)]
             )
         }
+        command.isLong = true
+        return command
     }
 
     /// Returns the hash of everything that a preview states.

@@ -158,6 +158,11 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// The sessions to find before deciding, in addition to the rows; `nil` for none.
     public let surplus: SurplusSessions?
 
+    /// Whether the command reads or stores many rows besides those of its keys.
+    ///
+    /// A driver may let short commands overtake it. Default: false.
+    public var isLong = false
+
     /// Decides on the outcome and the changes.
     ///
     /// Performs no I/O except through the reader, and reads no clock: a driver may call it
