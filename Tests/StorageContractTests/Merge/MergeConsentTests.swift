@@ -62,7 +62,7 @@ struct MergeConsentTests {
         }
     }
 
-    /// A change of either side, in the feed or beside it.
+    /// A change of either side, in its feed or not.
     enum Change: CaseIterable {
         case guestRecord, accountRecord, guestSpend, accountProfile, guestFile, midnight, time
     }

@@ -52,8 +52,8 @@ struct MergeStormTests {
                 for operation in one.operations { ids[one.account].insert(operation.lane) }
             }
             for (number, account) in all.enumerated() {
-                #expect(try await world.authority.balance(account.account).available
-                    == expected[number])
+                let balance = try await world.authority.balance(account.account)
+                #expect(balance.available == expected[number])
                 #expect(Set(try await world.records(account).keys) == ids[number])
                 try await world.checkCounts(account)
             }

@@ -58,9 +58,12 @@ struct MergeTests {
             try await world.write(guest, "posts", "p", ["tag": "t"])
             _ = try await world.authority.merge(guest, into: account.account)
 
-            func ids(_ collection: String, _ field: String, _ scope: Identifier?, _ value: String)
-                async throws -> [String]
-            {
+            func ids(
+                _ collection: String,
+                _ field: String,
+                _ scope: Identifier?,
+                _ value: String
+            ) async throws -> [String] {
                 let list = IndexList(collection, in: scope, by: field)
                 let command = Command<[String]>(keys: []) { _, reader throws(Problem) in
                     let key = IndexKey(ofStored: .string(value))
@@ -299,9 +302,12 @@ struct MergeTests {
     ) async throws {
         try await withWorld(driver) { world in
             let (guest, account) = (try await world.guest(1), try await world.registered(1))
-            func document(_ kind: DocumentKind, _ id: String, _ who: Identity, _ body: String)
-                -> Change
-            {
+            func document(
+                _ kind: DocumentKind,
+                _ id: String,
+                _ who: Identity,
+                _ body: String
+            ) -> Change {
                 let row = DocumentRow(
                     kind: kind,
                     id: id,
