@@ -32,6 +32,7 @@ public final class Authority: Sendable {
     let emailSecrets: EmailSecrets
     /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
     let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
+    let merges = MergeListeners()
 
     /// Creates an authority over a storage.
     ///

@@ -113,6 +113,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 10,000.
     public var publicResults = 10_000
 
+    /// The number of guests that may be merged into one account.
+    ///
+    /// Each page of the account's ledger reads the entries of all of them. At least 1. Default: 100.
+    public var mergedGuestsPerAccount = 100
+
     /// The time for which the bytes of a file without an owner are kept, which is longer than an
     /// upload takes after its last byte.
     var blobGrace: Duration { .seconds(3_600) }

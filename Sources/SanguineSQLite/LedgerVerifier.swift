@@ -14,6 +14,7 @@ struct LedgerVerifier {
     private let begin: SQLStatement
     private let end: SQLStatement
 
+    private var merges = MergeAudit()
     private var nextBalance: BalanceRow?
     private var nextTransfer: Transfer?
     private var nextHold: (account: Identifier, amount: Int64)?
@@ -59,6 +60,7 @@ struct LedgerVerifier {
             if shouldStop() { return nil }
             try verify(account, into: &report)
         }
+        report.add(merges.difference)
         return report
     }
 
@@ -73,6 +75,7 @@ struct LedgerVerifier {
         var audit = LedgerAudit(account: account)
         while let transfer = nextTransfer, transfer.account == account {
             audit.add(transfer)
+            merges.add(transfer)
             report.transfers += 1
             try advanceTransfer()
         }
@@ -88,11 +91,7 @@ struct LedgerVerifier {
             try advanceBalance()
         }
         report.accounts += 1
-        if let difference = audit.finish(balance: balance, openHolds: openHolds),
-            report.differences.count < LedgerReport.limit
-        {
-            report.differences.append(difference)
-        }
+        report.add(audit.finish(balance: balance, openHolds: openHolds))
     }
 
     private mutating func advanceBalance() throws(SQLFailure) {

@@ -139,6 +139,7 @@ final class RowWriter {
     private let append: SQLStatement
     private let index: SQLStatement
     private let unindex: SQLStatement
+    private let rehoming: RehomingStatements
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         accounts = try Table(AccountRow.self, on: connection)
@@ -179,6 +180,7 @@ final class RowWriter {
             """,
             on: connection
         )
+        rehoming = try RehomingStatements(on: connection)
         append = try SQLStatement(
             "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             on: connection
@@ -203,6 +205,7 @@ final class RowWriter {
             pruneResults.bind(account?.bytes ?? [])
             pruneResults.bind(limit: kept)
             try pruneResults.run()
+        case .rehome(let move): try rehoming.perform(move)
         }
     }
 

@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds, documents, administration,
+            indexes, quotaHolds, documents, administration, merges,
         ]
     )
 
@@ -355,6 +355,13 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         CREATE TRIGGER audit_is_never_removed BEFORE DELETE ON audit
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+        """
+
+    // A merge finds the rows of a guest by their owner.
+    private static let merges = """
+        CREATE INDEX devices_by_account ON devices (account);
+        CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
+        CREATE INDEX blobs_by_account ON blobs (account);
         """
 
     // Earlier versions did not record which indexes contain all records: those with entries get

@@ -268,7 +268,9 @@ extension LedgerEntry.Kind {
         case .release: 3
         case .capture: 4
         case .expire: 5
-        case .debit: 7
+        case .debit: 11
+        case .mergeOut: 6
+        case .mergeIn: 7
         }
     }
 

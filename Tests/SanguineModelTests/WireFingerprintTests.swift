@@ -76,7 +76,10 @@ struct WireFingerprintTests {
     @Test func `the names of kinds, phases and plans are those of version 1`() {
         #expect(
             LedgerEntry.Kind.allCases.map(\.rawValue)
-                == ["grant", "spend", "hold", "release", "capture", "expire", "debit"]
+                == [
+                    "grant", "spend", "hold", "release", "capture", "expire", "debit",
+                    "merge_out", "merge_in",
+                ]
         )
         #expect(
             [OperationState.Phase.unknown, .running, .settled].map(\.rawValue)

@@ -46,7 +46,17 @@ extension Authority {
     /// call that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
         guard call.record == .fromStart else { return }
-        try await perform(calls.withdraw(call), evenIfDeleted: true)
+        let commands = calls
+        do throws(Problem) {
+            try await following(call.account) {
+                commands.withdraw(call.paid(by: $0))
+            } performing: { command throws(Problem) in
+                try await perform(command, evenIfDeleted: true)
+            }
+        } catch {
+            // A deleted account has no calls.
+            guard error.code == .notFound else { throw error }
+        }
     }
 
     /// Charges the call or releases its hold, and stores the answer.
@@ -67,9 +77,13 @@ extension Authority {
         parts: Int64? = nil,
         with changes: [Change] = []
     ) async throws(Problem) -> Answer {
-        let command = calls.settle(call, end, parts: parts, with: changes)
-        guard call.record != .nothing else { return try await outcome(of: command) }
-        return try await perform(command, evenIfDeleted: true)
+        let commands = calls
+        return try await following(call.account) { account in
+            commands.settle(call.paid(by: account), end, parts: parts, with: changes)
+        } performing: { command throws(Problem) in
+            guard call.record != .nothing else { return try await outcome(of: command) }
+            return try await perform(command, evenIfDeleted: true)
+        }
     }
 
     /// Answers a call with a known output, and charges the price of the terms.

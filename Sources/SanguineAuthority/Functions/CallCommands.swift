@@ -163,9 +163,9 @@ struct CallCommands: Sendable {
     /// Its hold may still be marked as sent, by a commit with an unknown outcome.
     func withdraw(_ call: AcceptedCall) -> Command<Void> {
         let operationKey = Key.operation(call.account, key: call.key)
-        return Command(keys: keys(of: call)) { loaded in
-            guard let balance = loaded.balance(call.account),
-                loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
+        return Command(keys: keys(of: call)) { loaded throws(Problem) in
+            guard let balance = loaded.balance(call.account) else { throw .noAccount }
+            guard loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
             else { return Decision(()) }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []

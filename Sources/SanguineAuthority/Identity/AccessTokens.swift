@@ -159,15 +159,23 @@ public final class AccessTokens: Sendable {
             return pass
         }
         guard let verified = await verifySignature(of: token) else {
-            throw Problem(
-                .unauthenticated,
-                "Send 'Authorization: Bearer' with an access token that this server issued."
-            )
+            throw .unauthenticated
         }
         _ = try isKnown(verified)  // Throws for an expired token, before asking the storage.
         let pass = try await asked(verified)
         remember(pass, for: token)
         return pass
+    }
+
+    /// Returns the identity of a token that has not expired, even if its session has ended.
+    ///
+    /// - Throws: `unauthenticated` or `token_expired`.
+    func identityOfEnded(_ token: String) async throws(Problem) -> Identity {
+        guard let pass = await verifySignature(of: token) else { throw .unauthenticated }
+        guard clock.now() < pass.expiresAt, state.withLock({ $0.cutoff < pass.expiresAt }) else {
+            throw .expiredToken
+        }
+        return pass.identity
     }
 
     /// Returns the identity of a token if it is cached, without checking the signature or asking
@@ -280,7 +288,7 @@ public final class AccessTokens: Sendable {
             )
         }
         guard clock.now() < pass.expiresAt, cutoff < pass.expiresAt else {
-            throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
+            throw .expiredToken
         }
         guard !hasEnded else { throw .sessionOver }
         return isKnown
@@ -332,6 +340,17 @@ public final class AccessTokens: Sendable {
 }
 
 extension Problem {
+    fileprivate static var unauthenticated: Problem {
+        Problem(
+            .unauthenticated,
+            "Send 'Authorization: Bearer' with an access token that this server issued."
+        )
+    }
+
+    fileprivate static var expiredToken: Problem {
+        Problem(.tokenExpired, "Get a new access token with the refresh token.")
+    }
+
     fileprivate static var sessionOver: Problem {
         Problem(.sessionEnded, "Sign in again: this session has ended.")
     }

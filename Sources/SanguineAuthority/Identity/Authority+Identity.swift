@@ -184,8 +184,8 @@ extension Authority {
         _ account: Identifier,
         deviceName: String? = nil
     ) async throws(Problem) -> GuestOutcome {
-        let done = try await perform(identity.signIn(account, deviceName: deviceName))
-        for session in done.ended { tokens.end(session.id, of: account) }
+        let done = try await following(account) { identity.signIn($0, deviceName: deviceName) }
+        for session in done.ended { tokens.end(session.id, of: done.account.id) }
         let signedIn = SignedIn(
             account: done.account.profile,
             session: try await issue(done.session)

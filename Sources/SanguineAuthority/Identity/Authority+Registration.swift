@@ -48,14 +48,18 @@ extension Authority {
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
     ///   - deviceName: The name of the caller's device. Default: none.
-    /// - Returns: The account with its new session.
-    /// - Throws: `not_found` if the account is gone.
+    /// - Returns: The account with its new session, and what it received from the guest.
+    /// - Throws: `not_found` if the account is gone, or the refusal of a merge; see
+    ///   ``merge(_:into:expecting:)``.
     func enter(
         _ account: Identifier,
         as guest: Identity? = nil,
         deviceName: String? = nil
     ) async throws(Problem) -> SignedIn {
-        try await signIn(account, deviceName: deviceName).signedIn
+        guard let guest, guest.account != account else {
+            return try await signIn(account, deviceName: deviceName).signedIn
+        }
+        return try await merge(guest, into: account).0
     }
 }
 

@@ -124,7 +124,7 @@ extension Authority {
         try await perform(ledger.release(hold, account, submission))
     }
 
-    /// Returns a page of the ledger, newest first.
+    /// Returns a page of the ledger, newest first, with the entries of merged guests.
     ///
     /// - Parameters:
     ///   - account: The owner.
@@ -142,9 +142,7 @@ extension Authority {
             if let cursor {
                 try cursors.number(cursor, list: "ledger", account: account)
             } else { nil }
-        let found = try await read { storage throws(StorageError) in
-            try await storage.transfers(of: account, before: number, limit: limit + 1)
-        }
+        let found = try await transfers(of: account, before: number, limit: limit + 1)
         let page = found.prefix(limit)
         var next: String?
         if found.count > limit, let last = page.last {

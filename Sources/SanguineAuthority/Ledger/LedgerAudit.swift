@@ -13,6 +13,8 @@ public struct LedgerAudit: Sendable {
     private var available: Int64 = 0
     private var held: Int64 = 0
     private var seq: Int64 = 0
+    /// Whether the last transfer moved the balance of a merged guest out.
+    private var hasLeft = false
     private var finding: String?
 
     /// Creates an audit of one account.
@@ -32,6 +34,7 @@ public struct LedgerAudit: Sendable {
         self.held = held.partialValue
         check(transfer)
         seq = transfer.seq
+        hasLeft = transfer.kind == .mergeOut
     }
 
     private mutating func check(_ transfer: Transfer) {
@@ -54,7 +57,7 @@ public struct LedgerAudit: Sendable {
     /// Ends the audit.
     ///
     /// - Parameters:
-    ///   - balance: The stored balance, or `nil` if there is none.
+    ///   - balance: The stored balance, or `nil` if there is none, as for a merged guest.
     ///   - openHolds: The sum of the account's open holds.
     /// - Returns: The first difference found, or `nil`.
     public mutating func finish(
@@ -62,6 +65,7 @@ public struct LedgerAudit: Sendable {
         openHolds: Int64
     ) -> LedgerReport.Difference? {
         guard let balance else {
+            if hasLeft, available == 0, held == 0, openHolds == 0 { return difference }
             find("there is no balance for entries that sum to \(available), held \(held)")
             return difference
         }
@@ -88,5 +92,42 @@ public struct LedgerAudit: Sendable {
 
     private var difference: LedgerReport.Difference? {
         finding.map { LedgerReport.Difference(account: account, finding: $0) }
+    }
+}
+
+/// Adds up the tokens that all merges moved out of guests and into accounts.
+///
+/// Both are equal, so that the books of all accounts and of the system sum to zero.
+public struct MergeAudit: Sendable {
+    private var onTheirWay: Int64 = 0
+
+    /// Creates an audit of a whole ledger.
+    public init() {}
+
+    /// Adds the next transfer of any account.
+    public mutating func add(_ transfer: Transfer) {
+        // A damaged amount is reported instead of crashing on it.
+        if transfer.credit == .merges { onTheirWay &+= transfer.amount }
+        if transfer.debit == .merges { onTheirWay &-= transfer.amount }
+    }
+
+    /// The difference between both; `nil` if they are equal.
+    ///
+    /// It belongs to the system and not to an account, so it has the id of 16 zero bytes.
+    public var difference: LedgerReport.Difference? {
+        guard onTheirWay != 0, let system = Identifier(bytes: [UInt8](repeating: 0, count: 16))
+        else { return nil }
+        return LedgerReport.Difference(
+            account: system,
+            finding: "merges moved \(onTheirWay) more tokens out of guests than into accounts"
+        )
+    }
+}
+
+extension LedgerReport {
+    /// Adds the difference, if there is one and the report has room for it.
+    public mutating func add(_ difference: Difference?) {
+        guard let difference, differences.count < Self.limit else { return }
+        differences.append(difference)
     }
 }

@@ -67,6 +67,29 @@ struct LedgerDraft {
         move(hold.amount, kind, hold.reason)
     }
 
+    /// Moves the whole balance of a merged guest out, with the amount of its open holds.
+    ///
+    /// Nothing is left. The last transfer is always a ``LedgerEntry/Kind/mergeOut``.
+    ///
+    /// - Returns: The amount, including the held one; below zero if the balance was.
+    mutating func moveOut(reason: String) -> Int64 {
+        move(balance.held, .release, reason)
+        let amount = balance.available
+        if amount < 0 { append(-amount, .mergeIn, reason) }
+        append(max(0, amount), .mergeOut, reason)
+        return amount
+    }
+
+    /// Receives the amount of ``moveOut(reason:)``, and holds a part of it.
+    mutating func moveIn(_ amount: Int64, holding held: Int64, reason: String) {
+        append(max(0, amount), .mergeIn, reason)
+        if amount < 0 { append(-amount, .mergeOut, reason) }
+        move(held, .hold, reason)
+    }
+
+    /// The transfers in order.
+    var appended: [Change] { transfers.map(Change.append) }
+
     private func require(_ amount: Int64) throws(Problem) {
         guard balance.available >= amount else {
             var problem = Problem(

@@ -2,7 +2,8 @@ public import SanguineModel
 
 /// An account in double-entry bookkeeping.
 ///
-/// Every user has the two in the middle. The outer two belong to the system and may go below zero.
+/// Every user has ``available`` and ``held``. The others belong to the system and may go below
+/// zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
     /// The source of granted tokens.
     case grants = 0
@@ -12,6 +13,8 @@ public enum Book: Int, Hashable, Sendable, CaseIterable {
     case held = 2
     /// The destination of charged tokens.
     case revenue = 3
+    /// The tokens on their way from a merged guest to its account; empty after every command.
+    case merges = 4
 }
 
 /// One movement of the ledger: the same amount leaves one book and enters another.
@@ -75,6 +78,8 @@ public struct Transfer: Hashable, Sendable {
         case .hold: (.available, .held)
         case .release, .expire: (.held, .available)
         case .debit: (.available, .grants)
+        case .mergeOut: (.available, .merges)
+        case .mergeIn: (.merges, .available)
         }
     }
 

@@ -165,7 +165,7 @@ struct QuotaCommands: Sendable {
     ///
     /// A period that ends more than two days ahead was begun by a clock that was fast and is
     /// correct now.
-    private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
+    func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
         let today = CalendarDay(containing: now, in: zone)
         if let row, row.resetsAt <= now + Self.longestPeriod,

@@ -70,7 +70,7 @@ package struct Endpoints: Sendable {
 
     /// All endpoints.
     package var all: [Endpoint] {
-        accounts + credentials + sessions + identities + rights + balances + records + functions
-            + blobs
+        accounts + credentials + sessions + identities + rights + merges + balances + records
+            + functions + blobs
     }
 }

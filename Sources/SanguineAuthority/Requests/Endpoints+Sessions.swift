@@ -10,25 +10,28 @@ extension Endpoints {
     /// is merged into the account.
     @Sendable
     private func signIn(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let (guest, body) = try await optionalIdentity(request)
-        if body.provider != nil {
-            // The place of `authority.signIn(provider:…)`, which takes the guest too.
-            throw Problem(
-                .invalidContent,
-                "Send 'email' and 'password': this server has no identity provider."
+        let (guest, body) = try await guest(request)
+        let signedIn: SignedIn
+        if let identity = try body.identity {
+            signedIn = try await authority.signIn(
+                provider: identity.provider,
+                identityToken: identity.identityToken,
+                nonce: identity.nonce,
+                as: guest
             )
+        } else {
+            signedIn = try await authority.signIn(body, as: guest, from: request.address)
         }
-        let signedIn = try await authority.signIn(body, as: guest, from: request.address)
         return .changed(signedIn, head: nil)
     }
 
-    private func optionalIdentity(
+    private func guest(
         _ request: any WireRequest
     ) async throws(Problem) -> (Identity?, SessionRequest) {
         guard request.field(.authorization) != nil else {
             return (nil, try await admission.anonymous(request, as: SessionRequest.self))
         }
-        let (identity, body) = try await admission.body(request, as: SessionRequest.self)
+        let (identity, body) = try await admission.merging(request, as: SessionRequest.self)
         return (identity, try body.get())
     }
 }

@@ -69,7 +69,8 @@ public final class MemoryStorage: Storage {
     ) throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
-                let decision = try command.decide(state.loaded(command), state.records)
+                let reader = MemoryReader(records: state.records, rows: state.rows)
+                let decision = try command.decide(state.loaded(command), reader)
                 for change in decision.changes { state.store(change) }
                 return .success(decision.outcome)
             } catch {
@@ -343,6 +344,25 @@ extension MemoryStorage.State {
             let own = results.filter { $0.account == account }
                 .sorted { $1.madeAt < $0.madeAt }
             for row in own.dropFirst(max(0, kept)) { set(.result(row.key), to: nil) }
+        case .rehome(let move): rehome(move)
+        }
+    }
+
+    private mutating func rehome(_ move: Rehoming) {
+        for case .device(var row) in rows.values where row.account == move.guest {
+            row.account = move.account
+            set(.device(row.id), to: .device(row))
+        }
+        for row in operations where row.account == move.guest {
+            let new = Row.operation(row.rehomed(to: move.account, head: move.head))
+            guard rows[new.key] == nil else { continue }
+            set(.operation(row.account, key: row.key), to: nil)
+            set(new.key, to: new)
+        }
+        for row in results where row.account == move.guest {
+            let new = Row.result(row.rehomed(to: move.account))
+            if rows[new.key] == nil { set(new.key, to: new) }
+            set(.result(row.key), to: nil)
         }
     }
 
@@ -439,18 +459,19 @@ extension MemoryStorage.State {
         for case .balance(let row) in rows.values { balances[row.account] = row }
         let accounts = Set(openHolds.keys).union(balances.keys).union(ledgers.keys).sorted()
         var report = LedgerReport(accounts: accounts.count, transfers: 0, differences: [])
+        var merges = MergeAudit()
         for account in accounts {
             var audit = LedgerAudit(account: account)
             let ledger = ledgers[account] ?? []
-            for entry in ledger { audit.add(entry.transfer) }
-            report.transfers += ledger.count
-            if let difference = audit.finish(
-                balance: balances[account],
-                openHolds: openHolds[account] ?? 0
-            ), report.differences.count < LedgerReport.limit {
-                report.differences.append(difference)
+            for entry in ledger {
+                audit.add(entry.transfer)
+                merges.add(entry.transfer)
             }
+            report.transfers += ledger.count
+            let held = openHolds[account] ?? 0
+            report.add(audit.finish(balance: balances[account], openHolds: held))
         }
+        report.add(merges.difference)
         return report
     }
 }

@@ -174,6 +174,11 @@ public struct Command<Outcome: Sendable>: Sendable {
     /// The sessions to find before deciding, in addition to the rows; `nil` for none.
     public let surplus: SurplusSessions?
 
+    /// Whether the command reads or stores many rows besides those of its keys.
+    ///
+    /// A driver may let short commands overtake it. Default: false.
+    public var isLong = false
+
     /// Decides on the outcome and the changes.
     ///
     /// Performs no I/O except through the reader, and reads no clock: a driver may call it
@@ -257,6 +262,8 @@ public enum Change: Hashable, Sendable {
     /// Removes the cached answers of an account, or the public ones for `nil`, except for the given
     /// number of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
+    /// Moves rows of a merged guest to its account.
+    case rehome(Rehoming)
 }
 
 /// The rows that a command requested, as of a single point in time.

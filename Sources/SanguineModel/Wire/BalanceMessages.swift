@@ -229,6 +229,10 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case expire
         /// An administrator took an amount back, or the account was deleted.
         case debit
+        /// The amount of a guest moved to the account into which the guest was merged.
+        case mergeOut = "merge_out"
+        /// The amount of a merged guest was received.
+        case mergeIn = "merge_in"
     }
 
     /// The entry's id.

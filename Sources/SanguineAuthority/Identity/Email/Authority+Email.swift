@@ -60,6 +60,24 @@ extension Authority {
         as guest: Identity? = nil,
         from address: String?
     ) async throws(Problem) -> SignedIn {
+        let login = try await proven(request, from: address)
+        let signedIn = try await enter(login.account, as: guest)
+        // A password that was changed while it was compared must not leave a session.
+        guard try await self.login(of: try email(request.email ?? "")) == login else {
+            let identity = try await tokens.verify(signedIn.session.accessToken)
+            try await signOut(identity)
+            throw .credentialsInvalid
+        }
+        return signedIn
+    }
+
+    /// Returns the login of an e-mail address, after checking its password.
+    ///
+    /// - Throws: `invalid_content`, `rate_limited`, `credentials_invalid`, `overloaded`.
+    func proven(
+        _ request: SessionRequest,
+        from address: String?
+    ) async throws(Problem) -> Login {
         guard let text = request.email, let password = request.password else {
             throw Problem(.invalidContent, "Add the members 'email' and 'password'.")
         }
@@ -67,14 +85,7 @@ extension Authority {
         let login = try await login(of: email)
         try await check(password, of: login, email, from: address)
         guard let login else { throw .credentialsInvalid }
-        let signedIn = try await enter(login.account, as: guest)
-        // A password that was changed while it was compared must not leave a session.
-        guard try await self.login(of: email) == login else {
-            let identity = try await tokens.verify(signedIn.session.accessToken)
-            try await signOut(identity)
-            throw .credentialsInvalid
-        }
-        return signedIn
+        return login
     }
 
     /// Sends a code with which the owner of an address sets a new password.

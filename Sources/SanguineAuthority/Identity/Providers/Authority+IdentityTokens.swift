@@ -49,6 +49,16 @@ extension Authority {
             identityToken: identityToken,
             nonce: nonce
         )
+        return try await proven(request) { account throws(Problem) in
+            try await enter(account, as: guest)
+        }
+    }
+
+    /// Performs work for the account of an identity token, which counts as used afterwards.
+    func proven<Value: Sendable>(
+        _ request: IdentityRequest,
+        _ work: (Identifier) async throws(Problem) -> Value
+    ) async throws(Problem) -> Value {
         let verified = try await identityTokens.verify(request)
         let name = Login.Name.identity(provider: verified.provider, subject: verified.subject)
         let loaded = try await read { storage throws(StorageError) in
@@ -63,9 +73,7 @@ extension Authority {
                 """
             )
         }
-        return try await once(verified) { () throws(Problem) in
-            try await enter(login.account, as: guest)
-        }
+        return try await once(verified) { () throws(Problem) in try await work(login.account) }
     }
 
     /// Performs work for which a token may be used once.
