@@ -268,6 +268,8 @@ extension LedgerEntry.Kind {
         case .release: 3
         case .capture: 4
         case .expire: 5
+        case .purchase: 8
+        case .refund: 9
         }
     }
 

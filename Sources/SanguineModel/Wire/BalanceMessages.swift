@@ -2,7 +2,10 @@
 public struct Balance: Hashable, Codable, Sendable {
     /// The unit; `tokens` by default.
     public var unit: String
-    /// The amount that can be spent; never below zero.
+    /// The amount that can be spent.
+    ///
+    /// It is below zero only after a purchase was refunded whose tokens had been spent; nothing can
+    /// be spent then until it is covered.
     public var available: Int64
     /// The amount that is held for operations that are not settled yet.
     public var held: Int64
@@ -215,7 +218,7 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// The reason for a change of the balance.
     public enum Kind: String, Codable, Sendable, CaseIterable {
-        /// An amount was granted: at the account's creation, by support, or by a purchase.
+        /// An amount was granted, at the account's creation or by support.
         case grant
         /// An amount was spent at once.
         case spend
@@ -227,6 +230,10 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case capture
         /// A hold expired and was released.
         case expire
+        /// A purchase was credited, or its refund was reversed.
+        case purchase
+        /// A refunded purchase was taken back; the only entry that may take `available` below zero.
+        case refund
     }
 
     /// The entry's id.
