@@ -25,6 +25,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
 
+    /// The app whose App Store purchases are accepted.
+    ///
+    /// Default: `nil`; purchases are refused.
+    public var appStore: AppStoreSettings?
+
     /// The collections of records and their mutations.
     ///
     /// Default: `notes`, private to the owner, and `posts`, which everyone may read.

@@ -178,22 +178,6 @@ struct IdentityCommands: Sendable {
         }
     }
 
-    /// Sets the plan of the account.
-    func setPlan(
-        _ plan: Account.Plan,
-        of account: Identifier
-    ) -> Command<(Account, head: Int64)> {
-        Command(keys: profileKeys(account)) { loaded throws(Problem) in
-            guard var row = loaded.account(account), var feed = loaded.balance(account) else {
-                throw .noAccount
-            }
-            guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
-            row.profile.plan = plan
-            let changes = store(&row, &feed, loaded, quotas: true)
-            return Decision((row.profile, feed.head), changes: changes)
-        }
-    }
-
     func profileKeys(_ account: Identifier) -> [Key] {
         [.account(account), .balance(account)]
             + settings.quotas.keys.sorted().map { .quota(account, name: $0) }

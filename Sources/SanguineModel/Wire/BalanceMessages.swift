@@ -212,6 +212,55 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
     public init(amount: Int64) { self.amount = amount }
 }
 
+/// The body of `POST /v1/purchases`.
+public struct PurchaseRequest: Hashable, Codable, Sendable {
+    /// A store whose purchases a server can verify.
+    public enum Provider: String, Codable, Sendable {
+        /// Apple's App Store.
+        case appStore
+    }
+
+    /// The store.
+    public var provider: Provider
+    /// The transaction as the store signed it: StoreKit's `jwsRepresentation`.
+    public var signedTransaction: String
+
+    /// Creates the body.
+    public init(provider: Provider = .appStore, signedTransaction: String) {
+        self.provider = provider
+        self.signedTransaction = signedTransaction
+    }
+}
+
+/// The response to `POST /v1/purchases`.
+public struct PurchaseAnswer: Hashable, Codable, Sendable {
+    /// The balance after the purchase.
+    public var balance: Balance
+    /// The plan after the purchase.
+    public var plan: Account.Plan
+    /// The time at which the plan ends; `nil` for never or for `free`.
+    public var planExpiresAt: Timestamp?
+    /// The id of the transaction.
+    public var transactionId: String
+    /// The tokens that the transaction credited, now or when it was sent before.
+    public var credited: Int64
+
+    /// Creates the response.
+    public init(
+        balance: Balance,
+        plan: Account.Plan,
+        planExpiresAt: Timestamp? = nil,
+        transactionId: String,
+        credited: Int64
+    ) {
+        self.balance = balance
+        self.plan = plan
+        self.planExpiresAt = planExpiresAt
+        self.transactionId = transactionId
+        self.credited = credited
+    }
+}
+
 /// An entry of an account's ledger.
 ///
 /// The amounts of all entries add up to `available`.
