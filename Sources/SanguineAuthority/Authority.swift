@@ -27,6 +27,8 @@ public final class Authority: Sendable {
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
+    /// Verifies the App Store's signatures; `nil` if no app is configured.
+    let store: AppStoreVerifier?
 
     /// Creates an authority over a storage.
     ///
@@ -47,6 +49,7 @@ public final class Authority: Sendable {
         self.clock = clock
         encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
+        store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 

@@ -34,7 +34,7 @@ enum ImportTable {
 
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
-            language + collections + ["Crypto", "JWTKit", "SanguineModel"]
+            language + collections + ["Crypto", "JWTKit", "SanguineModel", "SwiftASN1", "X509"]
         ),
 
         // Drivers: the decisions, and their own database.

@@ -29,7 +29,7 @@ extension Authority {
             )
         }
         let signedIn = SignedIn(
-            account: done.signIn.account.profile,
+            account: done.signIn.account.profile(at: clock.now()),
             session: try await issue(done.signIn.session)
         )
         return (signedIn, head)

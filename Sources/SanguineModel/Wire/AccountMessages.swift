@@ -90,18 +90,32 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     ///
     /// Default: the configuration's.
     public var language: String?
+    /// StoreKit's `AppTransaction` as the App Store signed it, by which a reinstalled app finds its
+    /// guest.
+    ///
+    /// Default: none.
+    public var signedAppTransaction: String?
+    /// StoreKit's `AppStore.deviceVerificationID`, which proves that this device requested the app
+    /// transaction.
+    ///
+    /// Default: none; required with ``signedAppTransaction``.
+    public var deviceVerificationId: String?
 
     /// Creates the body.
     public init(
         deviceId: String,
         deviceSecret: String,
         timeZone: String? = nil,
-        language: String? = nil
+        language: String? = nil,
+        signedAppTransaction: String? = nil,
+        deviceVerificationId: String? = nil
     ) {
         self.deviceId = deviceId
         self.deviceSecret = deviceSecret
         self.timeZone = timeZone
         self.language = language
+        self.signedAppTransaction = signedAppTransaction
+        self.deviceVerificationId = deviceVerificationId
     }
 }
 

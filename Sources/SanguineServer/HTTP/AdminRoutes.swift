@@ -83,11 +83,19 @@ struct AdminRoutes: Sendable {
 
     @Sendable
     private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
-        struct Body: Codable, Sendable { var plan: Account.Plan }
+        struct Body: Codable, Sendable {
+            var plan: Account.Plan
+            var expiresAt: Timestamp?
+        }
         let body = try await decoded(Body.self, request, context)
         let id = try accountID(context)
         _ = try await authority.account(id)  // "Not found" takes precedence over invalid content.
-        let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
+        let plan = try body.get()
+        let (account, head) = try await authority.setPlan(
+            plan.plan,
+            until: plan.expiresAt,
+            of: id
+        )
         return Response(.changed(account, head: head))
     }
 
