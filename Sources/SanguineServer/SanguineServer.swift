@@ -42,6 +42,8 @@ public struct SanguineServer: Service {
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger
+    /// Answers the App Store's requests for consumption data; `nil` to log them.
+    let consumption: (any ConsumptionReporter)?
     private let clock: any WallClock
     private let delay: any Clock<Duration>
     private let onListening: @Sendable (Ports) async -> Void
@@ -57,6 +59,8 @@ public struct SanguineServer: Service {
     ///   - types: The app's records and record mutations, in addition to the collections of the
     ///     settings and the mutations that need no code. Default: none.
     ///   - functions: The app's functions, in addition to those of the settings. Default: none.
+    ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
+    ///     log contains the answers.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -72,6 +76,7 @@ public struct SanguineServer: Service {
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
+        consumption: (any ConsumptionReporter)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -80,7 +85,8 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        let authoritySettings = AuthoritySettings(settings, registering: types)
+        var authoritySettings = AuthoritySettings(settings, registering: types)
+        authoritySettings.appStore = try settings.appStore.load()
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         let readiness = Readiness(delay: delay)
@@ -117,6 +123,7 @@ public struct SanguineServer: Service {
         self.log = log
         registry.expose(storage, log)
         self.logger = logger
+        self.consumption = consumption
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
@@ -322,7 +329,12 @@ public struct SanguineServer: Service {
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
-        Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
+        let endpoints = Endpoints(
+            authority: authority,
+            calls: functions.calls,
+            onStoreNotification: StoreNotificationLog(logger: logger, reporter: consumption).told
+        )
+        endpoints.all.add(to: routes, behind: gate)
         functions.openAIRoutes(gate.admission).endpoints.add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: delay), gate: gate).add(to: routes)
         methods.learn(router)
@@ -470,7 +482,7 @@ extension AuthoritySettings {
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         quotas = Dictionary(
-            settings.quotas.map { ($0.name, Int64($0.perDay)) }
+            settings.quotas.map { ($0.name, $0.rule) }
         ) { first, _ in first }
         issuer = settings.tokens.issuer
         audience = settings.tokens.audience

@@ -57,6 +57,7 @@ extension ServerSettings {
             let allowed = "the path of a file, because TLS needs the certificate and its key"
             problems.append(refusal(of: missing, value: "", allowed: allowed))
         }
+        problems += problemsOfAppStore
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }
