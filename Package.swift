@@ -279,7 +279,12 @@ let package = Package(
         // What our own tests share: a turn and a bound for each.
         .target(
             name: "TestSupport",
-            dependencies: ["SanguineAuthority", "SanguineModel", "SanguineTesting"],
+            dependencies: [
+                "SanguineAuthority", "SanguineModel", "SanguineTesting",
+                testKit("Crypto", "swift-crypto"),
+                testKit("SwiftASN1", "swift-asn1"),
+                testKit("X509", "swift-certificates"),
+            ],
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),
