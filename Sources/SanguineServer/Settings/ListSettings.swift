@@ -10,7 +10,7 @@ extension QuotaSetting {
         case limit
         /// The period: `day`, `week` or `month`. Default: `day`.
         case period
-        /// The plans without a limit: `premium`, or nothing. Default: `premium`.
+        /// The plans without a limit: `premium` or `none`. Default: `premium`.
         case lifts
         /// The units of a period for `premium`. Default: none, see ``lifts``.
         case premium
@@ -20,7 +20,7 @@ extension QuotaSetting {
             switch self {
             case .limit, .premium: QuotaSetting.allowed
             case .period: QuotaRule.Period.allCases.map(\.rawValue).joined(separator: ", ")
-            case .lifts: "premium, or nothing"
+            case .lifts: "premium, none"
             }
         }
 
@@ -76,8 +76,8 @@ extension QuotaSetting {
         if period == nil { refuse(.period) }
         let premium = members[.premium].flatMap { Int($0) }
         if members[.premium] != nil, premium == nil { refuse(.premium) }
-        let lifts = members[.lifts] ?? (premium == nil ? "premium" : "")
-        if !["", "premium"].contains(lifts) || (premium != nil && !lifts.isEmpty) {
+        let lifts = members[.lifts] ?? (premium == nil ? "premium" : "none")
+        if !["none", "premium"].contains(lifts) || (premium != nil && lifts == "premium") {
             refuse(.lifts)
         }
         guard problems.isEmpty, let limit, let period else { throw SettingsError(problems) }
@@ -94,7 +94,7 @@ extension QuotaSetting {
     public var texts: [(field: String, text: String)] {
         if self == QuotaSetting(name: name, perDay: perPeriod) { return [("", "\(perPeriod)")] }
         var texts = [("limit", "\(perPeriod)"), ("period", period.rawValue)]
-        texts.append(("lifts", isLifted ? "premium" : ""))
+        texts.append(("lifts", isLifted ? "premium" : "none"))
         if let premium { texts.append(("premium", "\(premium)")) }
         return texts
     }

@@ -48,7 +48,7 @@ public enum SettingsReference {
             premium: 100            # the limit of the plan premium; without it, premium has none
           drafts:
             limit: 20
-            lifts: []               # the plans without a limit: premium (default), or none
+            lifts: none             # the plans without a limit: premium (default), or none
 
         appStore:
           products:                 # by the product's identifier in App Store Connect

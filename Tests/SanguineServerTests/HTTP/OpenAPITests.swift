@@ -21,6 +21,7 @@ struct OpenAPITests {
     private static let unkeyed = [
         "/v1/accounts/guest", "/v1/sessions/refresh", "/v1/live/tickets", "/v1/sync/push",
         "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
+        "/v1/purchases/appStore/notifications",
     ]
 
     private let document: JSONValue
