@@ -70,6 +70,7 @@ public struct TestAppStore: Sendable {
     ///   - algorithm: The name of the algorithm in the header. Default: ES256, which it is.
     ///   - length: The number of certificates in the header. Default: all three.
     /// - Returns: The JWS.
+    /// - Throws: The error of the encoder.
     public func sign(
         _ payload: [String: JSONValue],
         algorithm: String = "ES256",

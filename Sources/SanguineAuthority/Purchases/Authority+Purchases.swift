@@ -198,7 +198,7 @@ extension Authority {
         return nil
     }
 
-    /// Returns how much of a transaction's tokens was spent, as of now.
+    /// Returns how much of a transaction's tokens was spent until now.
     private func consumption(
         of transaction: String
     ) async throws(Problem) -> ConsumptionReport {

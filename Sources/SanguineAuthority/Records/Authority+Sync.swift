@@ -116,7 +116,7 @@ extension Authority {
                 try await storage.feed(query)
             }
             guard try read.examine(slice) else { continue }
-            // A plan that has ended since the last change is a change that nobody has made yet.
+            // The end of a plan is not in the feed yet if this is the first read since then.
             let isOver = slice.loaded.account(account)?.isPlanOver(at: clock.now()) ?? false
             if isOver, try await perform(identity.endPlan(of: account)) {
                 read = try feedRead(account, request)

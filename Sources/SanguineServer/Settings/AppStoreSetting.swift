@@ -81,8 +81,8 @@ extension ServerSettings {
                 )
             )
         }
-        for (id, product) in appStore.products.sorted(by: { $0.key < $1.key }) {
-            guard StoreProduct(text: product.text) == nil || id.isEmpty else { continue }
+        for (id, product) in appStore.products.sorted(by: { $0.key < $1.key })
+        where StoreProduct(text: product.text) == nil || id.isEmpty {
             problems.append(
                 .invalid(
                     setting: "appStore.products.\(id)",

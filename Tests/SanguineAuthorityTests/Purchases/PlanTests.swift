@@ -92,7 +92,8 @@ struct PlanTests {
         let account = try await world.account()
         try await world.purchase(account, month("1", world, from: 100))
         try await world.purchase(account, month("2", world, from: 0))
-        let old = ["isUpgraded": true, "signedDate": world.milliseconds(after: 60)]
+        let old =
+            ["isUpgraded": true, "signedDate": world.milliseconds(after: 60)]
             as [String: JSONValue]
         let answer = try await world.purchase(account, month("1", world, from: 100, old))
         #expect(answer.planExpiresAt == world.store.now + .seconds(30 * Self.day))

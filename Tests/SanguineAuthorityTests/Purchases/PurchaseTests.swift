@@ -61,10 +61,12 @@ struct AppStoreSignatureTests {
         #expect(refusal?.code == .purchaseInvalid)
     }
 
-    @Test(arguments: [
-        ["bundleId": "com.example.other"], ["environment": "Sandbox"], ["environment": "Xcode"],
-        ["inAppOwnershipType": "FAMILY_SHARED"],
-    ] as [[String: JSONValue]])
+    @Test(
+        arguments: [
+            ["bundleId": "com.example.other"], ["environment": "Sandbox"], ["environment": "Xcode"],
+            ["inAppOwnershipType": "FAMILY_SHARED"],
+        ] as [[String: JSONValue]]
+    )
     func `a purchase of another app, environment or person is foreign`(
         change: [String: JSONValue]
     ) async throws {
@@ -98,7 +100,7 @@ struct AppStoreSignatureTests {
 /// Purchases of tokens: once each, with refunds.
 @Suite("Purchases of tokens", .bounded)
 struct TokenPurchaseTests {
-    @Test func `a transaction is credited once, whoever repeats it`() async throws {
+    @Test func `a transaction is credited once, also if it is sent concurrently`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()
         let transaction = world.store.transaction("1", of: "tokens", ["quantity": 2])
@@ -184,7 +186,7 @@ struct TokenPurchaseTests {
         #expect(try await world.storage.verifyLedger().differences.isEmpty)
     }
 
-    @Test func `a hold of before a refund can be captured below zero`() async throws {
+    @Test func `a hold that is older than a refund can be captured below zero`() async throws {
         let world = try PurchaseWorld { $0.grant = 0 }
         let account = try await world.account()
         let transaction = world.store.transaction("1", of: "tokens")
