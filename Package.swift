@@ -78,6 +78,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.15.0"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.5.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -125,6 +127,8 @@ let package = Package(
                 testKit("Crypto", "swift-crypto"),
                 testKit("CryptoExtras", "swift-crypto"),
                 testKit("JWTKit", "jwt-kit"),
+                testKit("SwiftASN1", "swift-asn1"),
+                testKit("X509", "swift-certificates"),
             ],
             swiftSettings: strict
         ),
@@ -276,7 +280,12 @@ let package = Package(
         // What our own tests share: a turn and a bound for each.
         .target(
             name: "TestSupport",
-            dependencies: ["SanguineAuthority", "SanguineModel", "SanguineTesting"],
+            dependencies: [
+                "SanguineAuthority", "SanguineModel", "SanguineTesting",
+                testKit("Crypto", "swift-crypto"),
+                testKit("SwiftASN1", "swift-asn1"),
+                testKit("X509", "swift-certificates"),
+            ],
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),

@@ -33,6 +33,8 @@ public final class Authority: Sendable {
     /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
     let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
     let merges = MergeListeners()
+    /// Verifies the App Store's signatures; `nil` if no app is configured.
+    let store: AppStoreVerifier?
 
     /// Creates an authority over a storage.
     ///
@@ -65,6 +67,7 @@ public final class Authority: Sendable {
             clock: clock,
             delay: delay
         )
+        store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 

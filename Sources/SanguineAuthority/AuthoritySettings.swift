@@ -20,10 +20,15 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `en`.
     public var defaultLanguage = "en"
-    /// The daily limit of each quota, by name.
+    /// The quotas by name.
     ///
-    /// Default: 3 `readings`.
-    public var quotas: [String: Int64] = ["readings": 3]
+    /// Default: 3 `readings` per day, without a limit for `premium`.
+    public var quotas: [String: QuotaRule] = ["readings": 3]
+
+    /// The app whose App Store purchases are accepted.
+    ///
+    /// Default: `nil`; purchases are refused.
+    public var appStore: AppStoreSettings?
 
     /// The collections of records and their mutations.
     ///

@@ -271,6 +271,8 @@ extension LedgerEntry.Kind {
         case .debit: 11
         case .mergeOut: 6
         case .mergeIn: 7
+        case .purchase: 8
+        case .refund: 9
         }
     }
 

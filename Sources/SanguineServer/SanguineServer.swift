@@ -43,6 +43,8 @@ public struct SanguineServer: Service {
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger
+    /// Answers the App Store's requests for consumption data; `nil` to log them.
+    let consumption: (any ConsumptionReporter)?
     private let clock: any WallClock
     private let delay: any Clock<Duration>
     private let onListening: @Sendable (Ports) async -> Void
@@ -61,6 +63,8 @@ public struct SanguineServer: Service {
     ///     settings and the mutations that need no code. Default: none.
     ///   - functions: The app's functions, in addition to those of the settings. Default: none.
     ///   - mail: Sends the e-mails. Default: as the settings say.
+    ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
+    ///     log contains the answers.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -78,6 +82,7 @@ public struct SanguineServer: Service {
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
         mail: (any MailSender)? = nil,
+        consumption: (any ConsumptionReporter)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -86,7 +91,8 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        let authoritySettings = AuthoritySettings(settings, registering: types)
+        var authoritySettings = AuthoritySettings(settings, registering: types)
+        authoritySettings.appStore = try settings.appStore.load()
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         let readiness = Readiness(delay: delay)
@@ -132,6 +138,7 @@ public struct SanguineServer: Service {
         self.log = log
         registry.expose(storage, log)
         self.logger = logger
+        self.consumption = consumption
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
@@ -339,7 +346,12 @@ public struct SanguineServer: Service {
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
-        Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
+        let endpoints = Endpoints(
+            authority: authority,
+            calls: functions.calls,
+            onStoreNotification: StoreNotificationLog(logger: logger, reporter: consumption).told
+        )
+        endpoints.all.add(to: routes, behind: gate)
         functions.openAIRoutes(gate.admission).endpoints.add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: delay), gate: gate).add(to: routes)
         methods.learn(router)
@@ -492,7 +504,7 @@ extension AuthoritySettings {
         defaultLanguage = settings.accounts.defaultLanguage
         appName = settings.mail.app
         quotas = Dictionary(
-            settings.quotas.map { ($0.name, Int64($0.perDay)) }
+            settings.quotas.map { ($0.name, $0.rule) }
         ) { first, _ in first }
         issuer = settings.tokens.issuer
         audience = settings.tokens.audience

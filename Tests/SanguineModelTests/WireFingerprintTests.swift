@@ -78,7 +78,7 @@ struct WireFingerprintTests {
             LedgerEntry.Kind.allCases.map(\.rawValue)
                 == [
                     "grant", "spend", "hold", "release", "capture", "expire", "debit",
-                    "merge_out", "merge_in",
+                    "merge_out", "merge_in", "purchase", "refund",
                 ]
         )
         #expect(

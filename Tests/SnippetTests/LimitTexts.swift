@@ -239,7 +239,9 @@ enum LimitTexts {
 
     private static let authority: [(String, String)] = {
         let settings = AuthoritySettings()
-        let quotas = settings.quotas.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
+        let quotas = settings.quotas.sorted { $0.key < $1.key }.map {
+            "\($0.key): \($0.value.limit)"
+        }
         return [
             ("AuthoritySettings.unit", settings.unit),
             ("AuthoritySettings.grant", count(settings.grant)),

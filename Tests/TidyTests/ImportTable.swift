@@ -34,7 +34,9 @@ enum ImportTable {
 
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
-            language + collections + ["Crypto", "CryptoExtras", "JWTKit", "SanguineModel"]
+            language + collections + [
+                "Crypto", "CryptoExtras", "JWTKit", "SanguineModel", "SwiftASN1", "X509",
+            ]
         ),
 
         // Drivers: the decisions, and their own database.

@@ -134,7 +134,7 @@ extension Authority {
         guard let row = try await load([.account(account)]).account(account) else {
             throw .noAccount
         }
-        return row.profile
+        return row.profile(at: clock.now())
     }
 
     /// Returns the end of a call, and the current balance.

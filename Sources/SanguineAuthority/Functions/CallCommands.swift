@@ -47,7 +47,7 @@ struct CallCommands: Sendable {
                     var period = try period(taking: quota, of: account, loaded)
                     period.seq = draft.nextNumber()
                     call.quota = QuotaHold(of: quota, on: period.day)
-                    call.isUnlimited = loaded.account(account)?.profile.plan == .premium
+                    call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
                     rows.append(.quota(period))
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
@@ -373,14 +373,16 @@ extension CallCommands {
         of account: Identifier,
         _ loaded: Loaded
     ) throws(Problem) -> QuotaRow {
-        guard let profile = loaded.account(account)?.profile else { throw .noAccount }
+        guard let profile = loaded.account(account)?.profile(at: now) else {
+            throw .noAccount
+        }
         let row = loaded.quota(account, name: quota.name)
         return try quotas.taken(quota.units, quota.name, of: profile, row)
     }
 
     private func quota(of call: AcceptedCall, _ loaded: Loaded) -> Quota? {
         guard let name = call.quota?.name,
-            let profile = loaded.account(call.account)?.profile
+            let profile = loaded.account(call.account)?.profile(at: now)
         else { return nil }
         return quotas.quota(name, of: profile, loaded.quota(call.account, name: name))
     }

@@ -18,36 +18,39 @@ extension Authority {
     /// and all receive it. Beyond ``AuthoritySettings/sessionsPerAccount``, the least recently used
     /// session ends.
     ///
-    /// - Throws: `invalid_content`, `device_secret_mismatch`.
+    /// With a signed app transaction, a new device finds the guest of its Apple account.
+    ///
+    /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
+    ///   `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
-        let device = try check(request)
+        var device = try check(request)
         // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
         }
-        if let known = found.device(device.id), known.hasSecret(hash: device.secretHash) {
-            guard try await isDeleted(known.account) else {
-                return try await signIn(known.account, deviceName: device.deviceName)
+        let known = found.device(device.id).flatMap { row in
+            row.hasSecret(hash: device.secretHash) ? row.account : nil
+        }
+        var deleted: Identifier?
+        if let known, try await isDeleted(known) { deleted = known }
+        if request.signedAppTransaction == nil, let known, deleted == nil {
+            return try await signIn(known, deviceName: device.deviceName)
+        }
+        for _ in 0..<Self.guestAttempts {
+            device.app = try await appTransaction(of: request)
+            switch try await perform(identity.guest(device, replacing: deleted)) {
+            case .created(let account, let session, let head):
+                let signedIn = SignedIn(
+                    account: account.profile,
+                    session: try await issue(session)
+                )
+                return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
+            case .known(let account):
+                return try await signIn(account, deviceName: device.deviceName)
+            case .moved: continue
             }
-            return try await newGuest(device, replacing: known.account)
         }
-        return try await newGuest(device)
-    }
-
-    private func newGuest(
-        _ device: IdentityCommands.Device,
-        replacing deleted: Identifier? = nil
-    ) async throws(Problem) -> GuestOutcome {
-        switch try await perform(identity.guest(device, replacing: deleted)) {
-        case .created(let account, let session, let head):
-            let signedIn = SignedIn(
-                account: account.profile,
-                session: try await issue(session)
-            )
-            return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
-        case .known(let account):
-            return try await signIn(account, deviceName: device.deviceName)
-        }
+        throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
 
     private func isDeleted(_ account: Identifier) async throws(Problem) -> Bool {
@@ -56,6 +59,8 @@ extension Authority {
         }
         .account(account)?.state == .deleted
     }
+    /// Several devices of one Apple account may start for the first time at once.
+    private static let guestAttempts = 8
 
     /// Rotates a refresh token.
     ///
@@ -89,7 +94,7 @@ extension Authority {
             try await storage.load([.account(id), .balance(id)])
         }
         guard let row = loaded.account(id), let feed = loaded.balance(id) else { throw .noAccount }
-        return (row.profile, feed.head)
+        return (row.profile(at: clock.now()), feed.head)
     }
 
     /// Changes time zone, language, display name and settings by a merge patch (RFC 7396).
@@ -102,18 +107,25 @@ extension Authority {
         try await perform(identity.patch(id, patch))
     }
 
-    /// Sets the plan of the account.
+    /// Sets the plan of the account until a time.
     ///
-    /// Intended for support.
+    /// Intended for support. A plan that a purchase pays for stays until it ends.
+    ///
+    /// - Parameters:
+    ///   - plan: The plan.
+    ///   - end: The time at which the account is free again. Default: `nil`, never.
+    ///   - account: The account.
+    /// - Returns: The account, and the head of its feed.
+    /// - Throws: `not_found`, `invalid_content` for a time that has passed.
     public func setPlan(
         _ plan: Account.Plan,
+        until end: Timestamp? = nil,
         of account: Identifier
     ) async throws(Problem) -> (Account, head: Int64) {
-        try await setPlan(plan, until: nil, of: account, by: nil)
+        try await setPlan(plan, until: end, of: account, by: nil)
     }
 
-    /// Works like ``setPlan(_:of:)``, with the time at which the plan ends and an entry in the audit
-    /// log.
+    /// Works like ``setPlan(_:until:of:)``, with an entry in the audit log.
     package func setPlan(
         _ plan: Account.Plan,
         until end: Timestamp?,
@@ -140,7 +152,7 @@ extension Authority {
     public func account(email: String) async throws(Problem) -> Account? {
         try await read { storage throws(StorageError) in
             try await storage.account(email: email)
-        }?.profile
+        }?.profile(at: clock.now())
     }
 
     var identity: IdentityCommands {
@@ -187,7 +199,7 @@ extension Authority {
         let done = try await following(account) { identity.signIn($0, deviceName: deviceName) }
         for session in done.ended { tokens.end(session.id, of: done.account.id) }
         let signedIn = SignedIn(
-            account: done.account.profile,
+            account: done.account.profile(at: clock.now()),
             session: try await issue(done.session)
         )
         return GuestOutcome(signedIn: signedIn, isNew: false)

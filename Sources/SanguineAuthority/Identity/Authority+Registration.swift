@@ -36,7 +36,7 @@ extension Authority {
             )
         }
         let signedIn = SignedIn(
-            account: signIn.account.profile,
+            account: signIn.account.profile(at: clock.now()),
             session: try await issue(signIn.session)
         )
         return (signedIn, registration.head)

@@ -5,7 +5,7 @@ public import SanguineModel
 /// A driver passes one account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// The audit checks that the running balances of each transfer follow from the previous one, that
-/// no balance fell below zero or exceeded 64 bits, that the stored balance matches the last
+/// no balance exceeded 64 bits or fell below zero other than by a refund, that the stored balance matches the last
 /// transfer, that the held amount is the sum of the open holds, and that no transfer is past the
 /// feed's head.
 public struct LedgerAudit: Sendable {
@@ -15,6 +15,8 @@ public struct LedgerAudit: Sendable {
     private var seq: Int64 = 0
     /// Whether the last transfer moved the balance of a merged guest out.
     private var hasLeft = false
+    /// The least permitted amount of `available`: zero, or what a refund left before the operation.
+    private var floor: Int64 = 0
     private var finding: String?
 
     /// Creates an audit of one account.
@@ -25,6 +27,9 @@ public struct LedgerAudit: Sendable {
         guard transfer.amount >= 0 else {
             return find("transfer \(transfer.id) has the negative amount \(transfer.amount)")
         }
+        // A capture releases its hold first, both with one feed number: so it may return to the
+        // amount that `available` had before them, but not fall below.
+        if transfer.seq != seq { floor = min(0, self.available) }
         let available = self.available.addingReportingOverflow(transfer.availableChange)
         let held = self.held.addingReportingOverflow(transfer.heldChange)
         guard !available.overflow, !held.overflow else {
@@ -32,13 +37,14 @@ public struct LedgerAudit: Sendable {
         }
         self.available = available.partialValue
         self.held = held.partialValue
+        if [.refund, .mergeOut].contains(transfer.kind) { floor = min(floor, self.available) }
         check(transfer)
         seq = transfer.seq
         hasLeft = transfer.kind == .mergeOut
     }
 
     private mutating func check(_ transfer: Transfer) {
-        if available < 0 || held < 0 {
+        if available < floor || held < 0 {
             find("transfer \(transfer.id) takes the balance to \(available), held \(held)")
         }
         if transfer.availableAfter != available || transfer.heldAfter != held {

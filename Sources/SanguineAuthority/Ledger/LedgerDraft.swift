@@ -4,7 +4,8 @@ import SanguineModel
 ///
 /// Invariants, checked after every step in debug builds:
 ///
-/// 1. Neither `available` nor `held` is below zero.
+/// 1. `held` is never below zero. `available` is below zero only after a refund: no other transfer
+///    takes it below zero, or, if it was below zero before the operation, below that amount.
 /// 2. All transfers of an operation share one number of the feed: the owner sees all of them or
 ///    none.
 /// 3. The running balances of the last transfer equal the balance.
@@ -13,10 +14,13 @@ struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
     private var hasNumber = false
+    /// The least amount that `available` may have: zero, except after a refund.
+    private var floor: Int64
     private let now: Timestamp
 
     init(_ balance: BalanceRow, now: Timestamp) {
         self.balance = balance
+        floor = min(0, balance.available)
         // A wall clock may have been set back; the time of a balance never decreases.
         self.now = max(now, balance.changedAt)
     }
@@ -41,6 +45,16 @@ struct LedgerDraft {
     mutating func debit(_ amount: Int64, reason: String) throws(Problem) {
         try require(amount)
         move(amount, .debit, reason)
+    }
+
+    mutating func purchase(_ amount: Int64, reason: String) {
+        move(amount, .purchase, reason)
+    }
+
+    /// Takes back the tokens of a purchase, also those that were spent.
+    mutating func refund(_ amount: Int64, reason: String) {
+        floor = min(floor, balance.available - amount)
+        move(amount, .refund, reason)
     }
 
     /// Adds an entry for an administrator's change that does not move tokens.
@@ -83,7 +97,10 @@ struct LedgerDraft {
     /// Receives the amount of ``moveOut(reason:)``, and holds a part of it.
     mutating func moveIn(_ amount: Int64, holding held: Int64, reason: String) {
         append(max(0, amount), .mergeIn, reason)
-        if amount < 0 { append(-amount, .mergeOut, reason) }
+        if amount < 0 {
+            floor = min(floor, balance.available + amount)
+            append(-amount, .mergeOut, reason)
+        }
         move(held, .hold, reason)
     }
 
@@ -91,10 +108,15 @@ struct LedgerDraft {
     var appended: [Change] { transfers.map(Change.append) }
 
     private func require(_ amount: Int64) throws(Problem) {
-        guard balance.available >= amount else {
+        guard amount <= 0 || balance.available >= amount else {
             var problem = Problem(
                 .insufficientTokens,
-                "Get more tokens, or wait until operations in progress release their holds."
+                balance.available < 0
+                    ? """
+                    Get at least \(amount - balance.available) tokens: a refunded purchase took \
+                    the balance below zero, which must be covered before anything can be spent.
+                    """
+                    : "Get more tokens, or wait until operations in progress release their holds."
             )
             problem.available = balance.available
             problem.held = balance.held
@@ -132,7 +154,7 @@ struct LedgerDraft {
     }
 
     private func checkInvariants() {
-        assert(balance.available >= 0 && balance.held >= 0)
+        assert(balance.available >= floor && balance.held >= 0)
         assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount >= 0 })
         assert(transfers.last?.availableAfter == balance.available)
         assert(transfers.last?.heldAfter == balance.held)

@@ -5,7 +5,7 @@ public import SanguineModel
 /// Every user has ``available`` and ``held``. The others belong to the system and may go below
 /// zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
-    /// The source of granted tokens.
+    /// The source of granted and purchased tokens, to which refunds return them.
     case grants = 0
     /// The tokens that a user may spend.
     case available = 1
@@ -73,7 +73,8 @@ public struct Transfer: Hashable, Sendable {
     /// Returns the books that a kind of transfer debits and credits.
     public static func books(of kind: LedgerEntry.Kind) -> (debit: Book, credit: Book) {
         switch kind {
-        case .grant: (.grants, .available)
+        case .grant, .purchase: (.grants, .available)
+        case .refund: (.available, .grants)
         case .spend, .capture: (.available, .revenue)
         case .hold: (.available, .held)
         case .release, .expire: (.held, .available)

@@ -72,6 +72,24 @@ package final class LongWork: Sendable {
         }
     }
 
+    /// Runs an asynchronous closure, each part of it when it is its owner's turn.
+    ///
+    /// - Parameters:
+    ///   - owner: The cause of the work.
+    ///   - work: The closure.
+    /// - Returns: The closure's result.
+    /// - Throws: The closure's error.
+    package func run<Value: Sendable, Failure: Error>(
+        for owner: Owner,
+        _ work: @Sendable () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let turn = Turn(self, owner)
+        defer { withExtendedLifetime(turn) {} }
+        return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
+            try await work()
+        }
+    }
+
     private func add(_ job: UnownedJob, _ turn: Turn) {
         let (mustWake, mustStart) = state.withLock { state -> (Bool, Bool) in
             state.queue.append(UnownedTurn(job: job, turn: turn), of: turn.owner)

@@ -152,7 +152,7 @@ public struct BalanceRow: Hashable, Sendable {
     public var account: Identifier
     /// The newest number of the account's feed, across everything that the account can see.
     public var head: Int64
-    /// The tokens that may be spent; never below zero.
+    /// The tokens that may be spent; below zero only after a refund.
     public var available: Int64
     /// The tokens in open holds; never below zero.
     public var held: Int64

@@ -1,5 +1,6 @@
 import Configuration
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import Synchronization
@@ -179,26 +180,68 @@ extension SettingsLoader {
         problems: inout [SettingsError.Problem]
     ) {
         let source = "\(Source.file(file.path))"
-        let quotas = file.keys.filter { $0.first == "quotas" && $0.count == 2 }
-        if !quotas.isEmpty {
-            settings.quotas = quotas.compactMap { key in
-                let text = file.text(of: key) ?? ""
-                if let quota = QuotaSetting(name: key[1], text: text) { return quota }
-                problems.append(
-                    .invalid(
-                        setting: key.joined(separator: "."),
-                        value: text,
-                        allowed: QuotaSetting.allowed,
-                        source: source
-                    )
-                )
-                return nil
-            }
-        }
+        applyQuotas(of: file, source, to: &settings, problems: &problems)
+        applyProducts(of: file, source, to: &settings, problems: &problems)
         applyCollections(of: file, source, to: &settings, problems: &problems)
         applyUpstreams(of: file, source, to: &settings, problems: &problems)
         applyIdentity(of: file, source, to: &settings, problems: &problems)
         applyFunctions(of: file, source, to: &settings, problems: &problems)
+    }
+
+    private func applyQuotas(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var quotas: [String: [QuotaSetting.Field?: String]] = [:]
+        for key in file.keys where key.first == "quotas" {
+            if key.count == 2 { quotas[key[1], default: [:]][nil] = file.text(of: key) ?? "" }
+            guard key.count == 3, let field = QuotaSetting.Field(rawValue: key[2]) else { continue }
+            quotas[key[1], default: [:]][field] = file.list(of: key) ?? ""
+        }
+        if quotas.isEmpty { return }
+        settings.quotas = Self.made(of: quotas, &problems) {
+            name,
+            members throws(SettingsError) in
+            guard let text = members[nil] else {
+                var named: [QuotaSetting.Field: String] = [:]
+                for (field, text) in members { if let field { named[field] = text } }
+                return try QuotaSetting(name: name, members: named, source: source)
+            }
+            if let quota = QuotaSetting(name: name, text: text) { return quota }
+            throw SettingsError([
+                .invalid(
+                    setting: "quotas.\(name)",
+                    value: text,
+                    allowed: QuotaSetting.allowed,
+                    source: source
+                )
+            ])
+        }
+    }
+
+    private func applyProducts(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
+            let text = file.text(of: key) ?? ""
+            if let product = StoreProduct(text: text) {
+                settings.appStore.products[key.dropFirst(2).joined(separator: ".")] = product
+            } else {
+                problems.append(
+                    .invalid(
+                        setting: key.joined(separator: "."),
+                        value: text,
+                        allowed: StoreProduct.allowed,
+                        source: source
+                    )
+                )
+            }
+        }
     }
 
     private func applyFunctions(
@@ -322,8 +365,21 @@ extension SettingsLoader {
             else { return .default }
             return .file(file.path)
         }
-        let quotas = settings.quotas.map {
-            Effective(key: "quotas.\($0.name)", value: "\($0.perDay)", source: source("quotas"))
+        let quotas = settings.quotas.flatMap { quota in
+            quota.texts.map { field, text in
+                Effective(
+                    key: "quotas.\(quota.name)" + (field.isEmpty ? "" : ".\(field)"),
+                    value: text,
+                    source: source("quotas")
+                )
+            }
+        }
+        let products = settings.appStore.products.sorted { $0.key < $1.key }.map { id, product in
+            Effective(
+                key: "appStore.products.\(id)",
+                value: product.text,
+                source: file.map { .file($0.path) } ?? .default
+            )
         }
         let functions = settings.functions.flatMap { function in
             function.texts.map { field, value in
@@ -361,7 +417,7 @@ extension SettingsLoader {
                 )
             }
         }
-        return quotas + collections + upstreams + identity + functions
+        return products + quotas + collections + upstreams + identity + functions
     }
 }
 
@@ -379,7 +435,11 @@ extension SettingsLoader {
             if known.contains(name) { return nil }
             // An empty section.
             if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
-            if key.first == "quotas", key.count == 2 { return nil }
+            if key.first == "quotas" {
+                if key.count == 2 { return nil }
+                if key.count == 3, QuotaSetting.Field(rawValue: key[2]) != nil { return nil }
+            }
+            if key.starts(with: ["appStore", "products"]), key.count > 2 { return nil }
             if key.first == "collections" {
                 if key.count == 2, file.isEmpty(key) { return nil }
                 if key.count == 3, RecordCollection.Field(rawValue: key[2]) != nil { return nil }

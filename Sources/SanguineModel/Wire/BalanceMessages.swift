@@ -2,7 +2,10 @@
 public struct Balance: Hashable, Codable, Sendable {
     /// The unit; `tokens` by default.
     public var unit: String
-    /// The amount that can be spent; never below zero.
+    /// The amount that can be spent.
+    ///
+    /// It is below zero only after a purchase was refunded whose tokens had been spent; nothing can
+    /// be spent then until it is covered.
     public var available: Int64
     /// The amount that is held for operations that are not settled yet.
     public var held: Int64
@@ -209,13 +212,62 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
     public init(amount: Int64) { self.amount = amount }
 }
 
+/// The body of `POST /v1/purchases`.
+public struct PurchaseRequest: Hashable, Codable, Sendable {
+    /// A store whose purchases a server can verify.
+    public enum Provider: String, Codable, Sendable {
+        /// Apple's App Store.
+        case appStore
+    }
+
+    /// The store.
+    public var provider: Provider
+    /// The transaction as the store signed it: StoreKit's `jwsRepresentation`.
+    public var signedTransaction: String
+
+    /// Creates the body.
+    public init(provider: Provider = .appStore, signedTransaction: String) {
+        self.provider = provider
+        self.signedTransaction = signedTransaction
+    }
+}
+
+/// The response to `POST /v1/purchases`.
+public struct PurchaseAnswer: Hashable, Codable, Sendable {
+    /// The balance after the purchase.
+    public var balance: Balance
+    /// The plan after the purchase.
+    public var plan: Account.Plan
+    /// The time at which the plan ends; `nil` for never or for `free`.
+    public var planExpiresAt: Timestamp?
+    /// The id of the transaction.
+    public var transactionId: String
+    /// The tokens that the transaction credited, now or when it was sent before.
+    public var credited: Int64
+
+    /// Creates the response.
+    public init(
+        balance: Balance,
+        plan: Account.Plan,
+        planExpiresAt: Timestamp? = nil,
+        transactionId: String,
+        credited: Int64
+    ) {
+        self.balance = balance
+        self.plan = plan
+        self.planExpiresAt = planExpiresAt
+        self.transactionId = transactionId
+        self.credited = credited
+    }
+}
+
 /// An entry of an account's ledger.
 ///
 /// The amounts of all entries add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// The reason for a change of the balance.
     public enum Kind: String, Codable, Sendable, CaseIterable {
-        /// An amount was granted: at the account's creation, by support, or by a purchase.
+        /// An amount was granted, at the account's creation or by support.
         case grant
         /// An amount was spent at once.
         case spend
@@ -233,6 +285,10 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case mergeOut = "merge_out"
         /// The amount of a merged guest was received.
         case mergeIn = "merge_in"
+        /// A purchase was credited, or its refund was reversed.
+        case purchase
+        /// A refunded purchase was taken back; the only entry that may take `available` below zero.
+        case refund
     }
 
     /// The entry's id.

@@ -61,6 +61,7 @@ extension ServerSettings {
             let allowed = "an address such as no-reply@example.org, because SMTP needs a sender"
             problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
         }
+        problems += problemsOfAppStore
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }

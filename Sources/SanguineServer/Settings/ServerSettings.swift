@@ -1,4 +1,5 @@
 import Foundation
+public import SanguineAuthority
 public import SanguineModel
 
 /// All settings of a server, with their defaults.
@@ -342,6 +343,8 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: 10 min.
     public var holdsDuration: Duration = .seconds(10 * 60)
+    /// The app whose App Store purchases the server accepts.
+    public var appStore = AppStore()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.
@@ -350,9 +353,9 @@ public struct ServerSettings: Hashable, Sendable {
     public var openAI = OpenAI()
     /// The contents of the log.
     public var log = Log()
-    /// The daily quotas of an account.
+    /// The quotas of an account.
     ///
-    /// Default: three readings.
+    /// Default: three readings per day.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
     /// The collections of records; others do not exist.
     ///
@@ -376,16 +379,50 @@ public struct ServerSettings: Hashable, Sendable {
     public init() {}
 }
 
-/// The number of times that an account may do something in a day.
+/// The number of times that an account may do something in a period.
 public struct QuotaSetting: Hashable, Sendable {
     /// The name in the path.
     public var name: String
-    /// The number from one midnight in the account's time zone to the next.
-    public var perDay: Int
+    /// The number from the beginning of a period to the next, in the account's time zone.
+    public var perPeriod: Int
+    /// The period.
+    ///
+    /// Default: a day.
+    public var period = QuotaRule.Period.day
+    /// Whether the plan `premium` has no limit.
+    ///
+    /// Default: true.
+    public var isLifted = true
+    /// The number for the plan `premium`, if it has a limit of its own.
+    ///
+    /// Default: `nil`.
+    public var premium: Int?
 
-    /// Creates a quota.
+    /// Creates a quota per day without a limit for `premium`.
     public init(name: String, perDay: Int) {
         self.name = name
-        self.perDay = perDay
+        perPeriod = perDay
+    }
+
+    /// Creates a quota.
+    ///
+    /// - Parameters:
+    ///   - name: The name in the path.
+    ///   - limit: The number in a period.
+    ///   - period: The period.
+    ///   - isLifted: Whether the plan `premium` has no limit. Default: true.
+    ///   - premium: The number for the plan `premium`, if it has a limit of its own. Default: none.
+    public init(
+        name: String,
+        limit: Int,
+        period: QuotaRule.Period,
+        isLifted: Bool = true,
+        premium: Int? = nil
+    ) {
+        self.name = name
+        perPeriod = limit
+        self.period = period
+        self.isLifted = isLifted
+        self.premium = premium
     }
 }

@@ -5,8 +5,8 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + admin + limits + accounts + tokens + mail + operations + upstream + video + openAI
-        + log
+        http + admin + limits + accounts + tokens + mail + operations + appStore + upstream + video
+        + openAI + log
 
     private static let http = [
         Setting(
@@ -257,6 +257,37 @@ extension Setting {
         ),
     ]
 
+    private static let appStore = [
+        Setting(
+            "appStore.bundleId",
+            .optionalText(\.appStore.bundleId),
+            allowed: "1 to 155 letters, digits, . and -",
+            isValid: isBundle,
+            "The bundle identifier of the app whose purchases are accepted."
+        ),
+        Setting(
+            "appStore.environment",
+            .choice(\.appStore.environment, of: ["production", "sandbox"]),
+            "The only accepted environment of the App Store."
+        ),
+        Setting(
+            "appStore.appAppleId",
+            .optionalInteger(\.appStore.appAppleId, 1...Int(Int64.max)),
+            "The app's numeric identifier, which notifications in production must name."
+        ),
+        Setting(
+            "appStore.roots",
+            .texts(\.appStore.roots),
+            allowed: "paths of files, such as AppleRootCA-G3.cer",
+            "The trusted root certificates, in DER or PEM."
+        ),
+        Setting(
+            "appStore.familySharing",
+            .choice(\.appStore.familySharing, of: ["refuse", "count"]),
+            "Whether purchases that a family member shares are refused or count."
+        ),
+    ]
+
     private static let upstream = [
         Setting(
             "upstream.url",
@@ -362,6 +393,15 @@ extension Setting {
             "Whether every request gets a line in the log."
         ),
     ]
+
+    private static func isBundle(_ text: String) -> Bool {
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                UInt8(ascii: ".") == byte || UInt8(ascii: "-") == byte
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                    || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte & 0xDF)
+            }
+    }
 
     private static func isOrigin(_ text: String) -> Bool {
         if text == "*" { return true }

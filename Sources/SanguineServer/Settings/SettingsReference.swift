@@ -61,7 +61,7 @@ public enum SettingsReference {
     /// The section about lists, which only the file can contain.
     private static let lists = """
 
-        ## Quotas, collections, upstreams and functions
+        ## Quotas, products, collections, upstreams and functions
 
         Only the file can declare them. A file that declares any quota replaces the default \
         quotas; the same holds for collections and functions. Do not change the access of a \
@@ -71,6 +71,19 @@ public enum SettingsReference {
         ```yaml
         quotas:
           readings: 3               # per day, from midnight to midnight in the account's zone
+          letters:
+            limit: 10
+            period: month           # day (default), week from Monday, or month
+            premium: 100            # the limit of the plan premium; without it, premium has none
+          drafts:
+            limit: 20
+            lifts: none             # the plans without a limit: premium (default), or none
+
+        appStore:
+          products:                 # by the product's identifier in App Store Connect
+            com.example.tokens100: tokens 100      # each unit credits 100
+            com.example.premium.monthly: plan premium
+            com.example.pass: plan premium 30d     # for products without an end of their own
 
         collections:
           notes:

@@ -25,6 +25,7 @@ struct OpenAPITests {
         "/v1/accounts/upgrade", "/v1/accounts/verify", "/v1/accounts/password/reset",
         "/v1/accounts/password/reset/verify", "/v1/account/email", "/v1/account/email/verify",
         "/v1/sessions",
+        "/v1/purchases/appStore/notifications",
     ]
 
     private let document: JSONValue
