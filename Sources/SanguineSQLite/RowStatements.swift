@@ -174,7 +174,7 @@ final class RowWriter {
             on: connection
         )
         append = try SQLStatement(
-            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             on: connection
         )
     }

@@ -43,6 +43,16 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
+    /// Returns the transfers of all accounts with a number above the given one, oldest first.
+    public func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await readers.read { connection throws(SQLFailure) in
+            try connection.transfers(after: number, limit: limit)
+        }
+    }
+
     /// Returns the account with the e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try await readers.read { connection throws(SQLFailure) in
@@ -69,13 +79,19 @@ public final class SQLiteInspection: Sendable {
     /// - Returns: The findings.
     /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or the error that
     ///   prevented reading, except for damage.
-    public func examine() async throws(StorageError) -> DataExamination {
+    ///
+    /// - Parameter progress: Called while the ledger is read, every ``LedgerProgress/step``
+    ///   accounts. Default: nothing.
+    public func examine(
+        progress: @escaping @Sendable (LedgerProgress) -> Void = { _ in }
+    ) async throws(StorageError) -> DataExamination {
         try await readers.read { _ throws(SQLFailure) in }  // Throws if the connections are closed.
         let examiner = Examiner(
             of: folder,
             options: options,
             schema: schema,
-            parts: [.pages, .ledger, .feeds, .files]
+            parts: [.pages, .ledger, .feeds, .files],
+            progress: progress
         )
         return try await examiner.examine()
     }

@@ -19,6 +19,8 @@ import SanguineModel
 struct CallCommands: Sendable {
     let now: Timestamp
     let quotas: QuotaCommands
+    /// The server's spending limit per day; `nil` for none.
+    var spendingPerDay: Int64?
 
     func start(
         _ account: Identifier,
@@ -26,6 +28,7 @@ struct CallCommands: Sendable {
     ) -> Command<CallStart> {
         let quota = (try? submission.content.get())?.quota
         var keys = [Key.balance(account)] + Self.keys(quota?.name, account)
+        if quota == nil { keys.append(.account(account)) }
         if submission.mayComeAgain { keys.append(.operation(account, key: submission.key)) }
         return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
@@ -39,7 +42,8 @@ struct CallCommands: Sendable {
                 account: account,
                 key: submission.key
             )
-            var draft = LedgerDraft(balance, now: now)
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
             var rows: [Row] = []
             var exhausted: Problem?
             if let quota = terms.quota {
@@ -57,9 +61,9 @@ struct CallCommands: Sendable {
                 }
             }
             if terms.holds {
-                let hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
+                var hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
                 do throws(Problem) {
-                    try draft.hold(hold.amount, reason: hold.reason)
+                    try draft.hold(&hold)
                 } catch {
                     throw error.orWaiting(until: exhausted)
                 }
@@ -101,15 +105,19 @@ struct CallCommands: Sendable {
         _ body: @escaping CallEnd.Body
     ) -> Command<(Answer, run: Identifier?)> {
         let operationKey = Key.operation(account, key: submission.key)
-        return Command(keys: [.balance(account), operationKey]) { loaded throws(Problem) in
+        let keys = [.balance(account), operationKey, Key.account(account)]
+        return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
                 return Decision((Answer(answer, replayed: true), run: row?.run))
             }
             let terms = try submission.content.get()
-            var draft = LedgerDraft(balance, now: now)
-            if terms.hold > 0 { try draft.spend(terms.hold, reason: terms.function) }
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
+            if terms.hold > 0 {
+                try draft.spend(terms.hold, reason: terms.function, function: terms.function)
+            }
             let answer = StoredAnswer(
                 status: 200,
                 body: body(draft.balance, nil),

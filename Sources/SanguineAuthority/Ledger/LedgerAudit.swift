@@ -73,6 +73,9 @@ public struct LedgerAudit: Sendable {
                 """
             )
         }
+        if balance.grants.total > balance.available {
+            find("\(balance.grants.total) tokens expire, of \(balance.available) available ones")
+        }
         if openHolds != balance.held {
             find("held is \(balance.held); the open holds sum to \(openHolds)")
         }

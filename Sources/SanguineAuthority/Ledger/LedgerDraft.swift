@@ -9,16 +9,27 @@ import SanguineModel
 ///    none.
 /// 3. The running balances of the last transfer equal the balance.
 /// 4. An amount of zero creates no transfer, unless it is a note.
+/// 5. At most `available` expires, and none of it has expired when the draft begins and after each
+///    settlement of a hold.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []
     private var hasNumber = false
     private let now: Timestamp
+    private let rules: SpendingRules?
 
-    init(_ balance: BalanceRow, now: Timestamp) {
+    /// Creates a draft, which begins with the expiry of grants whose time has passed.
+    ///
+    /// - Parameters:
+    ///   - balance: The balance before the operation.
+    ///   - now: The time of the operation.
+    ///   - rules: The rules for spends and holds. Default: no limit.
+    init(_ balance: BalanceRow, now: Timestamp, rules: SpendingRules? = nil) {
         self.balance = balance
         // A wall clock may have been set back; the time of a balance never decreases.
         self.now = max(now, balance.changedAt)
+        self.rules = rules
+        expireGrants()
     }
 
     /// The rows to store: the transfers in order, then the balance.
@@ -33,35 +44,64 @@ struct LedgerDraft {
         return balance.head
     }
 
-    mutating func grant(_ amount: Int64, reason: String) {
+    mutating func grant(_ amount: Int64, reason: String, expiresAt: Timestamp? = nil) {
         move(amount, .grant, reason)
+        if let expiresAt { balance.grants.add(amount, at: expiresAt) }
     }
+
+    /// Sets the account's own spending limit per day.
+    mutating func setSpendingLimit(_ perDay: Int64?) { balance.spending.perDay = perDay }
 
     /// Adds an entry for an administrator's change that does not move tokens.
     mutating func addEntry(_ reason: String) { append(0, .grant, reason) }
 
-    mutating func spend(_ amount: Int64, reason: String) throws(Problem) {
-        try require(amount)
-        move(amount, .spend, reason)
+    /// Spends an amount, for the call of a function if one is named.
+    mutating func spend(
+        _ amount: Int64,
+        reason: String,
+        function: String? = nil
+    ) throws(Problem) {
+        _ = try require(amount)
+        move(amount, .spend, reason, function)
     }
 
-    mutating func hold(_ amount: Int64, reason: String) throws(Problem) {
-        try require(amount)
-        move(amount, .hold, reason)
+    /// Holds the amount of the hold, which receives the grants that it takes.
+    mutating func hold(_ hold: inout HoldRow) throws(Problem) {
+        hold.spentOn = try require(hold.amount)
+        hold.grants = balance.grants.take(hold.amount)
+        move(hold.amount, .hold, hold.reason)
     }
 
     /// Releases the whole hold, then charges the actual cost.
     mutating func capture(_ charged: Int64, of hold: HoldRow) {
         precondition(charged >= 0 && charged <= hold.amount, "A capture must not exceed its hold.")
         move(hold.amount, .release, hold.reason)
-        move(charged, .capture, hold.reason)
+        balance.grants.add(hold.grants)
+        move(charged, .capture, hold.reason, hold.operation == nil ? nil : hold.reason)
+        settled(hold, charged: charged)
     }
 
     mutating func release(_ hold: HoldRow, as kind: LedgerEntry.Kind = .release) {
         move(hold.amount, kind, hold.reason)
+        balance.grants.add(hold.grants)
+        settled(hold, charged: 0)
     }
 
-    private func require(_ amount: Int64) throws(Problem) {
+    private mutating func settled(_ hold: HoldRow, charged: Int64) {
+        balance.spending.settle(hold, charged: charged)
+        expireGrants()
+    }
+
+    private mutating func expireGrants() {
+        guard let next = balance.grants.next, next <= now else { return }
+        move(balance.grants.removeDue(by: now), .expireGrant, "expired")
+    }
+
+    /// Checks that an amount can be paid, and counts it towards the limit of the day.
+    ///
+    /// The limit comes first: more tokens do not lift it.
+    private mutating func require(_ amount: Int64) throws(Problem) -> CalendarDay? {
+        let day = amount > 0 ? try rules?.count(amount, in: &balance.spending) : nil
         guard balance.available >= amount else {
             var problem = Problem(
                 .insufficientTokens,
@@ -72,13 +112,24 @@ struct LedgerDraft {
             problem.required = amount
             throw problem
         }
+        return day
     }
 
-    private mutating func move(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
-        if amount > 0 { append(amount, kind, reason) }
+    private mutating func move(
+        _ amount: Int64,
+        _ kind: LedgerEntry.Kind,
+        _ reason: String,
+        _ function: String? = nil
+    ) {
+        if amount > 0 { append(amount, kind, reason, function) }
     }
 
-    private mutating func append(_ amount: Int64, _ kind: LedgerEntry.Kind, _ reason: String) {
+    private mutating func append(
+        _ amount: Int64,
+        _ kind: LedgerEntry.Kind,
+        _ reason: String,
+        _ function: String? = nil
+    ) {
         if transfers.isEmpty {
             balance.seq = nextNumber()
             balance.changedAt = now
@@ -92,8 +143,13 @@ struct LedgerDraft {
             availableAfter: 0,
             heldAfter: 0,
             reason: reason,
-            at: now
+            at: now,
+            function: function
         )
+        // A hold has taken its grants, and expired ones are removed already.
+        if transfer.availableChange < 0, kind != .hold, kind != .expireGrant {
+            balance.grants.take(amount)
+        }
         balance.available += transfer.availableChange
         balance.held += transfer.heldChange
         transfer.availableAfter = balance.available
@@ -104,6 +160,7 @@ struct LedgerDraft {
 
     private func checkInvariants() {
         assert(balance.available >= 0 && balance.held >= 0)
+        assert(balance.grants.total <= balance.available)
         assert(transfers.allSatisfy { $0.seq == balance.seq && $0.amount >= 0 })
         assert(transfers.last?.availableAfter == balance.available)
         assert(transfers.last?.heldAfter == balance.held)

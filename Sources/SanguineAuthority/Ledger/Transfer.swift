@@ -37,6 +37,8 @@ public struct Transfer: Hashable, Sendable {
     public var reason: String
     /// The time of the transfer.
     public var at: Timestamp
+    /// The function whose call was charged; `nil` for other transfers.
+    public var function: String?
 
     /// Creates a transfer.
     public init(
@@ -48,7 +50,8 @@ public struct Transfer: Hashable, Sendable {
         availableAfter: Int64,
         heldAfter: Int64,
         reason: String,
-        at: Timestamp
+        at: Timestamp,
+        function: String? = nil
     ) {
         self.id = id
         self.account = account
@@ -59,6 +62,7 @@ public struct Transfer: Hashable, Sendable {
         self.heldAfter = heldAfter
         self.reason = reason
         self.at = at
+        self.function = function
     }
 
     /// The book that the amount leaves.
@@ -74,6 +78,7 @@ public struct Transfer: Hashable, Sendable {
         case .spend, .capture: (.available, .revenue)
         case .hold: (.available, .held)
         case .release, .expire: (.held, .available)
+        case .expireGrant: (.available, .grants)
         }
     }
 
