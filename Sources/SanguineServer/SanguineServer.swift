@@ -466,6 +466,7 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

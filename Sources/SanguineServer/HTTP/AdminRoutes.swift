@@ -19,6 +19,7 @@ struct AdminRoutes: Sendable {
         admin.post("accounts/:id/grants", use: grant)
         admin.post("accounts/:id/quotas/:name", use: giveBack)
         admin.put("accounts/:id/plan", use: setPlan)
+        AdminLedgerRoutes(authority: authority, gate: gate).add(to: admin)
     }
 
     @Sendable
@@ -62,7 +63,7 @@ struct AdminRoutes: Sendable {
     private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
         let submission = try await gate.admission.submission(
             gate.wire(request, context),
-            as: SpendRequest.self,
+            as: GrantRequest.self,
             meaning: \.meaning
         )
         return Response(.answer(try await authority.grant(try accountID(context), submission)))

@@ -48,6 +48,10 @@ struct Housekeeping: Service {
                 await attempt("Expired holds could not be settled") { () async throws(Problem) in
                     try await calls.expireHolds()
                 }
+                await attempt("Expired grants could not be removed") {
+                    () async throws(Problem) in
+                    try await authority.expireGrants()
+                }
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in
                         try await calls.sweep(limit: Self.sweepLimit)

@@ -184,6 +184,14 @@ public struct ServerSettings: Hashable, Sendable {
         public var defaultLanguage = "en"
     }
 
+    /// The amounts that accounts may spend.
+    public struct Spending: Hashable, Sendable {
+        /// The amount that an account may spend per day of its calendar; `nil` for any.
+        ///
+        /// Default: `nil`.
+        public var perDay: Int?
+    }
+
     /// The tokens that authenticate requests.
     public struct Tokens: Hashable, Sendable {
         /// The lifetime of an access token.
@@ -318,6 +326,8 @@ public struct ServerSettings: Hashable, Sendable {
     public var limits = Limits()
     /// The defaults of a new account.
     public var accounts = Accounts()
+    /// The amounts that accounts may spend.
+    public var spending = Spending()
     /// The tokens that authenticate requests.
     public var tokens = Tokens()
     /// The time for which responses to operations are replayed.

@@ -5,7 +5,7 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + operations + upstream + video + openAI + log
+        http + limits + accounts + spending + tokens + operations + upstream + video + openAI + log
 
     private static let http = [
         Setting(
@@ -203,6 +203,14 @@ extension Setting {
             isValid: isLanguage,
             "The language of accounts that set none."
         ),
+    ]
+
+    private static let spending = [
+        Setting(
+            "spending.perDay",
+            .optionalInteger(\.spending.perDay, 1...Int(WireLimits.amount)),
+            "The amount that an account may spend per day of its calendar. Default: any."
+        )
     ]
 
     private static let tokens = [
