@@ -30,6 +30,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Default: 3 `readings`.
     public var quotas: [String: Int64] = ["readings": 3]
 
+    /// Whether events for analytics are stored until they are delivered.
+    ///
+    /// Default: no.
+    public var recordsEvents = false
+
     /// The collections of records and their mutations.
     ///
     /// Default: `notes`, private to the owner, and `posts`, which everyone may read.

@@ -234,6 +234,16 @@ public struct SanguineServer: Service {
             ),
             LiveShutdown(hub: live),
         ]
+        if let events = EventDelivery(
+            settings.events,
+            authority: authority,
+            clock: clock,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        ) {
+            services.insert(events, at: 0)
+        }
         services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Responses in progress then have this long before their connections are closed.
@@ -466,6 +476,7 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        recordsEvents = settings.events.areDelivered
         spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone

@@ -46,6 +46,7 @@ struct CallCommands: Sendable {
             var draft = LedgerDraft(balance, now: now, rules: rules)
             var rows: [Row] = []
             var exhausted: Problem?
+            var events: [Change] = []
             if let quota = terms.quota {
                 do throws(Problem) {
                     var period = try period(taking: quota, of: account, loaded)
@@ -53,6 +54,9 @@ struct CallCommands: Sendable {
                     call.quota = QuotaHold(of: quota, on: period.day)
                     call.isUnlimited = loaded.account(account)?.profile.plan == .premium
                     rows.append(.quota(period))
+                    if let profile = loaded.account(account)?.profile {
+                        events = quotas.exhaustion(of: period, profile)
+                    }
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
                         throw error
@@ -76,7 +80,10 @@ struct CallCommands: Sendable {
                 return Decision(.accepted(call))
             }
             rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
-            return Decision(.accepted(call), changes: draft.changes + rows.map(Change.put))
+            return Decision(
+                .accepted(call),
+                changes: draft.changes + rows.map(Change.put) + events
+            )
         }
     }
 

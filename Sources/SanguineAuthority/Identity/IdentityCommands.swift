@@ -76,7 +76,10 @@ struct IdentityCommands: Sendable {
             return Decision(
                 .created(account, session, head: draft.balance.head),
                 changes: [.put(.device(deviceRow)), .put(.account(account))] + ledger
-                    + [.put(.session(session))]
+                    + [
+                        .put(.session(session)),
+                        .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
+                    ]
             )
         }
     }

@@ -54,6 +54,7 @@ struct QuotaCommands: Sendable {
             return Decision(
                 Answer(answer),
                 changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
+                    + exhaustion(of: period, profile)
             )
         }
     }
@@ -137,6 +138,16 @@ struct QuotaCommands: Sendable {
         // Premium accounts have no limit, so the count is kept from overflowing.
         period.used = min(period.used, WireLimits.amount) + amount
         return period
+    }
+
+    /// Returns the event of a period whose last unit was just used; empty if some are left.
+    func exhaustion(of period: QuotaRow, _ profile: Account) -> [Change] {
+        guard profile.plan != .premium, let limit = limits[period.name], period.used == limit else {
+            return []
+        }
+        let data: [String: JSONValue] = ["quota": .string(period.name), "limit": .integer(limit)]
+        let event = AnalyticsEvent(.quotaExhausted, of: profile.id, at: now, data: data)
+        return [.event(event)]
     }
 
     /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that

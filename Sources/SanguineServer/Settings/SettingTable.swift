@@ -5,7 +5,8 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + spending + tokens + operations + upstream + video + openAI + log
+        http + limits + accounts + spending + tokens + operations + upstream + video + openAI
+        + events + log
 
     private static let http = [
         Setting(
