@@ -253,6 +253,8 @@ let package = Package(
             name: "Simulate",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
+                "SanguineSQLite",
                 "Simulation",
                 server("ArgumentParser", "swift-argument-parser"),
             ],
@@ -311,6 +313,7 @@ let package = Package(
             name: "SimulationTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "Simulate",
                 "Simulation",

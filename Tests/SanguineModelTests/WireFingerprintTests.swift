@@ -76,7 +76,7 @@ struct WireFingerprintTests {
     @Test func `the names of kinds, phases and plans are those of version 1`() {
         #expect(
             LedgerEntry.Kind.allCases.map(\.rawValue)
-                == ["grant", "spend", "hold", "release", "capture", "expire"]
+                == ["grant", "spend", "hold", "release", "capture", "expire", "expire_grant"]
         )
         #expect(
             [OperationState.Phase.unknown, .running, .settled].map(\.rawValue)
