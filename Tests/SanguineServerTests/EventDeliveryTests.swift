@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import NIOHTTP1
 import SanguineAuthority
 import SanguineModel
@@ -209,7 +210,7 @@ struct ServerEventTests {
             limit: 1_000,
             delay: ContinuousClock(),
             metrics: OpenMetricsRegistry(),
-            logger: .init(label: "test")
+            logger: Logger(label: "test")
         )
 
         #expect(await delivery.deliverOnce() == .failed)

@@ -1,6 +1,7 @@
 import Foundation
 import SanguineAuthority
 import SanguineModel
+import SanguineTesting
 import TestSupport
 import Testing
 
@@ -31,8 +32,8 @@ struct AdminLedgerTests {
             _ = try await server.guest()
             let reply = try await admin("GET", "/admin/v1/ledger/verify", on: server)
             #expect(reply.status == 200)
-            #expect(reply.text.contains("event: report\n"))
-            #expect(reply.text.contains(#""differences":[]"#))
+            #expect(reply.body.contains("event: report\n"))
+            #expect(reply.body.contains(#""differences":[]"#))
         }
     }
 
@@ -46,11 +47,11 @@ struct AdminLedgerTests {
                 on: server
             )
             for guest in [first, second] {
-                #expect(all.text.contains(guest.account.id.description))
+                #expect(all.body.contains(guest.account.id.description))
             }
             let own = try await first.get("/v1/ledger/export")
-            #expect(own.text.contains(first.account.id.description))
-            #expect(!own.text.contains(second.account.id.description))
+            #expect(own.body.contains(first.account.id.description))
+            #expect(!own.body.contains(second.account.id.description))
         }
     }
 
