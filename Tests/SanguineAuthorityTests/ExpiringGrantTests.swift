@@ -174,7 +174,7 @@ struct ExpiringGrantTests {
         #expect(try await authority.verifyLedger().differences.isEmpty)
     }
 
-    @Test func `housekeeping removes the grants of accounts that nobody uses`() async throws {
+    @Test func `housekeeping removes the expired grants of idle accounts`() async throws {
         let clock = ManualClock()
         let storage = MemoryStorage()
         let authority = Authority(storage: storage, keys: SigningKeys(), clock: clock)

@@ -112,7 +112,7 @@ struct EventDeliveryTests {
         try webhook(ManualWallClock(), receiver)
     }
 
-    @Test func `a file has one line per event, and begins anew when it is full`() async throws {
+    @Test func `a file has one line per event, and is rotated when it is full`() async throws {
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "events-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -164,7 +164,7 @@ struct EventDeliveryTests {
 /// The whole path: a guest is created, and the event is in the file.
 @Suite("Events of a server", .bounded)
 struct ServerEventTests {
-    /// A sink that fails until it is told otherwise.
+    /// A sink that fails until it recovers.
     private final class Sink: EventSink {
         private struct State {
             var isDown = true

@@ -36,7 +36,7 @@ public final class ClientAnalytics: Sendable {
 
     init() {}
 
-    /// Returns a stream of the events from now on, which ends with its reader's task.
+    /// Returns a stream of later events, which ends with its reader's task.
     public func events() -> AsyncStream<Event> {
         let (stream, sink) = AsyncStream.makeStream(
             of: Event.self,

@@ -3,8 +3,8 @@ import Synchronization
 
 /// An event for analytics: a step in the life of an account.
 ///
-/// It holds nothing personal: no name, no address of any kind, no device. Whoever receives it sees a
-/// keyed hash instead of the account's id.
+/// It holds nothing personal: no name, no address of any kind, no device. Its receiver sees a keyed
+/// hash instead of the account's id.
 public struct AnalyticsEvent: Hashable, Codable, Sendable {
     /// The kind of an event.
     public enum Kind: String, Codable, Sendable, CaseIterable {

@@ -90,7 +90,7 @@ extension Authority {
     /// The keyed hash that stands for an account in events.
     ///
     /// It is the same for all events of the account as long as the server has the same keys, and
-    /// nobody without them can compute it.
+    /// cannot be computed without them.
     func subject(of account: Identifier) -> String {
         let key = HKDF<SHA256>.deriveKey(
             inputKeyMaterial: keys.refreshKey,

@@ -307,7 +307,6 @@ extension Authority {
         return rows + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
-
     private static let recoveryPage = 256
     /// The number of holds that are ended concurrently.
     private static let expiriesAtOnce = 64

@@ -4,7 +4,9 @@ public import SanguineModel
 extension Authority {
     /// Recomputes every balance from its entries.
     ///
-    /// - Parameter progress: Called every some thousand accounts. Default: nothing.
+    /// - Parameter progress: Called every ``LedgerProgress/step`` accounts. Default: nothing.
+    /// - Returns: The report.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     public func verifyLedger(
         progress: @escaping @Sendable (LedgerProgress) -> Void = { _ in }
     ) async throws(Problem) -> LedgerReport {

@@ -67,7 +67,8 @@ enum CSVText {
         if let first = text.utf8.first, "=+-@\t\r".utf8.contains(first) { text = "'" + text }
         let special = "\",\r\n".utf8
         guard text.utf8.contains(where: { special.contains($0) }) else { return text }
-        return "\"" + text.split(separator: "\"", omittingEmptySubsequences: false)
+        return "\""
+            + text.split(separator: "\"", omittingEmptySubsequences: false)
             .joined(separator: "\"\"") + "\""
     }
 }

@@ -59,7 +59,9 @@ struct EventWebhook: EventSink {
         let subjects = Dictionary(grouping: events, by: \.subject).values.map(\.self)
         return await withTaskGroup(of: EventReceipt.self) { group in
             var rest = subjects[...]
-            for events in rest.prefix(Self.atOnce) { group.addTask { await deliverInOrder(events) } }
+            for events in rest.prefix(Self.atOnce) {
+                group.addTask { await deliverInOrder(events) }
+            }
             rest = rest.dropFirst(Self.atOnce)
             var receipt = EventReceipt()
             for await part in group {

@@ -26,6 +26,7 @@ struct WebhookSignature: Sendable {
     ///   - id: The value of `webhook-id`, the same for every attempt.
     ///   - seconds: The value of `webhook-timestamp`, the time of this attempt.
     ///   - body: The bytes of the body.
+    /// - Returns: The version and the signature in Base64.
     func text(id: String, seconds: Int64, body: [UInt8]) -> String {
         let content = Array("\(id).\(seconds).".utf8) + body
         let code = HMAC<SHA256>.authenticationCode(for: content, using: key)

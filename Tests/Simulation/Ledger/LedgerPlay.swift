@@ -148,7 +148,8 @@ extension LedgerPlay {
         }
     }
 
-    private static func check(_ problem: Problem?, _ expected: LedgerModel.Refusal?) throws(Problem) {
+    private static func check(_ problem: Problem?, _ expected: LedgerModel.Refusal?) throws(Problem)
+    {
         let code: ProblemCode? =
             switch expected {
             case nil: nil
