@@ -12,9 +12,8 @@ final class ReadConnection {
     private let reader: RowReader
     private let begin: SQLStatement
     private let end: SQLStatement
-    private let transfers: SQLStatement
-    private let allTransfers: SQLStatement
-    private let expiringBalances: SQLStatement
+    /// Reads the ledger.
+    let ledger: LedgerStatements
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
@@ -34,28 +33,7 @@ final class ReadConnection {
         lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
-        transfers = try SQLStatement(
-            """
-            SELECT \(Transfer.columns), number FROM transfers
-            WHERE account = ? AND number < ? ORDER BY number DESC LIMIT ?
-            """,
-            on: handle
-        )
-        allTransfers = try SQLStatement(
-            """
-            SELECT \(Transfer.columns), number FROM transfers
-            WHERE number > ? ORDER BY number LIMIT ?
-            """,
-            on: handle
-        )
-        expiringBalances = try SQLStatement(
-            """
-            SELECT account FROM balances
-            WHERE grants_expire_at IS NOT NULL AND grants_expire_at <= ?
-            ORDER BY grants_expire_at, account LIMIT ?
-            """,
-            on: handle
-        )
+        ledger = try LedgerStatements(on: handle)
         openHolds = try SQLStatement(
             """
             SELECT \(HoldRow.columns) FROM holds
@@ -158,34 +136,6 @@ final class ReadConnection {
         return found
     }
 
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) throws(SQLFailure) -> [NumberedTransfer] {
-        transfers.bind(account)
-        transfers.bind(number ?? .max)
-        transfers.bind(limit: limit)
-        return try transfers.all(NumberedTransfer.init(from:))
-    }
-
-    func transfers(after number: Int64, limit: Int) throws(SQLFailure) -> [NumberedTransfer] {
-        allTransfers.bind(number)
-        allTransfers.bind(limit: limit)
-        return try allTransfers.all(NumberedTransfer.init(from:))
-    }
-
-    func accounts(
-        withGrantsExpiringBy moment: Timestamp,
-        limit: Int
-    ) throws(SQLFailure) -> [Identifier] {
-        expiringBalances.bind(moment)
-        expiringBalances.bind(limit: limit)
-        return try expiringBalances.all { statement throws(SQLFailure) in
-            try statement.identifier(0)
-        }
-    }
-
     func openHolds(expiringBy moment: Timestamp, limit: Int) throws(SQLFailure) -> [HoldRow] {
         openHolds.bind(moment)
         openHolds.bind(limit: limit)
@@ -251,13 +201,6 @@ final class ReadConnection {
     func account(email: String) throws(SQLFailure) -> AccountRow? {
         accountByEmail.bind(email)
         return try accountByEmail.first(AccountRow.init(from:))
-    }
-}
-
-extension NumberedTransfer {
-    /// Reads the columns of a transfer, then its number.
-    fileprivate init(from statement: SQLStatement) throws(SQLFailure) {
-        self.init(number: statement.integer(10), transfer: try Transfer(from: statement))
     }
 }
 

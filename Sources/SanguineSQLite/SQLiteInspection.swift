@@ -39,7 +39,7 @@ public final class SQLiteInspection: Sendable {
         limit: Int
     ) async throws(StorageError) -> [NumberedTransfer] {
         try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(of: account, before: number, limit: limit)
+            try connection.ledger.transfers(of: account, before: number, limit: limit)
         }
     }
 
@@ -49,7 +49,7 @@ public final class SQLiteInspection: Sendable {
         limit: Int
     ) async throws(StorageError) -> [NumberedTransfer] {
         try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(after: number, limit: limit)
+            try connection.ledger.transfers(after: number, limit: limit)
         }
     }
 

@@ -173,7 +173,7 @@ public final class SQLiteStorage: Storage {
     ) async throws(StorageError) -> [NumberedTransfer] {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(of: account, before: number, limit: limit)
+            try connection.ledger.transfers(of: account, before: number, limit: limit)
         }
     }
 
@@ -184,7 +184,7 @@ public final class SQLiteStorage: Storage {
     ) async throws(StorageError) -> [NumberedTransfer] {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(after: number, limit: limit)
+            try connection.ledger.transfers(after: number, limit: limit)
         }
     }
 
@@ -195,7 +195,7 @@ public final class SQLiteStorage: Storage {
     ) async throws(StorageError) -> [Identifier] {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
-            try connection.accounts(withGrantsExpiringBy: moment, limit: limit)
+            try connection.ledger.accounts(withGrantsExpiringBy: moment, limit: limit)
         }
     }
 

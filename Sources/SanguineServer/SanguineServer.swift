@@ -234,16 +234,7 @@ public struct SanguineServer: Service {
             ),
             LiveShutdown(hub: live),
         ]
-        if let events = EventDelivery(
-            settings.events,
-            authority: authority,
-            clock: clock,
-            delay: delay,
-            metrics: registry,
-            logger: logger
-        ) {
-            services.insert(events, at: 0)
-        }
+        services.insert(contentsOf: eventDelivery, at: 0)
         services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Responses in progress then have this long before their connections are closed.
@@ -254,6 +245,19 @@ public struct SanguineServer: Service {
             guard Task.isShuttingDownGracefully, error.isOfCutting else { throw error }
             logger.notice("Connections that did not end within 'limits.shutdownGrace' were closed")
         }
+    }
+
+    /// The delivery of events for analytics; empty if the settings name no destination.
+    private var eventDelivery: [any Service] {
+        let delivery = EventDelivery(
+            settings.events,
+            authority: authority,
+            clock: clock,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+        return delivery.map { [$0] } ?? []
     }
 
     /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace``.

@@ -43,6 +43,15 @@ final class FunctionCaller: Sendable {
         self.balance = balance
     }
 
+    convenience init(call: ServerCall, balance: BalanceKeeper, services: ClientServices) {
+        self.init(
+            call: call,
+            balance: balance,
+            configuration: services.configuration,
+            analytics: services.metrics.analytics
+        )
+    }
+
     /// Continues the queued calls of an earlier process.
     func start() {
         guard call.server != nil, configuration.refusal == nil else { return }

@@ -94,12 +94,7 @@ final class UserScope: Sendable {
             server,
             pollInterval: configuration.recordPolling
         )
-        functions = FunctionCaller(
-            call: call,
-            balance: balance,
-            configuration: configuration,
-            analytics: services.metrics.analytics
-        )
+        functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
     }

@@ -65,12 +65,8 @@ struct CallCommands: Sendable {
                 }
             }
             if terms.holds {
-                var hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
-                do throws(Problem) {
-                    try draft.hold(&hold)
-                } catch {
-                    throw error.orWaiting(until: exhausted)
-                }
+                let new = HoldRow(of: call, terms, expiresAt: now + terms.life)
+                let hold = try placed(new, in: &draft, exhausted)
                 rows.append(.hold(hold))
                 call.hold = hold.id
             }
@@ -80,11 +76,24 @@ struct CallCommands: Sendable {
                 return Decision(.accepted(call))
             }
             rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
-            return Decision(
-                .accepted(call),
-                changes: draft.changes + rows.map(Change.put) + events
-            )
+            let changes = draft.changes + rows.map(Change.put) + events
+            return Decision(.accepted(call), changes: changes)
         }
+    }
+
+    /// Returns the hold after it was placed.
+    private func placed(
+        _ hold: HoldRow,
+        in draft: inout LedgerDraft,
+        _ exhausted: Problem?
+    ) throws(Problem) -> HoldRow {
+        var hold = hold
+        do throws(Problem) {
+            try draft.hold(&hold)
+        } catch {
+            throw error.orWaiting(until: exhausted)
+        }
+        return hold
     }
 
     /// Returns the row of a running call.
