@@ -85,7 +85,7 @@ struct StorageListsContractTests {
         try await driver.withEmptyStorage { storage in
             let accounts = (0..<3).map { _ in Identifier.fresh() }
             let all = (0..<9).map { number in
-                Transfer.sample(of: accounts[number % 3], Int64(number), available: 0)
+                Transfer.sample(of: accounts[number % 3], .grant, Int64(number), available: 0)
             }
             for transfer in all { try await storage.store(.append(transfer)) }
             let first = try await storage.transfers(after: 0, limit: 5)
