@@ -258,6 +258,8 @@ let package = Package(
             name: "Simulate",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
+                "SanguineSQLite",
                 "Simulation",
                 server("ArgumentParser", "swift-argument-parser"),
             ],
@@ -321,6 +323,7 @@ let package = Package(
             name: "SimulationTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "Simulate",
                 "Simulation",

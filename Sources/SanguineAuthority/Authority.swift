@@ -102,6 +102,7 @@ public final class Authority: Sendable {
 
     private func performed<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
         do {
+            let command = settings.recordsEvents ? command : command.withoutEvents
             return try await storage.perform(command).get()
         } catch let error as StorageError {
             throw Problem(error)

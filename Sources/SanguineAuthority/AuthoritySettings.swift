@@ -8,6 +8,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `tokens`.
     public var unit = "tokens"
+    /// The amount that an account may spend per day of its calendar; `nil` for any.
+    ///
+    /// Spends, the amounts of open holds, and the charges of settled ones count. An administrator
+    /// can set another limit for an account. Default: `nil`.
+    public var spendingPerDay: Int64?
     /// The tokens that a new account receives.
     ///
     /// Default: 100.
@@ -29,6 +34,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `nil`; purchases are refused.
     public var appStore: AppStoreSettings?
+
+    /// Whether events for analytics are stored until they are delivered.
+    ///
+    /// Default: no.
+    public var recordsEvents = false
 
     /// The collections of records and their mutations.
     ///

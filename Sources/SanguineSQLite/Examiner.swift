@@ -30,6 +30,7 @@ final class Examiner: Sendable {
     private let options: SQLiteStorageOptions
     private let schema: Schema
     private let parts: Set<Part>
+    private let progress: @Sendable (LedgerProgress) -> Void
     private let isClosed: @Sendable () -> Bool
     private let state = Mutex(State())
     private let isStopped = Atomic(false)
@@ -41,15 +42,18 @@ final class Examiner: Sendable {
     ///   - options: The options of the connection.
     ///   - schema: The schema that the database must have.
     ///   - parts: The parts to read. Default: all that may be damaged.
+    ///   - progress: Called while the ledger is read, every ``LedgerProgress/step`` accounts.
     ///   - isClosed: Whether to stop, as after ``stop()``; called at intervals. Default: never.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
         schema: Schema,
         parts: Set<Part> = [.pages, .ledger, .files],
+        progress: @escaping @Sendable (LedgerProgress) -> Void = { _ in },
         unless isClosed: @escaping @Sendable () -> Bool = { false }
     ) {
         self.parts = parts
+        self.progress = progress
         self.isClosed = isClosed
         self.folder = folder
         self.options = options
@@ -134,7 +138,7 @@ final class Examiner: Sendable {
         }
         try examine(.ledger, &report) { report throws(SQLFailure) in
             var verifier = try LedgerVerifier(database)
-            report.ledger = try verifier.verify { mustStop } ?? report.ledger
+            report.ledger = try verifier.verify(progress: progress) { mustStop } ?? report.ledger
         }
         try examine(.feeds, &report) { report throws(SQLFailure) in
             var check = try FeedCheck(on: handle)

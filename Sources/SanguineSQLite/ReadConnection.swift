@@ -12,7 +12,8 @@ final class ReadConnection {
     private let reader: RowReader
     private let begin: SQLStatement
     private let end: SQLStatement
-    private let transfers: SQLStatement
+    /// Reads the ledger.
+    let ledger: LedgerStatements
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
@@ -34,13 +35,7 @@ final class ReadConnection {
         lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
-        transfers = try SQLStatement(
-            """
-            SELECT \(Transfer.columns), number FROM transfers
-            WHERE account = ? AND number < ? ORDER BY number DESC LIMIT ?
-            """,
-            on: handle
-        )
+        ledger = try LedgerStatements(on: handle)
         openHolds = try SQLStatement(
             """
             SELECT \(HoldRow.columns) FROM holds
@@ -130,22 +125,6 @@ final class ReadConnection {
             if let row = try reader.row(key) { found.append(row) }
         }
         return found
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) throws(SQLFailure) -> [NumberedTransfer] {
-        transfers.bind(account)
-        transfers.bind(number ?? .max)
-        transfers.bind(limit: limit)
-        return try transfers.all { statement throws(SQLFailure) in
-            NumberedTransfer(
-                number: statement.integer(9),
-                transfer: try Transfer(from: statement)
-            )
-        }
     }
 
     func openHolds(expiringBy moment: Timestamp, limit: Int) throws(SQLFailure) -> [HoldRow] {

@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds, documents, administration, merges,
+            indexes, quotaHolds, documents, administration, merges, expiringGrants,
         ]
     )
 
@@ -376,5 +376,20 @@ extension Schema {
                 'collection', collection, 'field', field, 'version', 0, 'stage', 'complete'
             ))
             FROM (SELECT DISTINCT collection, field FROM record_index);
+        """
+
+    // `grants` is the text of `ExpiringGrants`; `grants_expire_at` is the first of its moments.
+    private static let expiringGrants = """
+        ALTER TABLE balances ADD COLUMN grants TEXT;
+        ALTER TABLE balances ADD COLUMN grants_expire_at INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_limit INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_day TEXT;
+        ALTER TABLE balances ADD COLUMN spending_used INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_resets_at INTEGER;
+        CREATE INDEX balances_by_expiry ON balances (grants_expire_at)
+            WHERE grants_expire_at IS NOT NULL;
+        ALTER TABLE holds ADD COLUMN grants TEXT;
+        ALTER TABLE holds ADD COLUMN spent_on TEXT;
+        ALTER TABLE transfers ADD COLUMN function TEXT;
         """
 }

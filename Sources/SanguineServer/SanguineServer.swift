@@ -258,6 +258,7 @@ public struct SanguineServer: Service {
             ),
             LiveShutdown(hub: live),
         ]
+        services.insert(contentsOf: eventDelivery, at: 0)
         services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Responses in progress then have this long before their connections are closed.
@@ -268,6 +269,19 @@ public struct SanguineServer: Service {
             guard Task.isShuttingDownGracefully, error.isOfCutting else { throw error }
             logger.notice("Connections that did not end within 'limits.shutdownGrace' were closed")
         }
+    }
+
+    /// The delivery of events for analytics; empty if the settings name no destination.
+    private var eventDelivery: [any Service] {
+        let delivery = EventDelivery(
+            settings.events,
+            authority: authority,
+            clock: clock,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+        return delivery.map { [$0] } ?? []
     }
 
     /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace``.
@@ -499,6 +513,8 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        recordsEvents = settings.events.areDelivered
+        spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage

@@ -78,7 +78,7 @@ struct WireFingerprintTests {
             LedgerEntry.Kind.allCases.map(\.rawValue)
                 == [
                     "grant", "spend", "hold", "release", "capture", "expire", "debit",
-                    "merge_out", "merge_in", "purchase", "refund",
+                    "merge_out", "merge_in", "purchase", "refund", "expire_grant",
                 ]
         )
         #expect(
@@ -184,10 +184,12 @@ extension WireFingerprintTests {
             held: 3,
             head: 412,
             asOf: at,
-            operations: ["k": OperationState(.running, held: 3)]
+            operations: ["k": OperationState(.running, held: 3)],
+            expiring: [ExpiringAmount(amount: 5, at: at)]
         )
         let balanceText = """
-            {"asOf":"2025-11-21T19:18:39.250Z","available":97,"head":412,"held":3,\
+            {"asOf":"2025-11-21T19:18:39.250Z","available":97,\
+            "expiring":[{"amount":5,"at":"2025-11-21T19:18:39.250Z"}],"head":412,"held":3,\
             "operations":{"k":{"held":3,"phase":"running"}},"unit":"tokens"}
             """
         let hold = Hold(id: id, amount: 3, expiresAt: at)

@@ -245,6 +245,11 @@ enum LimitTexts {
         return [
             ("AuthoritySettings.unit", settings.unit),
             ("AuthoritySettings.grant", count(settings.grant)),
+            (
+                "AuthoritySettings.spendingPerDay",
+                settings.spendingPerDay.map { count($0) } ?? "none"
+            ),
+            ("AuthoritySettings.recordsEvents", settings.recordsEvents ? "yes" : "no"),
             ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
             ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),

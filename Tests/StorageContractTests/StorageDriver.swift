@@ -129,6 +129,16 @@ extension BalanceRow {
     }
 }
 
+extension ExpiringGrants {
+    /// Two amounts.
+    static var sample: ExpiringGrants {
+        guard let grants = ExpiringGrants(text: "2@1000 3@2000") else {
+            preconditionFailure("The text is valid.")
+        }
+        return grants
+    }
+}
+
 extension AccountRow {
     static func sample(_ id: Identifier, email: String? = nil, seq: Int64 = 1) -> AccountRow {
         AccountRow(

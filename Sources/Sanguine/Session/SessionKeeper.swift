@@ -57,6 +57,7 @@ final class SessionKeeper: Authorizer {
     private let exchange: Exchange
     private let store: ClientStore
     private let vault: any IdentityVault
+    private let analytics: ClientAnalytics?
     private let schedule: RetrySchedule
 
     /// Restores the session that an earlier process left in the user's store; without a server, the
@@ -66,6 +67,7 @@ final class SessionKeeper: Authorizer {
         exchange: Exchange,
         store: ClientStore,
         vault: any IdentityVault,
+        analytics: ClientAnalytics? = nil,
         named: AccountKey? = nil,
         isSignedOut: Bool = false
     ) {
@@ -74,6 +76,7 @@ final class SessionKeeper: Authorizer {
         self.exchange = exchange
         self.store = store
         self.vault = vault
+        self.analytics = analytics
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
@@ -264,7 +267,9 @@ extension SessionKeeper {
                 timeZone: configuration.timeZone,
                 language: configuration.language
             )
-            let answer = try await post("/v1/accounts/guest", body, as: SignedIn.self)
+            let response = try await post("/v1/accounts/guest", body)
+            let answer = try WireCoding.decode(SignedIn.self, from: response.body)
+            if response.status == 201 { analytics?.post(.guestCreated) }
             var session = StoredSession(
                 answer.session,
                 account: answer.account.id,
@@ -345,6 +350,13 @@ extension SessionKeeper {
         _ body: some Encodable,
         as type: Answer.Type
     ) async throws(SanguineError) -> Answer {
+        try WireCoding.decode(type, from: try await post(path, body).body)
+    }
+
+    private func post(
+        _ path: String,
+        _ body: some Encodable
+    ) async throws(SanguineError) -> TransportResponse {
         let json = try WireCoding.encode(body, as: "the body of \(path)")
         let request = try TransportRequest(
             method: "POST",
@@ -353,7 +365,7 @@ extension SessionKeeper {
             json: json,
             timeout: SessionLimits.requestTimeout
         )
-        return try WireCoding.decode(type, from: try await exchange.send(request).body)
+        return try await exchange.send(request)
     }
 
     /// Ends the session on the server after a sign-out.

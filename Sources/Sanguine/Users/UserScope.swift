@@ -94,7 +94,7 @@ final class UserScope: Sendable {
             server,
             pollInterval: configuration.recordPolling
         )
-        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
     }
@@ -111,6 +111,7 @@ final class UserScope: Sendable {
             exchange: services.exchange,
             store: store,
             vault: services.vault,
+            analytics: services.metrics.analytics,
             named: configuration.server == nil ? named : nil,
             isSignedOut: isSignedOut
         )
@@ -139,7 +140,8 @@ final class UserScope: Sendable {
         let environment = OutboxEnvironment(
             services.configuration,
             folder: folder?.url,
-            notifier: services.outboxNotifier
+            notifier: services.outboxNotifier,
+            metrics: services.metrics
         ) { [log = services.log] in log.failure($0, "\($1)") }
         let fault = services.configuration.plantedFault
         return OutboxEngine(environment, OutboxFile(folder, floor: floor, fault: fault))

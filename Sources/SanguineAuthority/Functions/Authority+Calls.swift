@@ -323,14 +323,11 @@ extension Authority {
         return rows + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
-    /// Recomputes every balance from its entries.
-    public func verifyLedger() async throws(Problem) -> LedgerReport {
-        try await read { storage throws(StorageError) in try await storage.verifyLedger() }
-    }
-
     private static let recoveryPage = 256
     /// The number of holds that are ended concurrently.
     private static let expiriesAtOnce = 64
 
-    private var calls: CallCommands { CallCommands(now: clock.now(), quotas: quota) }
+    private var calls: CallCommands {
+        CallCommands(now: clock.now(), quotas: quota, spendingPerDay: settings.spendingPerDay)
+    }
 }

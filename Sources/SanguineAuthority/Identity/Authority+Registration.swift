@@ -84,6 +84,7 @@ extension IdentityCommands {
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
+            let wasGuest = row.profile.kind == .guest
             let known = try loaded.document(Login.self, login.text)
             if let known, known.account != account { throw .taken(login) }
             let bound = Login(
@@ -103,6 +104,8 @@ extension IdentityCommands {
                     head: feed.head
                 ),
                 changes: [.put(bound)] + changes + (ended + [session]).map { .put(.session($0)) }
+                    + (wasGuest
+                        ? [.event(AnalyticsEvent(.accountUpgraded, of: account, at: now))] : [])
             )
         }
     }

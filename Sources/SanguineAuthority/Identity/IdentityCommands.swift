@@ -108,7 +108,10 @@ struct IdentityCommands: Sendable {
             return Decision(
                 .created(account, session, head: draft.balance.head),
                 changes: [.put(.device(deviceRow(id))), .put(.account(account))] + ledger
-                    + [.put(.session(session))] + (try linked(device, to: id, loaded))
+                    + [
+                        .put(.session(session)),
+                        .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
+                    ] + (try linked(device, to: id, loaded))
             )
         }
     }

@@ -31,7 +31,8 @@ extension Authority {
             }
             if isWhole { break }
         }
-        guard let row = loaded.balance(account) else { throw .noAccount }
+        guard let stored = loaded.balance(account) else { throw .noAccount }
+        let row = await withoutExpired(stored)
         var balance = encoder.message(row)
         if !operations.isEmpty {
             balance.operations = states(of: operations, account, loaded)
@@ -43,9 +44,10 @@ extension Authority {
     public func balanceJSON(
         _ account: Identifier
     ) async throws(Problem) -> (body: [UInt8], head: Int64) {
-        guard let row = try await load([.balance(account)]).balance(account) else {
+        guard let stored = try await load([.balance(account)]).balance(account) else {
             throw .noAccount
         }
+        let row = await withoutExpired(stored)
         return (Array(encoder.json(row).utf8), row.head)
     }
 
@@ -65,7 +67,7 @@ extension Authority {
     /// Intended for support.
     public func grant(
         _ account: Identifier,
-        _ submission: Submission<SpendRequest>
+        _ submission: Submission<GrantRequest>
     ) async throws(Problem) -> Answer {
         try await grant(account, submission, by: nil)
     }
@@ -73,7 +75,7 @@ extension Authority {
     /// Works like ``grant(_:_:)``, with an entry in the audit log.
     package func grant(
         _ account: Identifier,
-        _ submission: Submission<SpendRequest>,
+        _ submission: Submission<GrantRequest>,
         by note: AuditNote?
     ) async throws(Problem) -> Answer {
         // Keys of clients contain no blanks, so the keys of support and the owner never collide.
@@ -94,6 +96,16 @@ extension Authority {
         var submission = submission
         submission.key = "debit " + submission.key
         return try await perform(ledger.debit(account, submission), by: note)
+    }
+
+    /// Grants tokens that never expire.
+    ///
+    /// Intended for support.
+    public func grant(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>
+    ) async throws(Problem) -> Answer {
+        try await grant(account, submission.asGrant)
     }
 
     /// Holds an amount.
@@ -158,7 +170,12 @@ extension Authority {
     private static let looks = 8
 
     var ledger: LedgerCommands {
-        LedgerCommands(encoder: encoder, now: clock.now(), holdLife: settings.holdLife)
+        LedgerCommands(
+            encoder: encoder,
+            now: clock.now(),
+            holdLife: settings.holdLife,
+            spendingPerDay: settings.spendingPerDay
+        )
     }
 
     private func load(_ keys: [Key]) async throws(Problem) -> Loaded {

@@ -5,9 +5,9 @@ public import SanguineModel
 /// A driver passes one account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// The audit checks that the running balances of each transfer follow from the previous one, that
-/// no balance exceeded 64 bits or fell below zero other than by a refund, that the stored balance matches the last
-/// transfer, that the held amount is the sum of the open holds, and that no transfer is past the
-/// feed's head.
+/// no balance exceeded 64 bits or fell below zero other than by a refund, that the stored balance
+/// matches the last transfer, that the held amount is the sum of the open holds, and that no
+/// transfer is past the feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0
@@ -82,6 +82,9 @@ public struct LedgerAudit: Sendable {
                 \(available), held \(held)
                 """
             )
+        }
+        if balance.grants.total > max(0, balance.available) {
+            find("\(balance.grants.total) tokens expire, of \(balance.available) available ones")
         }
         if openHolds != balance.held {
             find("held is \(balance.held); the open holds sum to \(openHolds)")

@@ -40,6 +40,8 @@ public struct Transfer: Hashable, Sendable {
     public var reason: String
     /// The time of the transfer.
     public var at: Timestamp
+    /// The function whose call was charged; `nil` for other transfers.
+    public var function: String?
 
     /// Creates a transfer.
     public init(
@@ -51,7 +53,8 @@ public struct Transfer: Hashable, Sendable {
         availableAfter: Int64,
         heldAfter: Int64,
         reason: String,
-        at: Timestamp
+        at: Timestamp,
+        function: String? = nil
     ) {
         self.id = id
         self.account = account
@@ -62,6 +65,7 @@ public struct Transfer: Hashable, Sendable {
         self.heldAfter = heldAfter
         self.reason = reason
         self.at = at
+        self.function = function
     }
 
     /// The book that the amount leaves.
@@ -81,6 +85,7 @@ public struct Transfer: Hashable, Sendable {
         case .debit: (.available, .grants)
         case .mergeOut: (.available, .merges)
         case .mergeIn: (.merges, .available)
+        case .expireGrant: (.available, .grants)
         }
     }
 

@@ -207,13 +207,13 @@ struct MergePlan {
     private mutating func moveTokens() {
         let reason = "merged guest"
         var leaving = LedgerDraft(guestBalance, now: now)
-        let amount = leaving.moveOut(reason: reason)
+        let moved = leaving.moveOut(reason: reason)
         var balance = accountBalance
         balance.head = head
         var arriving = LedgerDraft(balance, now: now)
-        arriving.moveIn(amount, holding: guestBalance.held, reason: reason)
+        arriving.moveIn(moved, holding: guestBalance.held, reason: reason)
         head = arriving.balance.head
-        merged.balances = amount
+        merged.balances = moved.amount
         changes += leaving.appended + [.delete(.balance(guest.id))] + arriving.changes
     }
 
@@ -230,5 +230,7 @@ struct MergePlan {
         alias.profile.displayName = nil
         alias.profile.settings = [:]
         changes.append(.put(.account(alias)))
+        let data: [String: JSONValue] = ["records": .integer(Int64(merged.records))]
+        changes.append(.event(AnalyticsEvent(.accountMerged, of: account.id, at: now, data: data)))
     }
 }

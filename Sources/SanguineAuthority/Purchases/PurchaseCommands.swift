@@ -189,10 +189,12 @@ struct PurchaseCommands: Sendable {
     ) throws(Problem) -> Effect {
         var draft = LedgerDraft(balance, now: now)
         let reason = "App Store \(purchase.transaction)"
+        var events: [Change] = []
         if purchase.account == nil {
             purchase.credited = tokens * news.transaction.quantity
             try Amounts.checkGrant(purchase.credited, to: balance)
             draft.purchase(purchase.credited, reason: reason)
+            events.append(event(.purchase, news, of: account.id, tokens: purchase.credited))
         }
         purchase.account = account.id
         if news.knownAt >= purchase.knownAt {
@@ -202,14 +204,29 @@ struct PurchaseCommands: Sendable {
         let refunded = purchase.credited * purchase.refundedPart / AppStoreTransaction.wholePart
         let more = refunded - purchase.refunded
         purchase.refunded = refunded
-        if more > 0 { draft.refund(more, reason: reason) }
+        if more > 0 {
+            draft.refund(more, reason: reason)
+            events.append(event(.refund, news, of: account.id, tokens: more))
+        }
         if more < 0 { draft.purchase(-more, reason: "\(reason), refund reversed") }
         return Effect(
             account: account,
             balance: draft.balance,
-            changes: draft.changes + [.put(purchase)],
+            changes: draft.changes + [.put(purchase)] + events,
             credited: purchase.credited
         )
+    }
+
+    private func event(
+        _ kind: AnalyticsEvent.Kind,
+        _ news: News,
+        of account: Identifier,
+        tokens: Int64
+    ) -> Change {
+        let data: [String: JSONValue] = [
+            "product": .string(news.transaction.product), "tokens": .integer(tokens),
+        ]
+        return .event(AnalyticsEvent(kind, of: account, at: now, data: data))
     }
 
     /// Stores news about a transaction without a known account; `nil` if it has one by now.

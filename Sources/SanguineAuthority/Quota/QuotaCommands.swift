@@ -51,6 +51,7 @@ struct QuotaCommands: Sendable {
             return Decision(
                 Answer(answer),
                 changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
+                    + exhaustion(of: period, profile)
             )
         }
     }
@@ -140,6 +141,16 @@ struct QuotaCommands: Sendable {
     func isUnlimited(_ name: String, _ row: AccountRow?) -> Bool {
         guard let rule = limits[name], let row else { return false }
         return rule.limit(of: row.profile(at: now).plan) == nil
+    }
+
+    /// Returns the event of a period whose last unit was just used; empty if some are left.
+    func exhaustion(of period: QuotaRow, _ profile: Account) -> [Change] {
+        guard let limit = limits[period.name]?.limit(of: profile.plan), period.used == limit else {
+            return []
+        }
+        let data: [String: JSONValue] = ["quota": .string(period.name), "limit": .integer(limit)]
+        let event = AnalyticsEvent(.quotaExhausted, of: profile.id, at: now, data: data)
+        return [.event(event)]
     }
 
     /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that

@@ -128,6 +128,29 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns the transfers of all accounts, oldest first.
+    public func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try withState { state in
+            state.ledgers.values.flatMap { $0.filter { $0.number > number } }
+                .first(limit) { $0.number < $1.number }
+        }
+    }
+
+    /// Returns the accounts with grants that expire by the moment.
+    public func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier] {
+        try withState { state in
+            state.balances.compactMap { row in row.grants.next.map { ($0, row.account) } }
+                .filter { $0.0 <= moment }
+                .first(limit) { $0 < $1 }.map(\.1)
+        }
+    }
+
     /// Returns open holds that expire at or before the moment, earliest first.
     public func openHolds(
         expiringBy moment: Timestamp,
@@ -243,8 +266,18 @@ public final class MemoryStorage: Storage {
     }
 
     /// Recomputes every balance from its transfers, and compares.
-    public func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try withState { $0.verifyLedger() }
+    public func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport {
+        let report = try withState { $0.verifyLedger() }
+        progress(
+            LedgerProgress(
+                accounts: report.accounts,
+                transfers: report.transfers,
+                differences: report.differences.count
+            )
+        )
+        return report
     }
 
     /// Throws if the storage is closed; memory is always ready.
@@ -376,6 +409,10 @@ extension MemoryStorage.State {
 
     var accounts: [AccountRow] {
         rows.values.compactMap { if case .account(let row) = $0 { row } else { nil } }
+    }
+
+    var balances: [BalanceRow] {
+        rows.values.compactMap { if case .balance(let row) = $0 { row } else { nil } }
     }
 
     var documents: [DocumentRow] {

@@ -160,6 +160,10 @@ public struct BalanceRow: Hashable, Sendable {
     public var seq: Int64
     /// The time of the balance's last change.
     public var changedAt: Timestamp
+    /// The part of ``available`` that expires; never more than it.
+    public var grants: ExpiringGrants
+    /// The spending of the day, and the account's limit.
+    public var spending: Spending
 
     /// Creates the row.
     public init(
@@ -168,7 +172,9 @@ public struct BalanceRow: Hashable, Sendable {
         available: Int64,
         held: Int64,
         seq: Int64,
-        changedAt: Timestamp
+        changedAt: Timestamp,
+        grants: ExpiringGrants = ExpiringGrants(),
+        spending: Spending = Spending()
     ) {
         self.account = account
         self.head = head
@@ -176,6 +182,8 @@ public struct BalanceRow: Hashable, Sendable {
         self.held = held
         self.seq = seq
         self.changedAt = changedAt
+        self.grants = grants
+        self.spending = spending
     }
 }
 
@@ -308,6 +316,13 @@ public struct HoldRow: Hashable, Sendable {
     /// `nil` stands for the whole amount. It is used if the output is not known: the call is not
     /// streamed, or it has no upstream and nothing of its answer is stored yet.
     public var chargeWhenCut: Int64?
+    /// The part of ``amount`` that comes from grants with an expiry time.
+    ///
+    /// It does not expire while it is held. A capture charges it first, and the rest returns to the
+    /// balance, where it expires at once if its time has passed.
+    public var grants: ExpiringGrants
+    /// The day on which the hold counts towards the spending limit; `nil` if there was none.
+    public var spentOn: CalendarDay?
 
     /// Creates an open hold.
     public init(
@@ -320,7 +335,9 @@ public struct HoldRow: Hashable, Sendable {
         operation: String? = nil,
         sent: Bool = false,
         quota: QuotaHold? = nil,
-        chargeWhenCut: Int64? = nil
+        chargeWhenCut: Int64? = nil,
+        grants: ExpiringGrants = ExpiringGrants(),
+        spentOn: CalendarDay? = nil
     ) {
         self.id = id
         self.account = account
@@ -332,6 +349,8 @@ public struct HoldRow: Hashable, Sendable {
         self.sent = sent
         self.quota = quota
         self.chargeWhenCut = chargeWhenCut
+        self.grants = grants
+        self.spentOn = spentOn
     }
 }
 

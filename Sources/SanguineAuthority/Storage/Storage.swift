@@ -51,6 +51,25 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [NumberedTransfer]
 
+    /// Returns the transfers of all accounts, oldest first.
+    ///
+    /// - Parameters:
+    ///   - number: Only transfers with a larger ``NumberedTransfer/number`` are returned.
+    ///   - limit: The maximum number of transfers.
+    /// - Returns: The transfers with their positions in the ledger; empty if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer]
+
+    /// Returns the accounts whose balances have grants that expire at or before the moment, in the
+    /// order of the soonest ones.
+    func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier]
+
     /// Returns open holds that expire at or before the moment, earliest first.
     func openHolds(expiringBy moment: Timestamp, limit: Int) async throws(StorageError) -> [HoldRow]
 
@@ -122,7 +141,17 @@ public protocol Storage: Sendable {
     func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int
 
     /// Recomputes every balance from its transfers, and compares.
-    func verifyLedger() async throws(StorageError) -> LedgerReport
+    ///
+    /// Commands can be performed in the meantime.
+    ///
+    /// - Parameter progress: Called from time to time with the number of accounts and transfers so
+    ///   far; must return quickly.
+    /// - Returns: The report.
+    /// - Throws: ``StorageError`` if the driver could not read the ledger, or if the task was
+    ///   cancelled.
+    func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport
 
     /// Verifies that the storage works by writing a value durably, without changing data.
     ///
@@ -154,6 +183,11 @@ public protocol Storage: Sendable {
 extension Storage {
     /// No check is needed.
     public var dataCheck: DataCheck { .done }
+
+    /// Recomputes every balance from its transfers, and compares.
+    public func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await verifyLedger { _ in }
+    }
 }
 
 /// The progress of checking the data that a storage opened.
@@ -486,6 +520,26 @@ extension StorageError: CustomStringConvertible {
         case .closed:
             "The storage is closed. Open it again before use."
         }
+    }
+}
+
+/// The progress of recomputing the ledger.
+public struct LedgerProgress: Hashable, Codable, Sendable {
+    /// The number of accounts between two reports of the progress: 1,000.
+    public static let step = 1_000
+
+    /// The number of accounts examined so far.
+    public var accounts: Int
+    /// The number of transfers added up so far.
+    public var transfers: Int
+    /// The number of differences found so far.
+    public var differences: Int
+
+    /// Creates a progress.
+    public init(accounts: Int, transfers: Int, differences: Int) {
+        self.accounts = accounts
+        self.transfers = transfers
+        self.differences = differences
     }
 }
 

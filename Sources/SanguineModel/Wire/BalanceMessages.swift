@@ -17,6 +17,10 @@ public struct Balance: Hashable, Codable, Sendable {
     ///
     /// See ``OperationState``. The query is `?operations=<key>,<key>`, with at most 100 keys.
     public var operations: [String: OperationState]?
+    /// The parts of ``available`` that expire, the soonest first, or `nil` if none does.
+    ///
+    /// Spends and captures use the soonest to expire first.
+    public var expiring: [ExpiringAmount]?
 
     /// Creates a balance from its parts.
     public init(
@@ -25,7 +29,8 @@ public struct Balance: Hashable, Codable, Sendable {
         held: Int64,
         head: Int64,
         asOf: Timestamp,
-        operations: [String: OperationState]? = nil
+        operations: [String: OperationState]? = nil,
+        expiring: [ExpiringAmount]? = nil
     ) {
         self.unit = unit
         self.available = available
@@ -33,6 +38,21 @@ public struct Balance: Hashable, Codable, Sendable {
         self.head = head
         self.asOf = asOf
         self.operations = operations
+        self.expiring = expiring
+    }
+}
+
+/// An amount that expires unless it is spent before.
+public struct ExpiringAmount: Hashable, Codable, Sendable {
+    /// The amount.
+    public var amount: Int64
+    /// The time at which it expires.
+    public var at: Timestamp
+
+    /// Creates an amount.
+    public init(amount: Int64, at: Timestamp) {
+        self.amount = amount
+        self.at = at
     }
 }
 
@@ -170,6 +190,37 @@ public struct HoldRequest: Hashable, Codable, Sendable {
     }
 }
 
+/// The body of the administrator's grant.
+public struct GrantRequest: Hashable, Codable, Sendable {
+    /// The amount, at least 1.
+    public var amount: Int64
+    /// The purpose, 1 to 200 characters, which appears in the ledger.
+    public var reason: String
+    /// The time at which the amount expires, as far as it is not spent; `nil` for never.
+    public var expiresAt: Timestamp?
+
+    /// Creates the body.
+    public init(amount: Int64, reason: String, expiresAt: Timestamp? = nil) {
+        self.amount = amount
+        self.reason = reason
+        self.expiresAt = expiresAt
+    }
+}
+
+/// The body of the administrator's request that sets the spending limit of an account.
+public struct SpendingLimitRequest: Hashable, Codable, Sendable {
+    /// The amount that the account may spend per day, at least 0; `nil` for the server's limit.
+    public var perDay: Int64?
+    /// The reason, 1 to 200 characters, which appears in the ledger.
+    public var reason: String
+
+    /// Creates the body.
+    public init(perDay: Int64?, reason: String) {
+        self.perDay = perDay
+        self.reason = reason
+    }
+}
+
 /// An amount that is held.
 public struct Hold: Hashable, Codable, Sendable {
     /// The hold's id.
@@ -289,6 +340,8 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case purchase
         /// A refunded purchase was taken back; the only entry that may take `available` below zero.
         case refund
+        /// A grant with an expiry time expired, as far as it was not spent.
+        case expireGrant = "expire_grant"
     }
 
     /// The entry's id.

@@ -29,7 +29,7 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func find(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try administrator(context, .read)
+        _ = try context.administrator(.read)
         let wire = gate.wire(request, context)
         if let device = wire.query["deviceId"] {
             return try found(await authority.account(deviceID: device), wire)
@@ -61,14 +61,14 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func show(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try administrator(context, .read)
+        _ = try context.administrator(.read)
         let overview = try await authority.overview(of: try accountID(context))
         return Response(.read(overview, to: gate.wire(request, context)))
     }
 
     @Sendable
     private func audit(_ request: Request, _ context: ServerContext) async throws -> Response {
-        _ = try administrator(context, .read)
+        _ = try context.administrator(.read)
         let wire = gate.wire(request, context)
         let (limit, cursor) = try page(wire)
         return Response(
@@ -88,8 +88,14 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try administrator(context, .support)
-        let (submission, reason) = try await gift(request, context)
+        let by = try context.administrator(.support)
+        let (submission, reason) = try await gift(
+            request,
+            context,
+            as: GrantRequest.self,
+            meaning: \.meaning,
+            reason: \.reason
+        )
         let id = try accountID(context)
         let note = by.note("account.grant", id, reason)
         return Response(.answer(try await authority.grant(id, submission, by: note)))
@@ -97,7 +103,7 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func debit(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try administrator(context, .support)
+        let by = try context.administrator(.support)
         let (submission, reason) = try await gift(request, context)
         let id = try accountID(context)
         let note = by.note("account.debit", id, reason)
@@ -106,7 +112,7 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func giveBack(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try administrator(context, .support)
+        let by = try context.administrator(.support)
         let (submission, reason) = try await gift(request, context)
         let id = try accountID(context)
         let note = by.note("account.giveBack", id, reason)
@@ -121,7 +127,7 @@ struct AdminAccountRoutes: Sendable {
             var expiresAt: Timestamp?
             var reason: String
         }
-        let by = try administrator(context, .support)
+        let by = try context.administrator(.support)
         let bytes = try await gate.collect(request, context)
         let body = try WireBody.decode(Body.self, from: bytes)
         let id = try accountID(context)
@@ -179,17 +185,6 @@ struct AdminAccountRoutes: Sendable {
 
     // MARK: - Requests
 
-    private func administrator(
-        _ context: ServerContext,
-        _ least: AdminRole
-    ) throws(Problem) -> Administrator {
-        guard let administrator = context.exchange.administrator else {
-            throw Problem(.unauthenticated, "Send 'Authorization: Bearer' with an admin token.")
-        }
-        try administrator.require(least)
-        return administrator
-    }
-
     /// Returns the note of an act whose reason is in the query.
     private func note(
         _ action: String,
@@ -197,7 +192,7 @@ struct AdminAccountRoutes: Sendable {
         _ request: Request,
         _ context: ServerContext
     ) async throws(Problem) -> AuditNote {
-        let by = try administrator(context, least)
+        let by = try context.administrator(least)
         guard let reason = gate.wire(request, context).query["reason"] else {
             throw Problem(.malformedRequest, "Add '?reason=' to the path, for the audit log.")
         }
@@ -220,14 +215,29 @@ struct AdminAccountRoutes: Sendable {
         _ request: Request,
         _ context: ServerContext
     ) async throws(Problem) -> (Submission<SpendRequest>, reason: String) {
+        try await gift(
+            request,
+            context,
+            as: SpendRequest.self,
+            meaning: \.meaning,
+            reason: \.reason
+        )
+    }
+
+    private func gift<Content: Codable & Sendable>(
+        _ request: Request,
+        _ context: ServerContext,
+        as type: Content.Type,
+        meaning: (Content) -> String,
+        reason: (Content) -> String
+    ) async throws(Problem) -> (Submission<Content>, reason: String) {
         let submission = try await gate.admission.submission(
             gate.wire(request, context),
-            as: SpendRequest.self,
-            meaning: \.meaning
+            as: type,
+            meaning: meaning
         )
-        let reason = (try? submission.content.get())?.reason ?? ""
-        let isText = reason.isPlainText(of: WireLimits.reasonCharacters)
-        return (submission, isText ? reason : "")
+        let text = (try? submission.content.get()).map(reason) ?? ""
+        return (submission, text.isPlainText(of: WireLimits.reasonCharacters) ? text : "")
     }
 
     private func page(_ wire: HTTPWireRequest) throws(Problem) -> (limit: Int?, cursor: String?) {
@@ -248,7 +258,7 @@ struct AdminAccountRoutes: Sendable {
 
 extension Administrator {
     /// Returns the note for an entry of the audit log.
-    fileprivate func note(_ action: String, _ account: Identifier, _ reason: String) -> AuditNote {
+    func note(_ action: String, _ account: Identifier, _ reason: String) -> AuditNote {
         AuditNote(
             actor: name,
             role: role.rawValue,
@@ -256,5 +266,18 @@ extension Administrator {
             account: account,
             reason: reason
         )
+    }
+}
+
+extension ServerContext {
+    /// Returns the administrator of the request.
+    ///
+    /// - Throws: `unauthenticated`, or `role_missing` if the role permits less.
+    func administrator(_ least: AdminRole) throws(Problem) -> Administrator {
+        guard let administrator = exchange.administrator else {
+            throw Problem(.unauthenticated, "Send 'Authorization: Bearer' with an admin token.")
+        }
+        try administrator.require(least)
+        return administrator
     }
 }

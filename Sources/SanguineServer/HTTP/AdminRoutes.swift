@@ -17,6 +17,7 @@ struct AdminRoutes: Sendable {
         routes.post("admin/session", use: signIn)
         let admin = routes.group("admin/v1").add(middleware: self.admin)
         AdminAccountRoutes(authority: authority, gate: gate, calls: calls).add(to: admin)
+        AdminLedgerRoutes(authority: authority, gate: gate).add(to: admin)
     }
 
     @Sendable

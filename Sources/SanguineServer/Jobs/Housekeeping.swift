@@ -56,6 +56,10 @@ struct Housekeeping: Service {
                     () async throws(Problem) in
                     try await calls.removeDeleted(limit: Self.removalSteps)
                 }
+                await attempt("Expired grants could not be removed") {
+                    () async throws(Problem) in
+                    try await authority.expireGrants()
+                }
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in
                         try await calls.sweep(limit: Self.sweepLimit)

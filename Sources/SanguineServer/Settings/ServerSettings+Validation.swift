@@ -62,6 +62,16 @@ extension ServerSettings {
             problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
         }
         problems += problemsOfAppStore
+        if events.file != nil, events.webhook != nil {
+            let allowed = "nothing, because 'events.file' is set"
+            problems.append(
+                refusal(of: "events.webhook", value: events.webhook ?? "", allowed: allowed)
+            )
+        }
+        if events.webhook != nil, events.webhookSecret == nil {
+            let allowed = "a secret, because 'events.webhook' is set"
+            problems.append(refusal(of: "events.webhookSecret", value: "", allowed: allowed))
+        }
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }

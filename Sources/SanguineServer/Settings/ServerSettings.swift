@@ -195,6 +195,46 @@ public struct ServerSettings: Hashable, Sendable {
         public var tokens: [String] = []
     }
 
+    /// The amounts that accounts may spend.
+    public struct Spending: Hashable, Sendable {
+        /// The amount that an account may spend per day of its calendar; `nil` for any.
+        ///
+        /// Default: `nil`.
+        public var perDay: Int?
+    }
+
+    /// The delivery of events for analytics; none without a file and a webhook.
+    public struct Events: Hashable, Sendable {
+        /// The file that receives the events as JSON Lines; `nil` for none.
+        ///
+        /// Default: `nil`.
+        public var file: String?
+        /// The maximum size of the file in bytes, after which a new one begins.
+        ///
+        /// Default: 64 MiB.
+        public var fileBytes = 64 << 20
+        /// The number of full files that are kept in addition to the current one.
+        ///
+        /// Default: 4.
+        public var filesKept = 4
+        /// The URL to which the events are posted; `nil` for none.
+        ///
+        /// Default: `nil`.
+        public var webhook: String?
+        /// The secret that signs the posts, `whsec_` and 24 to 64 bytes in Base64.
+        ///
+        /// Default: `nil`.
+        public var webhookSecret: Secret?
+        /// The maximum number of events that wait to be delivered; beyond it, the oldest are
+        /// dropped.
+        ///
+        /// Default: 100,000.
+        public var waiting = 100_000
+
+        /// Whether events are delivered anywhere.
+        var areDelivered: Bool { file != nil || webhook != nil }
+    }
+
     /// The tokens that authenticate requests.
     public struct Tokens: Hashable, Sendable {
         /// The lifetime of an access token.
@@ -333,6 +373,10 @@ public struct ServerSettings: Hashable, Sendable {
     public var admin = Admin()
     /// The defaults of a new account.
     public var accounts = Accounts()
+    /// The amounts that accounts may spend.
+    public var spending = Spending()
+    /// The delivery of events for analytics.
+    public var events = Events()
     /// The tokens that authenticate requests.
     public var tokens = Tokens()
     /// The time for which responses to operations are replayed.

@@ -5,8 +5,8 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + admin + limits + accounts + tokens + mail + operations + appStore + upstream + video
-        + openAI + log
+        http + admin + limits + accounts + spending + tokens + mail + operations + appStore
+        + upstream + video + openAI + events + log
 
     private static let http = [
         Setting(
@@ -214,6 +214,14 @@ extension Setting {
             isValid: isLanguage,
             "The language of accounts that set none."
         ),
+    ]
+
+    private static let spending = [
+        Setting(
+            "spending.perDay",
+            .optionalInteger(\.spending.perDay, 1...Int(WireLimits.amount)),
+            "The amount that an account may spend per day of its calendar. Default: any."
+        )
     ]
 
     private static let tokens = [
