@@ -27,6 +27,8 @@ final class SessionKeeper: Authorizer {
         /// The server knows the device as another account, either of another user or, if a guest's
         /// device identity was lost, of the same user.
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
+        /// The server has sent the account with a session that is not stored yet.
+        var answered: @Sendable (Account) -> Void = { _ in }
     }
 
     private struct RunningRequest {
@@ -261,10 +263,11 @@ extension SessionKeeper {
             let body = GuestRequest(
                 deviceId: configuration.deviceId ?? device.deviceId,
                 deviceSecret: device.deviceSecret,
-                timeZone: configuration.timeZone,
+                timeZone: configuration.currentTimeZone,
                 language: configuration.language
             )
             let answer = try await post("/v1/accounts/guest", body, as: SignedIn.self)
+            guarded.withLock { $0.handlers }?.answered(answer.account)
             var session = StoredSession(
                 answer.session,
                 account: answer.account.id,

@@ -14,6 +14,7 @@ final class UserScope: Sendable {
     /// The session, or its substitute in tests.
     let authorizer: any Authorizer
     let zone: StoredZone
+    let locale: LocaleFollower
     let balance: BalanceKeeper
     let cacheScope: CacheScope
     let outbox: OutboxEngine
@@ -22,7 +23,7 @@ final class UserScope: Sendable {
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let functions: FunctionCaller
-    private let services: ClientServices
+    let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
     /// makes a request.
     private let isAfterSignOut: Bool
@@ -70,6 +71,7 @@ final class UserScope: Sendable {
             authorizer: self.authorizer
         )
         zone = StoredZone(default: services.zone, store: store)
+        locale = LocaleFollower(store: store)
         balance = BalanceKeeper(
             configuration: configuration,
             store: store,
@@ -89,6 +91,7 @@ final class UserScope: Sendable {
             try session.deviceId()
         }
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope)
+        mutations.onAccountChange { carrier.changedAccount(at: $0) }
         feed = UserFeed(
             records,
             server,
@@ -171,6 +174,7 @@ final class UserScope: Sendable {
         outbox.start()
         functions.start()
         resume(isActive: isActive)
+        followDevice()
     }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
@@ -201,6 +205,7 @@ final class UserScope: Sendable {
         if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
+        followDevice()
     }
 
     /// Sends all waiting operations, and fetches all changes of the server.

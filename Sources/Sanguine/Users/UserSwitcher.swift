@@ -28,6 +28,8 @@ package final class UserSwitcher: Sendable {
     private let retainedOutboxes: RetainedOutboxes
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
+    /// Follows the device's settings, until the client is closed.
+    private let deviceFollowings = Mutex<[ObservationToken]>([])
     private let authorizers: (any AuthorizerSource)?
 
     /// Restores the user of an earlier process.
@@ -49,6 +51,28 @@ package final class UserSwitcher: Sendable {
         retainedOutboxes.takeOver(for: first)
         begin(first)()
         first.start()
+        followDevice()
+    }
+
+    /// Lets each user's account follow the device's settings.
+    private func followDevice() {
+        let (lifecycle, locale) = (
+            services.configuration.lifecycle, services.configuration.deviceLocale
+        )
+        let follow: @Sendable () -> Void = { [weak self] in
+            guard let self, !isClosed.withLock({ $0 }) else { return }
+            current.followDevice()
+        }
+        let followings = [
+            locale.timeZone.follow(follow),
+            locale.language.follow(follow),
+            lifecycle.isForeground.follow {
+                guard lifecycle.isForeground.value else { return }
+                locale.refresh()
+                follow()
+            },
+        ]
+        deviceFollowings.withLock { $0 = followings }
     }
 
     /// Returns the user of an earlier process.
@@ -207,6 +231,11 @@ package final class UserSwitcher: Sendable {
             }
         }
         guard isFirst else { return }
+        let followings = deviceFollowings.withLock { followings in
+            defer { followings = [] }
+            return followings
+        }
+        withExtendedLifetime(followings) {}  // Released here, with no lock held.
         let user = current
         let ended = user.end(.closed)
         services.close()
@@ -300,7 +329,8 @@ package final class UserSwitcher: Sendable {
                     guard let self, let user else { return }
                     let heir = isSameGuest ? AccountKey(session.account) : nil
                     _ = switchUser(from: user, to: session, nil, heir: heir)
-                }
+                },
+                answered: { [weak user] account in user?.locale.received(account) }
             )
         )
         services.currentUser.set(user.authorizer)
