@@ -134,6 +134,12 @@ final class BalanceKeeper: EntrySource {
         persist()
     }
 
+    /// Continues with the account that the guest has become a part of.
+    func moved(to account: Identifier, from former: Identifier) {
+        update { $0.state.moved(to: account, from: former) }
+        persist()
+    }
+
     /// Ends all waits; after this, nothing changes.
     func end(_ reason: SanguineError) {
         guarded.withLock { guarded in

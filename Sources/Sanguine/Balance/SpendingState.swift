@@ -204,6 +204,14 @@ struct SpendingState: Sendable {
         quotas.received(quota, head: head, at: now)
     }
 
+    /// Continues with the account that the guest has become a part of: the calls and the shown
+    /// values stay until newer ones arrive.
+    mutating func moved(to id: Identifier, from account: Identifier) {
+        former = former.suffix(BalanceLimits.formerEpochs - 1) + [.former(account)]
+        balance.moved(to: id)
+        quotas.beginEpoch()
+    }
+
     /// Records the account, and forgets the balance and calls of any other account.
     mutating func signedIn(_ id: Identifier) {
         if let account = balance.account, account != id { self = SpendingState() }

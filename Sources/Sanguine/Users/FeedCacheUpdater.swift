@@ -78,6 +78,9 @@ final class FeedCacheUpdater: Sendable {
         }
     }
 
+    /// Forgets the numbers of a guest's feed, which another account's feed replaces.
+    func forgetNumbers() { newest.withLock { $0 = Newest() } }
+
     /// Records that the account contains a change of this device from a number on: an earlier state
     /// that arrives later must not hide it again.
     func changedAccount(at mark: FeedMark) {

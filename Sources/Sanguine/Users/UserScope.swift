@@ -20,6 +20,7 @@ final class UserScope: Sendable {
     let outbox: OutboxEngine
     let records: UserRecords
     let feed: UserFeed
+    private let feedUpdater: FeedCacheUpdater
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let functions: FunctionCaller
@@ -85,6 +86,7 @@ final class UserScope: Sendable {
             cacheScope: cacheScope,
             queries: services.queries
         )
+        feedUpdater = carrier
         records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
@@ -205,6 +207,27 @@ final class UserScope: Sendable {
         if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
         if isFirst { feed.signedIn() }
+        followDevice()
+    }
+
+    /// Prepares for another account, of which this guest becomes a part, or completes the change.
+    ///
+    /// Called before the session changes, so that a process that ends in between does not continue
+    /// with the guest's numbers, and again afterwards, because the feed may have moved meanwhile.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if this cannot be stored.
+    func leaveFeed(of former: Identifier) throws(SanguineError) {
+        try records.leave(for: .former(former))
+        feedUpdater.forgetNumbers()
+    }
+
+    /// Continues with another account, of which this guest has become a part.
+    func moved(to account: Identifier, from former: Identifier) {
+        balance.moved(to: account, from: former)
+        services.queries.invalidate(.everything)
+        outbox.signedIn(isFirst: true)
+        feed.signedIn()
+        if feed.isActive { feed.pull() }
         followDevice()
     }
 
