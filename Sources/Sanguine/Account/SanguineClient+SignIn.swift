@@ -12,6 +12,7 @@ extension SanguineClient {
     /// - If another registered user is signed in, the users change: the device keeps nothing of the
     ///   former one except waiting operations, as after ``signOut(keeping:)``.
     ///
+    /// - Returns: The account.
     /// - Throws: ``SanguineError``: a problem with `credentials_invalid`, or `rate_limited` after too
     ///   many failures.
     @discardableResult
@@ -29,6 +30,7 @@ extension SanguineClient {
     ///   - provider: The provider's name in the server's configuration, such as `apple`.
     ///   - identityToken: The token from the provider.
     ///   - nonce: The random string with which the token was requested.
+    /// - Returns: The account.
     /// - Throws: ``SanguineError``: a problem with `identity_token_invalid` or `credentials_invalid`.
     @discardableResult
     public nonisolated(nonsending) func signIn(
@@ -47,6 +49,7 @@ extension SanguineClient {
     /// account, the users change as after ``signOut(keeping:)``, unless the server merges them.
     ///
     /// - Parameter moveCode: The code; case, blanks and hyphens do not matter.
+    /// - Returns: The account.
     /// - Throws: ``SanguineError``: a problem with `move_code_invalid` or `rate_limited`.
     @discardableResult
     public nonisolated(nonsending) func signIn(

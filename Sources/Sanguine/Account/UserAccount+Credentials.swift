@@ -48,6 +48,7 @@ extension UserAccount {
     ///   - provider: The provider's name in the server's configuration, such as `apple`.
     ///   - identityToken: The token from the provider.
     ///   - nonce: The random string with which the token was requested.
+    /// - Returns: The account, with the same id.
     /// - Throws: ``SanguineError``: a problem with `identity_token_invalid`, or `identity_taken` if
     ///   the identity belongs to another account: sign in to that account instead.
     @discardableResult

@@ -128,6 +128,9 @@ final class BalanceKeeper: EntrySource {
         guarded.withLock { $0.state.prediction(of: function, terms) }
     }
 
+    /// The time of day, by the device's clock.
+    var now: Timestamp { configuration.clock.now() }
+
     /// Records the user's account.
     func signedIn(_ account: Identifier) {
         update { $0.state.signedIn(account) }

@@ -154,6 +154,32 @@ struct SpendingState: Sendable {
     /// Removes a call without an answer.
     mutating func forget(_ key: String) { calls.remove(key) }
 
+    // MARK: - Consumptions
+
+    /// Shows units of a quota as used that the app consumes itself.
+    mutating func consumes(_ quota: String, _ amount: Int64, _ key: String, at now: Timestamp) {
+        let price = Price.QuotaPrice(quota, units: amount)
+        quotas.began(key, price, isWaiting: false, at: now)
+    }
+
+    /// Records the quota after a consumption; numbers of an earlier epoch are ignored.
+    mutating func consumed(
+        _ key: String,
+        _ quota: Quota,
+        head: Int64?,
+        epoch: Epoch?,
+        at now: Timestamp
+    ) {
+        guard let head, enter(epoch) else { return consumptionLost(key) }
+        quotas.answered(key, quota, head: head, at: now)
+    }
+
+    /// Records that a consumption has not happened.
+    mutating func notConsumed(_ key: String) { quotas.each(key) { $0.refused(key) } }
+
+    /// Records that it is not known whether a consumption has happened.
+    mutating func consumptionLost(_ key: String) { quotas.each(key) { $0.gaveUp(key) } }
+
     // MARK: - Bases
 
     /// Records the epoch of an answer, and begins a new one if it differs.
