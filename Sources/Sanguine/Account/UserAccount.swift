@@ -54,23 +54,34 @@ public struct UserAccount: Sendable {
             of: AccountState.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let users = users
-        let values = services.queries.updates(of: .account)
-        let pending = services.outboxNotifier.stream()
-        let task = Task {
+        let (values, pending) = (
+            services.queries.updates(of: .account), services.outboxNotifier.stream()
+        )
+        // One reader, so that no state follows a newer one.
+        let (changes, change) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let source = Task {
             await withDiscardingTaskGroup { group in
-                let last = LastAccount()
-                let tell: @Sendable () -> Void = {
-                    if let state = last.next(UserAccount(users: users).current) {
-                        continuation.yield(state)
-                    }
-                }
-                group.addTask { for await _ in values { tell() } }
-                group.addTask { for await _ in pending { tell() } }
+                group.addTask { for await _ in values { change.yield() } }
+                group.addTask { for await _ in pending { change.yield() } }
+            }
+            change.finish()
+        }
+        let reader = Task {
+            var last: AccountState?
+            for await _ in changes {
+                let state = current
+                if state != last { continuation.yield(state) }
+                last = state
             }
             continuation.finish()
         }
-        continuation.onTermination = { _ in task.cancel() }
+        continuation.onTermination = { _ in
+            source.cancel()
+            reader.cancel()
+        }
         return stream
     }
 

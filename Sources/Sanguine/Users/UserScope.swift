@@ -206,9 +206,14 @@ final class UserScope: Sendable {
         // Queries that were observed before have sent no request.
         if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
-        if isFirst { feed.signedIn() }
-        followDevice()
+        if isFirst {
+            feed.signedIn()
+            followDevice()
+        }
     }
+
+    /// Receives a change of the balance, a quota or the account, as the feed does.
+    func carry(_ change: RecordChange) { feedUpdater.apply(change) }
 
     /// Prepares for another account, of which this guest becomes a part, or completes the change.
     ///
