@@ -58,7 +58,9 @@ struct AccountSnippets {
         for _ in 0..<3 {
             do {
                 try await client.consume("readings")
-            } catch .problem(let problem) where problem.code == .quotaExhausted {
+            } catch {
+                guard case .problem(let problem) = error, problem.code == .quotaExhausted
+                else { throw error }
                 showPaywall(until: problem.resetsAt, plans: problem.lifts ?? [])
             }
         }

@@ -42,7 +42,7 @@ extension UserAccount {
         try await calls.signIn("/v1/accounts/verify", CodeRequest(code: code), .token).account
     }
 
-    /// Binds an identity of an OpenID provider to the account, which is registered from then on.
+    /// Binds an identity of an OpenID provider to the account, which becomes registered.
     ///
     /// - Parameters:
     ///   - provider: The provider's name in the server's configuration, such as `apple`.
