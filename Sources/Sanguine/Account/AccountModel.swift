@@ -15,8 +15,8 @@ public import SanguineModel
 /// ```
 ///
 /// A property changes only when its value does. A change by ``update(_:)`` on the main actor is
-/// visible when it returns; all others are applied once per turn of the main actor. After a sign-out
-/// the model shows the next user.
+/// visible when it returns; all others are applied once per turn of the main actor. After a
+/// sign-out the model shows the next user.
 @MainActor
 @Observable
 public final class AccountModel {

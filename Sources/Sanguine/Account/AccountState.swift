@@ -107,8 +107,8 @@ public struct AccountDraft: Hashable, Sendable {
                 Problem(
                     .invalidContent,
                     """
-                    Store at most \(WireLimits.settingsBytes) bytes of settings as JSON, and larger \
-                    data in records.
+                    Store at most \(WireLimits.settingsBytes) bytes of settings as JSON, and \
+                    larger data in records.
                     """
                 )
             )

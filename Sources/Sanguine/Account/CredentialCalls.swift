@@ -3,7 +3,8 @@ import SanguineModel
 
 /// Sends the user's credentials, and continues with the sessions that the server issues for them.
 ///
-/// Every request has an idempotency key, and is sent again under the same key if its answer is lost.
+/// Every request has an idempotency key, and is sent again under the same key if its answer is
+/// lost.
 struct CredentialCalls: Sendable {
     let users: UserSwitcher
 

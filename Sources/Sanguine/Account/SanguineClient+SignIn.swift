@@ -6,15 +6,15 @@ extension SanguineClient {
     /// Signs in to the account of an e-mail address.
     ///
     /// - If a guest uses the app, the guest becomes a part of the account: on the server with
-    ///   records, balance, calls and files, and on this device with values, operations that were not
-    ///   sent, and running calls. Show ``UserAccount/previewMerge(email:password:)`` first.
+    ///   records, balance, calls and files, and on this device with values, operations that were
+    ///   not sent, and running calls. Show ``UserAccount/previewMerge(email:password:)`` first.
     /// - If the account's own session has ended, it continues with everything on this device.
     /// - If another registered user is signed in, the users change: the device keeps nothing of the
     ///   former one except waiting operations, as after ``signOut(keeping:)``.
     ///
     /// - Returns: The account.
-    /// - Throws: ``SanguineError``: a problem with `credentials_invalid`, or `rate_limited` after too
-    ///   many failures.
+    /// - Throws: ``SanguineError``: a problem with `credentials_invalid`, or `rate_limited` after
+    ///   too many failures.
     @discardableResult
     public nonisolated(nonsending) func signIn(
         email: String,
@@ -31,7 +31,8 @@ extension SanguineClient {
     ///   - identityToken: The token from the provider.
     ///   - nonce: The random string with which the token was requested.
     /// - Returns: The account.
-    /// - Throws: ``SanguineError``: a problem with `identity_token_invalid` or `credentials_invalid`.
+    /// - Throws: ``SanguineError``: a problem with `identity_token_invalid` or
+    ///   `credentials_invalid`.
     @discardableResult
     public nonisolated(nonsending) func signIn(
         provider: String,

@@ -177,7 +177,8 @@ extension UserAccount {
 
     /// Merges this guest into the account of a preview, and continues as that account.
     ///
-    /// The user keeps everything on this device, as with ``SanguineClient/signIn(email:password:)``.
+    /// The user keeps everything on this device, as with
+    /// ``SanguineClient/signIn(email:password:)``.
     ///
     /// - Throws: ``SanguineError``: a problem with `merge_stale` if one side has changed since the
     ///   preview: request another one.

@@ -13,9 +13,9 @@ import SanguineModel
 /// ```
 ///
 /// A change is stored on disk and visible when ``update(_:)`` returns. Only the changed members are
-/// sent, by the ``Outbox``, so two devices that change different members keep both. Changes by other
-/// devices and by the server, such as a purchased plan, arrive with the feed while the account is
-/// observed, as by ``model`` or ``updates``.
+/// sent, by the ``Outbox``, so two devices that change different members keep both. Changes by
+/// other devices and by the server, such as a purchased plan, arrive with the feed while the
+/// account is observed, as by ``model`` or ``updates``.
 ///
 /// For the sign-in of users who are known by e-mail or by an identity provider, see
 /// <doc:Identity>.

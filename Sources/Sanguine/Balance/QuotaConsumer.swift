@@ -92,7 +92,7 @@ extension BalanceKeeper {
     /// Records that a consumption has not happened.
     func notConsumed(_ key: String) { ended { $0.notConsumed(key) } }
 
-    /// Records that the answer to a consumption was lost: the next list of quotas contains it, if it
-    /// has happened.
+    /// Records that the answer to a consumption was lost: the next list of quotas contains it, if
+    /// it has happened.
     func consumptionLost(_ key: String) { ended { $0.consumptionLost(key) } }
 }

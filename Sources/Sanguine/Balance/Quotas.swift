@@ -45,9 +45,10 @@ extension SanguineClient {
     /// - Parameters:
     ///   - quota: The quota's name in the server's configuration.
     ///   - amount: The number of units, at least 1. Default: 1.
-    ///   - id: The id of the work, 1 to 128 visible ASCII characters. Requests with the same id count
-    ///     once: in this process, in a later one, and on the user's other devices, as long as the
-    ///     server stores keys. Pass one if the work is repeated after a restart. Default: a new id.
+    ///   - id: The id of the work, 1 to 128 visible ASCII characters. Requests with the same id
+    ///     count once: in this process, in a later one, and on the user's other devices, as long as
+    ///     the server stores keys. Pass one if the work is repeated after a restart. Default: a new
+    ///     id.
     /// - Returns: The quota afterwards.
     /// - Throws: ``SanguineError``: a problem with `quota_exhausted`, which says when the quota
     ///   resets and which plans lift it; `not_found` for an unknown quota;

@@ -14,8 +14,8 @@ import SanguineModel
 ///                        │                       └─────────────────────────────────┘   │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
-/// A registered user's session that has ended is not replaced by a guest's: the user signs in again,
-/// and keeps everything on the device until then.
+/// A registered user's session that has ended is not replaced by a guest's: the user signs in
+/// again, and keeps everything on the device until then.
 ///
 /// After a sign-out, no guest is created until the app makes a request that needs an account.
 /// Otherwise, views that are still observing would sign in again, and store data again that was

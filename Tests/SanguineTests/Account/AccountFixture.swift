@@ -44,8 +44,8 @@ struct AccountFixture {
     }
 }
 
-/// A server that merges a guest into an account that a test chooses, as far as a client sees it: the
-/// account's feed has other numbers, and knows the guest's operations by their ids only.
+/// A server that merges a guest into an account that a test chooses, as far as a client sees it:
+/// the account's feed has other numbers, and knows the guest's operations by their ids only.
 final class MergingNetwork: StreamingTransport {
     struct State {
         var account: Identifier?
