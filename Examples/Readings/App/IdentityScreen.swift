@@ -60,4 +60,14 @@ public final class IdentityScreen {
         self.offer = nil
         try await client.account.merge(offer)
     }
+
+    // MARK: - Second device
+
+    /// Returns a code that the user types on another device, also as a guest.
+    public func codeForOtherDevice() async throws -> MoveCode {
+        try await client.account.moveCode()
+    }
+
+    /// Uses the account of the device that shows the code.
+    public func join(code: String) async throws { try await client.signIn(moveCode: code) }
 }

@@ -143,6 +143,32 @@ struct IdentityTests {
         }
     }
 
+    @Test func `a guest moves to a second device without a registration`() async throws {
+        try await ReadingsWorld.with { world in
+            let phone = try world.client()
+            let first = await world.screen(phone)
+            try await first.readWhole(world.photo)
+            try await phone.synchronize()
+            let shown = try await IdentityScreen(phone).codeForOtherDevice()
+            let tablet = try world.client("tablet")
+            let second = await world.screen(tablet, "tablet")
+            try await IdentityScreen(tablet).join(code: shown.code)
+            try await second.refresh()
+            #expect(tablet.accountId == phone.accountId)
+            #expect(tablet.account.current.kind == .guest)
+            #expect(await second.history == first.history)
+            #expect(await second.quota?.used == 1)
+
+            // The code is valid once.
+            let other = try world.client("other")
+            let error = await #expect(throws: SanguineError.self) {
+                try await IdentityScreen(other).join(code: shown.code)
+            }
+            #expect(error?.code == ProblemCode.moveCodeInvalid.rawValue)
+            for client in [phone, tablet, other] { client.close() }
+        }
+    }
+
     @Test func `a wrong code does not register the guest`() async throws {
         try await ReadingsWorld.with { world in
             let client = try world.client()

@@ -77,4 +77,25 @@ extension ReadingsTool {
             }
         }
     }
+
+    struct OtherDevice: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "second-device",
+            abstract: "Show a code for another device, or use the code that it shows."
+        )
+        @Argument(help: "The code of the other device.") var code: String?
+        @OptionGroup var options: AppOptions
+
+        func run() async throws {
+            try await options.withApp { app in
+                guard let code else {
+                    let shown = try await app.identity.codeForOtherDevice()
+                    return try say("\(shown.code), valid until \(shown.expiresAt)")
+                }
+                try await app.identity.join(code: code)
+                try await app.readings.refresh()
+                try say("\(app.readings.history.count) readings")
+            }
+        }
+    }
 }

@@ -15,7 +15,7 @@ struct ReadingsTool: AsyncParsableCommand {
         abstract: "Have faces, palms and coffee grounds read. Without a server, it runs its own.",
         subcommands: [
             Read.self, History.self, ShowQuota.self, Register.self, Verify.self, SignIn.self,
-            ShowAccount.self, Serve.self,
+            OtherDevice.self, ShowAccount.self, Serve.self,
         ],
         defaultSubcommand: History.self
     )
