@@ -584,6 +584,61 @@ let package = Package(
             path: "Examples/Assistant/Tests",
             swiftSettings: strict
         ),
+        // The fortune teller of the examples: guests, a daily quota and an account that they keep.
+        .target(
+            name: "ReadingsModel",
+            dependencies: ["SanguineModel"],
+            path: "Examples/Readings/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ReadingsServer",
+            dependencies: [
+                "ReadingsModel",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Readings/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ReadingsApp",
+            dependencies: ["ReadingsModel", "Sanguine"],
+            path: "Examples/Readings/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Readings",
+            dependencies: [
+                "ReadingsApp",
+                "ReadingsModel",
+                "ReadingsServer",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Readings/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ReadingsTests",
+            dependencies: [
+                "HostileUpstream",
+                "Readings",
+                "ReadingsApp",
+                "ReadingsModel",
+                "ReadingsServer",
+                "Sanguine",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Readings/Tests",
+            swiftSettings: strict
+        ),
         // An app on a plain REST backend, and that backend.
         .target(
             name: "NotebookBackend",
