@@ -576,6 +576,7 @@ let package = Package(
                 "AssistantModel",
                 "AssistantServer",
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineTesting",
