@@ -33,8 +33,17 @@ struct CredentialCalls: Sendable {
         let response = try await send("POST", path, body, proof, as: user)
         let answer = try WireCoding.decode(SignedIn.self, from: response)
         let device = try user.session.deviceId()
+        let wasGuest = user.session.isGuest
         let session = StoredSession(answer, device: device, at: configuration.clock.now())
         let former = try users.adopt(session, for: user)
+        let analytics = services.metrics.analytics
+        if answer.merged != nil {
+            analytics.post(.merged)
+        } else if wasGuest, answer.account.kind == .registered,
+            answer.account.id == session.account, proof == .token
+        {
+            analytics.post(.upgraded)
+        }
         let next = users.current
         if next.session.account == answer.account.id {
             services.queries.set(answer.account, for: .account, in: next.cacheScope)
