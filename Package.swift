@@ -78,6 +78,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.15.0"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.5.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -123,7 +125,10 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "OrderedCollections", package: "swift-collections"),
                 testKit("Crypto", "swift-crypto"),
+                testKit("CryptoExtras", "swift-crypto"),
                 testKit("JWTKit", "jwt-kit"),
+                testKit("SwiftASN1", "swift-asn1"),
+                testKit("X509", "swift-certificates"),
             ],
             swiftSettings: strict
         ),
@@ -253,6 +258,8 @@ let package = Package(
             name: "Simulate",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
+                "SanguineSQLite",
                 "Simulation",
                 server("ArgumentParser", "swift-argument-parser"),
             ],
@@ -275,7 +282,12 @@ let package = Package(
         // What our own tests share: a turn and a bound for each.
         .target(
             name: "TestSupport",
-            dependencies: ["SanguineAuthority", "SanguineModel", "SanguineTesting"],
+            dependencies: [
+                "SanguineAuthority", "SanguineModel", "SanguineTesting",
+                testKit("Crypto", "swift-crypto"),
+                testKit("SwiftASN1", "swift-asn1"),
+                testKit("X509", "swift-certificates"),
+            ],
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),
@@ -311,6 +323,7 @@ let package = Package(
             name: "SimulationTests",
             dependencies: [
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "Simulate",
                 "Simulation",
@@ -348,6 +361,7 @@ let package = Package(
                 "SanguineTesting",
                 "TestSupport",
                 testKit("Crypto", "swift-crypto"),
+                testKit("JWTKit", "jwt-kit"),
             ],
             swiftSettings: strict
         ),
@@ -395,6 +409,7 @@ let package = Package(
                 server("CoreMetrics", "swift-metrics"),
                 .target(name: "SystemZlib", condition: .when(traits: ["Server"])),
                 .product(name: "Logging", package: "swift-log"),
+                testKit("Crypto", "swift-crypto"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict
@@ -561,12 +576,68 @@ let package = Package(
                 "AssistantModel",
                 "AssistantServer",
                 "Sanguine",
+                "SanguineAuthority",
                 "SanguineModel",
                 "SanguineServer",
                 "SanguineTesting",
                 "TestSupport",
             ],
             path: "Examples/Assistant/Tests",
+            swiftSettings: strict
+        ),
+        // The fortune teller of the examples: guests, a daily quota and an account that they keep.
+        .target(
+            name: "ReadingsModel",
+            dependencies: ["SanguineModel"],
+            path: "Examples/Readings/Model",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ReadingsServer",
+            dependencies: [
+                "ReadingsModel",
+                "SanguineSQLite",
+                "SanguineServer",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            path: "Examples/Readings/Server",
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ReadingsApp",
+            dependencies: ["ReadingsModel", "Sanguine"],
+            path: "Examples/Readings/App",
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "Readings",
+            dependencies: [
+                "ReadingsApp",
+                "ReadingsModel",
+                "ReadingsServer",
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Examples/Readings/Tool",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ReadingsTests",
+            dependencies: [
+                "HostileUpstream",
+                "Readings",
+                "ReadingsApp",
+                "ReadingsModel",
+                "ReadingsServer",
+                "Sanguine",
+                "SanguineModel",
+                "SanguineServer",
+                "SanguineTesting",
+                "TestSupport",
+            ],
+            path: "Examples/Readings/Tests",
             swiftSettings: strict
         ),
         // An app on a plain REST backend, and that backend.

@@ -33,8 +33,10 @@ struct BenchmarkedServer: Sendable {
         settings.http.port = 0
         settings.http.adminPort = 0
         settings.accounts.grant = 1_000_000_000
-        // The limit applies but is never reached, because the benchmark measures accepted requests.
+        // The limits apply but are never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
+        settings.limits.addressRequestsPerMinute = 60_000_000
+        settings.limits.addressProcessorTime = .seconds(600)
         let storage = try SQLiteStorage(folder: folder)
         let adminToken = AdminToken()
         let (serverPorts, serverPort) = AsyncStream.makeStream(of: SanguineServer.Ports.self)

@@ -19,6 +19,8 @@ struct LoadGenerator {
     var address = "127.0.0.1"
     /// The pause of each connection between a response and the next request, or `nil` for none.
     var pace: TimeAmount?
+    /// Receives each response as text, for requests that depend on the previous response.
+    var onResponse: (@Sendable (_ connection: Int, _ response: String) -> Void)?
     /// The server's process, if its processor time is measured and it is not this process.
     var server: Int32?
 
@@ -68,7 +70,14 @@ struct LoadGenerator {
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHandler(
-                            Exchange(expecting: status, counter: counter, pace: pace) { number in
+                            Exchange(
+                                expecting: status,
+                                counter: counter,
+                                pace: pace,
+                                onResponse: onResponse.map { observe in
+                                    { observe(connection, $0) }
+                                }
+                            ) { number in
                                 request(connection, number)
                             }
                         )
@@ -116,6 +125,7 @@ struct LoadGenerator {
         private let counter: Counter
         private let next: (Int) -> String
         private let pace: TimeAmount?
+        private let onResponse: ((String) -> Void)?
         private var number = 0
         private var received = ByteBuffer()
         private var sent = NIODeadline.now()
@@ -124,11 +134,13 @@ struct LoadGenerator {
             expecting status: String,
             counter: Counter,
             pace: TimeAmount?,
+            onResponse: ((String) -> Void)?,
             next: @escaping (Int) -> String
         ) {
             expected = Array("HTTP/1.1 \(status)".utf8)
             self.counter = counter
             self.pace = pace
+            self.onResponse = onResponse
             self.next = next
         }
 
@@ -145,6 +157,7 @@ struct LoadGenerator {
             } else {
                 counter.failed.add(1, ordering: .relaxed)
             }
+            if let onResponse { onResponse(String(buffer: received)) }
             received.clear()
             let took = Double((NIODeadline.now() - sent).nanoseconds) / 1_000_000
             counter.latencies.withLock { $0.append(took) }

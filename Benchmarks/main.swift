@@ -11,6 +11,7 @@ if !isServer {
     var report = Report()
     if options.includes(.http) {
         report.figures += try await HTTPBenchmarks.run(roundTime: roundTime)
+        report.figures += try await IdentityBenchmarks.run(roundTime: roundTime)
     }
     if options.includes(.client) {
         report.figures += try await ClientBenchmarks.run(only: options.figure)

@@ -34,7 +34,7 @@ final class ClientServices: Sendable {
         self.models = models
         outboxNotifier = OutboxNotifier {
             guard MainActorBatch.isNow else { return }
-            MainActor.assumeIsolated { models.applyNewest([OutboxModel.key]) }
+            MainActor.assumeIsolated { models.applyNewest([OutboxModel.key, AccountModel.key]) }
         }
         let metrics = ClientMetrics(
             clock: configuration.delay,
@@ -69,7 +69,7 @@ final class ClientServices: Sendable {
             ),
             queue: configuration.queue(EntryWriter.label)
         )
-        zone = StoredZone.zone(configuration.timeZone) ?? .gmt
+        zone = StoredZone.zone(configuration.currentTimeZone) ?? .gmt
         queries = QueryCache(
             device: cacheScope,
             clock: configuration.clock,

@@ -143,13 +143,30 @@ extension SanguineClient {
         public var deviceId: String?
         /// The zone of the user's days, an IANA name.
         ///
-        /// ``SanguineClient/setTimeZone(_:)`` overrides it. Default: the device's.
-        public var timeZone = TimeZone.current.identifier
+        /// Setting it ends ``followsDeviceTimeZone``. ``SanguineClient/setTimeZone(_:)`` overrides
+        /// it. Default: the device's.
+        public var timeZone = TimeZone.current.identifier {
+            didSet { followsDeviceTimeZone = false }
+        }
+        /// Whether the user's days, and the account, follow the device's zone.
+        ///
+        /// The zone is sent when it differs from the account's: when the client is created, when
+        /// the app returns to the foreground, and when the system changes it. A zone that the app
+        /// sets for a user, see ``UserAccount/update(_:)`` and
+        /// ``SanguineClient/setTimeZone(_:)``, takes precedence on this device. Default: true,
+        /// unless ``timeZone`` was set.
+        public var followsDeviceTimeZone = true
         /// The user's language, a BCP 47 tag.
         ///
         /// Default: the device's.
         public var language = Locale.current.identifier(.bcp47)
-
+        /// Whether the account follows the device's language, as ``followsDeviceTimeZone`` does the
+        /// zone.
+        ///
+        /// For an app without a language setting of its own. Default: false.
+        public var followsDeviceLanguage = false
+        /// The device's zone and language.
+        var deviceLocale = DeviceLocale.current
         /// Whether the app is in the foreground.
         ///
         /// Default: the platform's notifications; elsewhere always.
@@ -261,6 +278,11 @@ extension SanguineClient {
 
         /// Returns the schedule, or a single attempt if retries are disabled.
         func schedule(_ schedule: RetrySchedule) -> RetrySchedule { retries ? schedule : .never }
+
+        /// The device's zone if the account follows it, otherwise the configured one.
+        var currentTimeZone: String {
+            followsDeviceTimeZone ? deviceLocale.timeZone.value : timeZone
+        }
 
         /// The folder of the store; `nil` for none.
         var storeFolder: URL? {

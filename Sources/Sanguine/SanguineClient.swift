@@ -57,6 +57,9 @@ public final class SanguineClient: Sendable {
     /// The client's own measurements.
     public var metrics: ClientMetrics { services.metrics }
 
+    /// Events for the app's analytics, with nothing personal.
+    public var analytics: ClientAnalytics { services.metrics.analytics }
+
     /// The state of the store on disk.
     ///
     /// Opens files that are not open yet, to include their state.

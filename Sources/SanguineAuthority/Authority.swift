@@ -24,9 +24,17 @@ public final class Authority: Sendable {
     let keys: SigningKeys
     let encoder: ResponseEncoder
     let cursors: CursorSeal
+    let identityTokens: IdentityTokens
     let listeners = HeadListeners()
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
+    let passwords = PasswordHasher()
+    let emailSecrets: EmailSecrets
+    /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
+    let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)
+    let merges = MergeListeners()
+    /// Verifies the App Store's signatures; `nil` if no app is configured.
+    let store: AppStoreVerifier?
 
     /// Creates an authority over a storage.
     ///
@@ -35,11 +43,16 @@ public final class Authority: Sendable {
     ///   - keys: The secrets for tokens.
     ///   - settings: The rules.
     ///   - clock: The clock.
+    ///   - keyServer: Fetches the keys of ``AuthoritySettings/identityProviders``; `nil` if their
+    ///     tokens cannot be verified.
+    ///   - delay: The clock for timeouts.
     public init(
         storage: any Storage,
         keys: SigningKeys,
         settings: AuthoritySettings = AuthoritySettings(),
-        clock: any WallClock = SystemWallClock()
+        clock: any WallClock = SystemWallClock(),
+        keyServer: (any KeyServer)? = nil,
+        delay: any Clock<Duration> = ContinuousClock()
     ) {
         self.storage = storage
         self.keys = keys
@@ -47,6 +60,14 @@ public final class Authority: Sendable {
         self.clock = clock
         encoder = ResponseEncoder(unit: settings.unit)
         cursors = CursorSeal(keys: keys)
+        emailSecrets = EmailSecrets(keys: keys)
+        identityTokens = IdentityTokens(
+            settings.identityProviders,
+            server: keyServer ?? NoKeyServer(),
+            clock: clock,
+            delay: delay
+        )
+        store = settings.appStore.flatMap { AppStoreVerifier($0) }
         tokens = AccessTokens(keys: keys, settings: settings, clock: clock, over: storage)
     }
 
@@ -61,7 +82,18 @@ public final class Authority: Sendable {
     }
 
     /// Performs a command, and reports storage errors as problems.
-    func perform<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
+    ///
+    /// - Parameters:
+    ///   - command: The command.
+    ///   - isForDeleted: Whether to perform it for a deleted account too. Default: no; it is refused
+    ///     with `not_found`.
+    /// - Returns: The outcome.
+    /// - Throws: The problem of the command or the storage.
+    func perform<Outcome>(
+        _ command: Command<Outcome>,
+        evenIfDeleted isForDeleted: Bool = false
+    ) async throws(Problem) -> Outcome {
+        let command = isForDeleted ? command : command.refusingDeleted
         guard !listeners.isEmpty else { return try await performed(command) }
         let noted = try await performed(command.recordingHeads)
         listeners.notify(noted.heads)
@@ -70,6 +102,7 @@ public final class Authority: Sendable {
 
     private func performed<Outcome>(_ command: Command<Outcome>) async throws(Problem) -> Outcome {
         do {
+            let command = settings.recordsEvents ? command : command.withoutEvents
             return try await storage.perform(command).get()
         } catch let error as StorageError {
             throw Problem(error)

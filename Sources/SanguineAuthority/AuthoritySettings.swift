@@ -8,6 +8,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `tokens`.
     public var unit = "tokens"
+    /// The amount that an account may spend per day of its calendar; `nil` for any.
+    ///
+    /// Spends, the amounts of open holds, and the charges of settled ones count. An administrator
+    /// can set another limit for an account. Default: `nil`.
+    public var spendingPerDay: Int64?
     /// The tokens that a new account receives.
     ///
     /// Default: 100.
@@ -20,10 +25,20 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: `en`.
     public var defaultLanguage = "en"
-    /// The daily limit of each quota, by name.
+    /// The quotas by name.
     ///
-    /// Default: 3 `readings`.
-    public var quotas: [String: Int64] = ["readings": 3]
+    /// Default: 3 `readings` per day, without a limit for `premium`.
+    public var quotas: [String: QuotaRule] = ["readings": 3]
+
+    /// The app whose App Store purchases are accepted.
+    ///
+    /// Default: `nil`; purchases are refused.
+    public var appStore: AppStoreSettings?
+
+    /// Whether events for analytics are stored until they are delivered.
+    ///
+    /// Default: no.
+    public var recordsEvents = false
 
     /// The collections of records and their mutations.
     ///
@@ -74,6 +89,23 @@ public struct AuthoritySettings: Hashable, Sendable {
     /// Another one ends the least recently opened or refreshed session. At least 1. Default: 1,024.
     public var sessionsPerAccount = 1_024
 
+    /// The app's name in e-mails.
+    ///
+    /// Default: `Sanguine`.
+    public var appName = "Sanguine"
+    /// The cost of hashing a new password.
+    ///
+    /// Default: see ``PasswordCost``.
+    public var passwordCost = PasswordCost()
+    /// The time for which a code that was sent by e-mail is valid.
+    ///
+    /// Default: 15 minutes.
+    public var emailCodeLife = Duration.seconds(15 * 60)
+    /// The OpenID providers whose identity tokens are accepted.
+    ///
+    /// Default: none.
+    public var identityProviders: [IdentityProvider] = []
+
     /// The lifetime of a hold that specifies none.
     ///
     /// Default: 10 minutes.
@@ -95,6 +127,11 @@ public struct AuthoritySettings: Hashable, Sendable {
     ///
     /// Default: 10,000.
     public var publicResults = 10_000
+
+    /// The number of guests that may be merged into one account.
+    ///
+    /// Each page of the account's ledger reads the entries of all of them. At least 1. Default: 100.
+    public var mergedGuestsPerAccount = 100
 
     /// The time for which the bytes of a file without an owner are kept, which is longer than an
     /// upload takes after its last byte.

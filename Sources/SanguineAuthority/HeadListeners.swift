@@ -33,7 +33,7 @@ extension Command {
     /// The command, which also records the heads that it raises.
     var recordingHeads: Command<OutcomeWithHeads<Outcome>> {
         let decide = decide
-        return Command<OutcomeWithHeads<Outcome>>(
+        var command = Command<OutcomeWithHeads<Outcome>>(
             keys: keys,
             surplus: surplus,
             reading: {
@@ -51,5 +51,7 @@ extension Command {
                 )
             }
         )
+        command.isLong = isLong
+        return command
     }
 }

@@ -30,8 +30,14 @@ package struct ResponseEncoder: Sendable {
     func json(_ row: BalanceRow) -> String {
         """
         {"unit":\(unitJSON),"available":\(row.available),"held":\(row.held),"head":\(row.head),\
-        "asOf":"\(row.changedAt)"}
+        "asOf":"\(row.changedAt)"\(expiring(row))}
         """
+    }
+
+    private func expiring(_ row: BalanceRow) -> String {
+        guard row.grants.next != nil else { return "" }
+        let items = row.grants.items.map { #"{"amount":\#($0.amount),"at":"\#($0.at)"}"# }
+        return #","expiring":[\#(items.joined(separator: ","))]"#
     }
 
     func message(_ row: BalanceRow) -> Balance {
@@ -40,7 +46,8 @@ package struct ResponseEncoder: Sendable {
             available: row.available,
             held: row.held,
             head: row.head,
-            asOf: row.changedAt
+            asOf: row.changedAt,
+            expiring: row.grants.next == nil ? nil : row.grants.items
         )
     }
 

@@ -92,8 +92,19 @@ enum Output {
         if let failure = unannounced.withLock({ $0 }) { throw failure }
     }
 
+    /// Writes bytes to standard output.
+    ///
+    /// - Throws: ``Unwritable`` if they cannot be written completely.
+    static func write(_ bytes: [UInt8]) throws(Unwritable) {
+        try write(bytes, to: STDOUT_FILENO)
+    }
+
     private static func write(_ line: String, to descriptor: Int32) throws(Unwritable) {
-        var rest = Array((line + "\n").utf8)[...]
+        try write(Array((line + "\n").utf8), to: descriptor)
+    }
+
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) throws(Unwritable) {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { systemWrite(descriptor, $0) }
             if written > 0 {

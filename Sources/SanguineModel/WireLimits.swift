@@ -14,6 +14,8 @@ public enum WireLimits {
     public static let blobPixels = 50_000_000
     /// The number of characters of a device id.
     public static let deviceIdCharacters = 16...128
+    /// The number of characters of a device's name.
+    public static let deviceNameCharacters = 1...64
     /// The number of bytes of a device secret.
     public static let deviceSecretBytes = 32
     /// The number of characters of an idempotency key, all of them visible ASCII.

@@ -54,6 +54,19 @@ public struct DataExamination: Hashable, Sendable {
         }
     }
 
+    /// The result of checking the chain of the audit log.
+    ///
+    /// A broken chain is not damage: it prevents neither a backup nor the start of a server.
+    public struct Audit: Hashable, Sendable {
+        /// The number of entries.
+        public var count: Int64 = 0
+        /// The first fault, in a sentence; `nil` if there is none.
+        public var finding: String?
+
+        /// Creates a report of an empty log.
+        public init() {}
+    }
+
     /// Faults of pages and indexes, ten at most.
     public var pages: [String] = []
     /// The result of recomputing every balance; incomplete if ``pages`` are damaged.
@@ -62,6 +75,9 @@ public struct DataExamination: Hashable, Sendable {
     public var feeds = Feeds()
     /// The result of comparing every file with its name.
     public var files = Files()
+
+    /// The result of checking the audit log, if requested.
+    public var audit = Audit()
 
     /// Creates a report without damage.
     public init() {}

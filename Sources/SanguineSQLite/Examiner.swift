@@ -17,6 +17,7 @@ final class Examiner: Sendable {
         case pages = "pages and indexes"
         case ledger = "balances"
         case feeds
+        case audit = "the audit log"
         case files
     }
 
@@ -29,6 +30,7 @@ final class Examiner: Sendable {
     private let options: SQLiteStorageOptions
     private let schema: Schema
     private let parts: Set<Part>
+    private let progress: @Sendable (LedgerProgress) -> Void
     private let isClosed: @Sendable () -> Bool
     private let state = Mutex(State())
     private let isStopped = Atomic(false)
@@ -40,15 +42,18 @@ final class Examiner: Sendable {
     ///   - options: The options of the connection.
     ///   - schema: The schema that the database must have.
     ///   - parts: The parts to read. Default: all that may be damaged.
+    ///   - progress: Called while the ledger is read, every ``LedgerProgress/step`` accounts.
     ///   - isClosed: Whether to stop, as after ``stop()``; called at intervals. Default: never.
     init(
         of folder: DataFolder,
         options: SQLiteStorageOptions,
         schema: Schema,
         parts: Set<Part> = [.pages, .ledger, .files],
+        progress: @escaping @Sendable (LedgerProgress) -> Void = { _ in },
         unless isClosed: @escaping @Sendable () -> Bool = { false }
     ) {
         self.parts = parts
+        self.progress = progress
         self.isClosed = isClosed
         self.folder = folder
         self.options = options
@@ -133,11 +138,15 @@ final class Examiner: Sendable {
         }
         try examine(.ledger, &report) { report throws(SQLFailure) in
             var verifier = try LedgerVerifier(database)
-            report.ledger = try verifier.verify { mustStop } ?? report.ledger
+            report.ledger = try verifier.verify(progress: progress) { mustStop } ?? report.ledger
         }
         try examine(.feeds, &report) { report throws(SQLFailure) in
             var check = try FeedCheck(on: handle)
             report.feeds = try check.run { mustStop }
+        }
+        try examine(.audit, &report) { report throws(SQLFailure) in
+            guard schema.hasAudit else { return }
+            report.audit = try AuditCheck(on: handle).run { mustStop }
         }
         try examine(.files, &report) { report throws(SQLFailure) in
             guard schema.hasBlobs else { return }
@@ -172,6 +181,27 @@ final class Examiner: Sendable {
         guard !mustStop else {
             throw SQLFailure(code: SQLITE_INTERRUPT, message: "stopped")
         }
+    }
+}
+
+/// Checks that each entry of the audit log contains the hash of the one before it.
+private struct AuditCheck {
+    private let rows: SQLStatement
+
+    init(on handle: OpaquePointer) throws(SQLFailure) {
+        rows = try SQLStatement(
+            "SELECT \(AuditRow.columns) FROM audit ORDER BY number",
+            on: handle
+        )
+    }
+
+    func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Audit {
+        var chain = AuditChain()
+        defer { rows.reset() }
+        while !isStopped(), try rows.step() { chain.add(try AuditRow(from: rows)) }
+        var report = DataExamination.Audit()
+        (report.count, report.finding) = (chain.count, chain.finding)
+        return report
     }
 }
 

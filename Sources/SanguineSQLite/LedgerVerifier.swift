@@ -14,6 +14,7 @@ struct LedgerVerifier {
     private let begin: SQLStatement
     private let end: SQLStatement
 
+    private var merges = MergeAudit()
     private var nextBalance: BalanceRow?
     private var nextTransfer: Transfer?
     private var nextHold: (account: Identifier, amount: Int64)?
@@ -23,12 +24,16 @@ struct LedgerVerifier {
             throw SQLFailure(code: SQLITE_MISUSE, message: "the connection is closed")
         }
         balances = try SQLStatement(
-            "SELECT \(BalanceRow.columns) FROM balances ORDER BY account",
+            """
+            SELECT \(try Self.columns(BalanceRow.columns, of: "balances", handle)) FROM balances
+            ORDER BY account
+            """,
             on: handle
         )
         transfers = try SQLStatement(
             """
-            SELECT \(Transfer.columns) FROM transfers INDEXED BY transfers_by_account
+            SELECT \(try Self.columns(Transfer.columns, of: "transfers", handle))
+            FROM transfers INDEXED BY transfers_by_account
             ORDER BY account, number
             """,
             on: handle
@@ -41,8 +46,22 @@ struct LedgerVerifier {
         end = try SQLStatement("COMMIT", on: handle)
     }
 
+    /// Returns the columns, with `NULL` for those that a database of an earlier version lacks.
+    private static func columns(
+        _ columns: String,
+        of table: String,
+        _ handle: OpaquePointer
+    ) throws(SQLFailure) -> String {
+        let known = try SQLStatement("SELECT name FROM pragma_table_info('\(table)')", on: handle)
+            .all { $0.text(0) }
+        return columns.split(separator: ", ")
+            .map { known.contains(String($0)) ? String($0) : "NULL" }
+            .joined(separator: ", ")
+    }
+
     /// Returns the report, or `nil` if stopped; that is checked before each account.
     mutating func verify(
+        progress: (LedgerProgress) -> Void = { _ in },
         unless shouldStop: () -> Bool = { false }
     ) throws(SQLFailure) -> LedgerReport? {
         try begin.run()
@@ -58,7 +77,17 @@ struct LedgerVerifier {
         while let account = nextAccount {
             if shouldStop() { return nil }
             try verify(account, into: &report)
+            if report.accounts.isMultiple(of: LedgerProgress.step) {
+                progress(
+                    LedgerProgress(
+                        accounts: report.accounts,
+                        transfers: report.transfers,
+                        differences: report.differences.count
+                    )
+                )
+            }
         }
+        report.add(merges.difference)
         return report
     }
 
@@ -73,6 +102,7 @@ struct LedgerVerifier {
         var audit = LedgerAudit(account: account)
         while let transfer = nextTransfer, transfer.account == account {
             audit.add(transfer)
+            merges.add(transfer)
             report.transfers += 1
             try advanceTransfer()
         }
@@ -88,11 +118,7 @@ struct LedgerVerifier {
             try advanceBalance()
         }
         report.accounts += 1
-        if let difference = audit.finish(balance: balance, openHolds: openHolds),
-            report.differences.count < LedgerReport.limit
-        {
-            report.differences.append(difference)
-        }
+        report.add(audit.finish(balance: balance, openHolds: openHolds))
     }
 
     private mutating func advanceBalance() throws(SQLFailure) {

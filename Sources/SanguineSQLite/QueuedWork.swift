@@ -23,6 +23,8 @@ protocol QueuedCommand: Sendable {
     var account: Identifier? { get }
     /// The rows to load.
     var keys: [Key] { get }
+    /// Whether the command reads or stores many rows besides those of its keys.
+    var isLong: Bool { get }
     /// The surplus sessions to load.
     var surplus: SurplusSessions? { get }
     /// Runs the command's decision. It is called again if the transaction could not be stored.
@@ -46,6 +48,7 @@ struct WaitingCommand<Outcome: Sendable>: QueuedCommand {
 
     var account: Identifier? { command.account }
     var keys: [Key] { command.keys }
+    var isLong: Bool { command.isLong }
     var surplus: SurplusSessions? { command.surplus }
 
     func decide(_ loaded: Loaded, _ records: any RecordReader) -> Verdict {

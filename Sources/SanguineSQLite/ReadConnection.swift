@@ -12,7 +12,8 @@ final class ReadConnection {
     private let reader: RowReader
     private let begin: SQLStatement
     private let end: SQLStatement
-    private let transfers: SQLStatement
+    /// Reads the ledger.
+    let ledger: LedgerStatements
     private let openHolds: SQLStatement
     private let runningOperations: SQLStatement
     private let accountByEmail: SQLStatement
@@ -21,6 +22,8 @@ final class ReadConnection {
     private let parts: SQLStatement
     private let owners: SQLStatement
     private let feed: FeedStatements
+    /// Reads accounts, their rows, and the audit log.
+    let administration: AdministrationStatements
     private let lists: ListStatements
 
     init(_ database: Database) throws(SQLFailure) {
@@ -32,13 +35,7 @@ final class ReadConnection {
         lists = try ListStatements(reader, on: handle)
         begin = try SQLStatement("BEGIN", on: handle)
         end = try SQLStatement("COMMIT", on: handle)
-        transfers = try SQLStatement(
-            """
-            SELECT \(Transfer.columns), number FROM transfers
-            WHERE account = ? AND number < ? ORDER BY number DESC LIMIT ?
-            """,
-            on: handle
-        )
+        ledger = try LedgerStatements(on: handle)
         openHolds = try SQLStatement(
             """
             SELECT \(HoldRow.columns) FROM holds
@@ -72,6 +69,7 @@ final class ReadConnection {
         )
         owners = try SQLStatement("SELECT 1 FROM blobs WHERE id = ? LIMIT 1", on: handle)
         feed = try FeedStatements(on: handle)
+        administration = try AdministrationStatements(on: handle)
     }
 
     /// Returns a part of a feed.
@@ -127,22 +125,6 @@ final class ReadConnection {
             if let row = try reader.row(key) { found.append(row) }
         }
         return found
-    }
-
-    func transfers(
-        of account: Identifier,
-        before number: Int64?,
-        limit: Int
-    ) throws(SQLFailure) -> [NumberedTransfer] {
-        transfers.bind(account)
-        transfers.bind(number ?? .max)
-        transfers.bind(limit: limit)
-        return try transfers.all { statement throws(SQLFailure) in
-            NumberedTransfer(
-                number: statement.integer(9),
-                transfer: try Transfer(from: statement)
-            )
-        }
     }
 
     func openHolds(expiringBy moment: Timestamp, limit: Int) throws(SQLFailure) -> [HoldRow] {

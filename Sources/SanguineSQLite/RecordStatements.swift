@@ -11,6 +11,8 @@ final class RecordStatements: RecordReader {
     private let inCollection: SQLStatement
     private let nextScope: SQLStatement
     private let inList: SQLStatement
+    private let live: SQLStatement
+    private let owned: OwnedStatements
     private var fault: SQLFailure?
 
     init(_ rows: RowReader, on connection: OpaquePointer) throws(SQLFailure) {
@@ -44,6 +46,14 @@ final class RecordStatements: RecordReader {
             """,
             on: connection
         )
+        live = try SQLStatement(
+            """
+            SELECT \(RecordRow.columns) FROM records INDEXED BY records_live_by_feed
+            WHERE owner = ? AND seq > ? AND deleted_at IS NULL ORDER BY seq LIMIT ?
+            """,
+            on: connection
+        )
+        owned = try OwnedStatements(on: connection)
         inList = try SQLStatement(
             """
             SELECT value, id FROM record_index
@@ -131,6 +141,29 @@ final class RecordStatements: RecordReader {
             return try inList.all { row throws(SQLFailure) in
                 IndexEntry(list, IndexKey(bytes: row.bytes(0)), try row.recordID(1))
             }
+        }
+    }
+
+    func liveRecords(
+        of account: Identifier,
+        after seq: Int64,
+        limit: Int
+    ) throws -> [RecordRow] {
+        try recordingFailure { () throws(SQLFailure) in
+            live.bind(account)
+            live.bind(seq)
+            live.bind(limit: limit)
+            return try live.all(RecordRow.init(from:))
+        }
+    }
+
+    func ownedRows(of account: Identifier) throws -> OwnedRows {
+        try recordingFailure { () throws(SQLFailure) in try owned.rows(of: account) }
+    }
+
+    func hasOperation(_ account: Identifier, key: String) throws -> Bool {
+        try recordingFailure { () throws(SQLFailure) in
+            try rows.row(.operation(account, key: key)) != nil
         }
     }
 

@@ -19,6 +19,7 @@ final class RowReader {
     private let blob: SQLStatement
     private let indexes: SQLStatement
     private let document: SQLStatement
+    private let lastAudit: SQLStatement
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         account = try SQLStatement(AccountRow.selectSQL, on: connection)
@@ -35,6 +36,7 @@ final class RowReader {
         blob = try SQLStatement(BlobRow.selectSQL, on: connection)
         indexes = try SQLStatement(IndexesRow.selectSQL, on: connection)
         document = try SQLStatement(DocumentRow.selectSQL, on: connection)
+        lastAudit = try SQLStatement(AuditRow.lastSQL, on: connection)
     }
 
     /// Returns the row with the key, as the connection sees it now.
@@ -87,6 +89,8 @@ final class RowReader {
             document.bind(kind.rawValue)
             document.bind(id)
             return try document.first(DocumentRow.init(from:)).map(Row.document)
+        case .lastAudit:
+            return try lastAudit.first(AuditRow.init(from:)).map(Row.audit)
         }
     }
 }
@@ -130,10 +134,12 @@ final class RowWriter {
     private let blobs: Table
     private let indexes: Table
     private let documents: Table
+    private let audit: SQLStatement
     private let pruneResults: SQLStatement
     private let append: SQLStatement
     private let index: SQLStatement
     private let unindex: SQLStatement
+    private let rehoming: RehomingStatements
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         accounts = try Table(AccountRow.self, on: connection)
@@ -150,6 +156,7 @@ final class RowWriter {
         blobs = try Table(BlobRow.self, on: connection)
         indexes = try Table(IndexesRow.self, on: connection)
         documents = try Table(DocumentRow.self, on: connection)
+        audit = try SQLStatement(AuditRow.appendSQL, on: connection)
         pruneResults = try SQLStatement(
             """
             DELETE FROM results WHERE number IN (
@@ -173,8 +180,9 @@ final class RowWriter {
             """,
             on: connection
         )
+        rehoming = try RehomingStatements(on: connection)
         append = try SQLStatement(
-            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO transfers (\(Transfer.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             on: connection
         )
     }
@@ -197,6 +205,7 @@ final class RowWriter {
             pruneResults.bind(account?.bytes ?? [])
             pruneResults.bind(limit: kept)
             try pruneResults.run()
+        case .rehome(let move): try rehoming.perform(move)
         }
     }
 
@@ -216,6 +225,9 @@ final class RowWriter {
         case .blob(let row): try blobs.store(row)
         case .indexes(let row): try indexes.store(row)
         case .document(let row): try documents.store(row)
+        case .audit(let row):
+            row.bind(to: audit)
+            try audit.run()
         }
     }
 
@@ -252,6 +264,7 @@ final class RowWriter {
             documents.delete.bind(kind.rawValue)
             documents.delete.bind(id)
             try documents.delete.run()
+        case .lastAudit: break  // The log is append-only.
         }
     }
 

@@ -39,7 +39,17 @@ public final class SQLiteInspection: Sendable {
         limit: Int
     ) async throws(StorageError) -> [NumberedTransfer] {
         try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(of: account, before: number, limit: limit)
+            try connection.ledger.transfers(of: account, before: number, limit: limit)
+        }
+    }
+
+    /// Returns the transfers of all accounts with a number above the given one, oldest first.
+    public func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await readers.read { connection throws(SQLFailure) in
+            try connection.ledger.transfers(after: number, limit: limit)
         }
     }
 
@@ -64,18 +74,25 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Reads all data: pages and indexes, the ledger, the counters of feeds, and the files.
+    /// Reads all data: pages and indexes, the ledger, the counters of feeds, the audit log, and the
+    /// files.
     ///
     /// - Returns: The findings.
     /// - Throws: ``StorageError/closed`` if the calling task was cancelled, or the error that
     ///   prevented reading, except for damage.
-    public func examine() async throws(StorageError) -> DataExamination {
+    ///
+    /// - Parameter progress: Called while the ledger is read, every ``LedgerProgress/step``
+    ///   accounts. Default: nothing.
+    public func examine(
+        progress: @escaping @Sendable (LedgerProgress) -> Void = { _ in }
+    ) async throws(StorageError) -> DataExamination {
         try await readers.read { _ throws(SQLFailure) in }  // Throws if the connections are closed.
         let examiner = Examiner(
             of: folder,
             options: options,
             schema: schema,
-            parts: [.pages, .ledger, .feeds, .files]
+            parts: [.pages, .ledger, .feeds, .audit, .files],
+            progress: progress
         )
         return try await examiner.examine()
     }

@@ -173,7 +173,29 @@ public final class SQLiteStorage: Storage {
     ) async throws(StorageError) -> [NumberedTransfer] {
         try checkOpen()
         return try await readers.read { connection throws(SQLFailure) in
-            try connection.transfers(of: account, before: number, limit: limit)
+            try connection.ledger.transfers(of: account, before: number, limit: limit)
+        }
+    }
+
+    /// Returns the transfers of all accounts, oldest first.
+    public func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.ledger.transfers(after: number, limit: limit)
+        }
+    }
+
+    /// Returns the accounts with grants that expire by the moment, found by an index.
+    public func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.ledger.accounts(withGrantsExpiringBy: moment, limit: limit)
         }
     }
 
@@ -227,6 +249,33 @@ public final class SQLiteStorage: Storage {
         }
     }
 
+    /// Returns a part of the active accounts.
+    public func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.accounts(query)
+        }
+    }
+
+    /// Returns a part of an account's rows of one kind.
+    public func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.rows(query)
+        }
+    }
+
+    /// Returns entries of the audit log, newest first.
+    public func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try checkOpen()
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.administration.audit(before: number, limit: limit)
+        }
+    }
+
     /// Returns the account with the e-mail address, compared byte by byte.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try checkOpen()
@@ -249,13 +298,16 @@ public final class SQLiteStorage: Storage {
     /// Recomputes every balance, on one snapshot and a separate connection.
     ///
     /// It throws ``StorageError/closed`` if the storage is closed in the meantime.
-    public func verifyLedger() async throws(StorageError) -> LedgerReport {
+    public func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport {
         try checkOpen()
         let examiner = Examiner(
             of: folder,
             options: options,
             schema: schema,
             parts: [.ledger],
+            progress: progress,
             unless: { [weak self] in self?.isClosed.load(ordering: .relaxed) ?? true }
         )
         return try await examiner.ledger()

@@ -16,7 +16,7 @@ struct Schema: Sendable {
     static let current = Schema(
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
-            indexes, quotaHolds, documents,
+            indexes, quotaHolds, documents, administration, merges, expiringGrants,
         ]
     )
 
@@ -66,6 +66,9 @@ struct Schema: Sendable {
 
     /// Whether the schema has a table of files, which the first versions lack.
     var hasBlobs: Bool { steps.contains(Self.blobs) }
+
+    /// Whether the schema has an audit log, which the first versions lack.
+    var hasAudit: Bool { steps.contains(Self.administration) }
 
     static func version(of database: Database) throws -> Int {
         try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
@@ -330,6 +333,37 @@ extension Schema {
             WHERE expires_at IS NOT NULL;
         """
 
+    // The chain of hashes reveals changes by someone who has removed the triggers.
+    private static let administration = """
+        ALTER TABLE sessions ADD COLUMN device_name TEXT;
+        CREATE INDEX accounts_by_kind ON accounts (kind, id) WHERE state = 0;
+        CREATE INDEX devices_by_account ON devices (account, id);
+        CREATE INDEX blobs_by_account ON blobs (account, id);
+
+        CREATE TABLE audit (
+            number INTEGER PRIMARY KEY,
+            previous BLOB NOT NULL,
+            at INTEGER NOT NULL,
+            actor TEXT NOT NULL,
+            role TEXT NOT NULL,
+            action TEXT NOT NULL,
+            account BLOB,
+            reason TEXT NOT NULL,
+            outcome TEXT NOT NULL
+        ) STRICT;
+        CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+        CREATE TRIGGER audit_is_never_removed BEFORE DELETE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+        """
+
+    // A merge finds the rows of a guest by their owner.
+    private static let merges = """
+        CREATE INDEX devices_by_account ON devices (account);
+        CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
+        CREATE INDEX blobs_by_account ON blobs (account);
+        """
+
     // Earlier versions did not record which indexes contain all records: those with entries get
     // version 0, and are rebuilt.
     private static let indexes = """
@@ -342,5 +376,20 @@ extension Schema {
                 'collection', collection, 'field', field, 'version', 0, 'stage', 'complete'
             ))
             FROM (SELECT DISTINCT collection, field FROM record_index);
+        """
+
+    // `grants` is the text of `ExpiringGrants`; `grants_expire_at` is the first of its moments.
+    private static let expiringGrants = """
+        ALTER TABLE balances ADD COLUMN grants TEXT;
+        ALTER TABLE balances ADD COLUMN grants_expire_at INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_limit INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_day TEXT;
+        ALTER TABLE balances ADD COLUMN spending_used INTEGER;
+        ALTER TABLE balances ADD COLUMN spending_resets_at INTEGER;
+        CREATE INDEX balances_by_expiry ON balances (grants_expire_at)
+            WHERE grants_expire_at IS NOT NULL;
+        ALTER TABLE holds ADD COLUMN grants TEXT;
+        ALTER TABLE holds ADD COLUMN spent_on TEXT;
+        ALTER TABLE transfers ADD COLUMN function TEXT;
         """
 }

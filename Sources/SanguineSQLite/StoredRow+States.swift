@@ -87,7 +87,7 @@ extension HoldRow: StoredRow {
     static let valueColumns = [
         "account", "amount", "expires_at", "state", "captured", "reason", "operation", "sent",
         "quota", "quota_day", "quota_units", "charge_when_cut",
-        "quota_kept",
+        "quota_kept", "grants", "spent_on",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -109,6 +109,8 @@ extension HoldRow: StoredRow {
         statement.bind(quota?.units)
         statement.bind(chargeWhenCut)
         statement.bind(quota?.isKeptWhenLost == true ? 1 : nil as Int64?)
+        statement.bind(grants)
+        statement.bind(spentOn?.description)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -142,7 +144,12 @@ extension HoldRow: StoredRow {
             operation: statement.optionalText(7),
             sent: statement.integer(8) != 0,
             quota: quota,
-            chargeWhenCut: statement.optionalInteger(12)
+            chargeWhenCut: statement.optionalInteger(12),
+            grants: try statement.grants(14),
+            spentOn: try statement.optionalText(15).map { text throws(SQLFailure) in
+                guard let day = CalendarDay(text) else { throw .unreadable("The day of a hold") }
+                return day
+            }
         )
     }
 }
@@ -227,7 +234,7 @@ extension OperationRow: StoredRow {
 
 extension Transfer {
     static let columns =
-        "id, account, seq, kind, amount, available_after, held_after, reason, at"
+        "id, account, seq, kind, amount, available_after, held_after, reason, at, function"
 
     func bind(to statement: SQLStatement) {
         statement.bind(id)
@@ -239,6 +246,7 @@ extension Transfer {
         statement.bind(heldAfter)
         statement.bind(reason)
         statement.bind(at)
+        statement.bind(function)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -254,7 +262,8 @@ extension Transfer {
             availableAfter: statement.integer(5),
             heldAfter: statement.integer(6),
             reason: statement.text(7),
-            at: statement.moment(8)
+            at: statement.moment(8),
+            function: statement.optionalText(9)
         )
     }
 }
@@ -268,6 +277,12 @@ extension LedgerEntry.Kind {
         case .release: 3
         case .capture: 4
         case .expire: 5
+        case .debit: 11
+        case .mergeOut: 6
+        case .mergeIn: 7
+        case .purchase: 8
+        case .refund: 9
+        case .expireGrant: 10
         }
     }
 

@@ -41,7 +41,10 @@ extension StoredRow {
 extension BalanceRow: StoredRow {
     static let table = "balances"
     static let keyColumns = ["account"]
-    static let valueColumns = ["head", "available", "held", "seq", "changed_at"]
+    static let valueColumns = [
+        "head", "available", "held", "seq", "changed_at", "grants", "grants_expire_at",
+        "spending_limit", "spending_day", "spending_used", "spending_resets_at",
+    ]
 
     func bind(to statement: SQLStatement) {
         statement.bind(account)
@@ -50,16 +53,33 @@ extension BalanceRow: StoredRow {
         statement.bind(held)
         statement.bind(seq)
         statement.bind(changedAt)
+        statement.bind(grants)
+        statement.bind(grants.next)
+        statement.bind(spending.perDay)
+        statement.bind(spending.period?.day.description)
+        statement.bind(spending.period?.used)
+        statement.bind(spending.period?.resetsAt)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
+        var spending = Spending(perDay: statement.optionalInteger(8))
+        if let text = statement.optionalText(9) {
+            guard let day = CalendarDay(text) else { throw .unreadable("The day of a balance") }
+            spending.period = Spending.Period(
+                day: day,
+                used: statement.integer(10),
+                resetsAt: statement.moment(11)
+            )
+        }
         self.init(
             account: try statement.identifier(0),
             head: statement.integer(1),
             available: statement.integer(2),
             held: statement.integer(3),
             seq: statement.integer(4),
-            changedAt: statement.moment(5)
+            changedAt: statement.moment(5),
+            grants: try statement.grants(6),
+            spending: spending
         )
     }
 }
@@ -89,7 +109,9 @@ extension DeviceRow: StoredRow {
 extension SessionRow: StoredRow {
     static let table = "sessions"
     static let keyColumns = ["id"]
-    static let valueColumns = ["account", "generation", "rotated_at", "expires_at", "ended_at"]
+    static let valueColumns = [
+        "account", "generation", "rotated_at", "expires_at", "ended_at", "device_name",
+    ]
 
     func bind(to statement: SQLStatement) {
         statement.bind(id)
@@ -98,6 +120,7 @@ extension SessionRow: StoredRow {
         statement.bind(rotatedAt)
         statement.bind(expiresAt)
         statement.bind(endedAt)
+        statement.bind(deviceName)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -107,7 +130,8 @@ extension SessionRow: StoredRow {
             generation: statement.integer(2),
             rotatedAt: statement.moment(3),
             expiresAt: statement.moment(4),
-            endedAt: statement.optionalMoment(5)
+            endedAt: statement.optionalMoment(5),
+            deviceName: statement.optionalText(6)
         )
     }
 }
@@ -136,5 +160,21 @@ extension QuotaRow: StoredRow {
             resetsAt: statement.moment(4),
             seq: statement.integer(5)
         )
+    }
+}
+
+extension SQLStatement {
+    /// Binds the grants of a balance or a hold; `NULL` for none.
+    func bind(_ grants: ExpiringGrants) {
+        bind(grants.next == nil ? nil : grants.text)
+    }
+
+    /// Returns the grants of a balance or a hold.
+    func grants(_ column: Int32) throws(SQLFailure) -> ExpiringGrants {
+        guard let text = optionalText(column) else { return ExpiringGrants() }
+        guard let grants = ExpiringGrants(text: text) else {
+            throw .unreadable("The expiring grants of a balance or a hold")
+        }
+        return grants
     }
 }

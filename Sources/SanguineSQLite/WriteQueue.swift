@@ -99,6 +99,6 @@ extension QueuedWork {
     /// Whether this is a command that takes a transaction of its own.
     fileprivate var isLong: Bool {
         guard case .command(let command) = self else { return false }
-        return command.keys.count > WriteQueue.shortKeys
+        return command.isLong || command.keys.count > WriteQueue.shortKeys
     }
 }

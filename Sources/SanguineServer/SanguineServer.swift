@@ -28,10 +28,11 @@ public struct SanguineServer: Service {
 
     private let settings: ServerSettings
     private let functions: [ServerFunction]
-    private let adminToken: AdminToken?
+    private let adminTokens: [AdminToken]
     let authority: Authority
     private let uploads: UploadTimeouts
     private let live: LiveHub
+    private let mail: MailDelivery
     private let readiness: Readiness
     private let requests = SharedPool(limit: EdgeLimits.requestsInFlight)
     /// The responses that wait to be read.
@@ -42,6 +43,8 @@ public struct SanguineServer: Service {
     private let registry: OpenMetricsRegistry
     private let log: LogQueue?
     let logger: Logger
+    /// Answers the App Store's requests for consumption data; `nil` to log them.
+    let consumption: (any ConsumptionReporter)?
     private let clock: any WallClock
     private let delay: any Clock<Duration>
     private let onListening: @Sendable (Ports) async -> Void
@@ -53,10 +56,15 @@ public struct SanguineServer: Service {
     ///   - keys: The secrets that sign tokens. See ``KeyFile``.
     ///   - adminToken: The token that gives access to `/admin`. See ``AdminToken``. Default: no
     ///     access.
+    ///   - adminTokens: Further tokens, with fewer rights. See
+    ///     ``AdminToken/loadOrCreateAll(in:settings:)``. Default: none.
     ///   - settings: The server's settings.
     ///   - types: The app's records and record mutations, in addition to the collections of the
     ///     settings and the mutations that need no code. Default: none.
     ///   - functions: The app's functions, in addition to those of the settings. Default: none.
+    ///   - mail: Sends the e-mails. Default: as the settings say.
+    ///   - consumption: Answers the App Store's requests for consumption data. Default: `nil`, the
+    ///     log contains the answers.
     ///   - registry: The registry of metrics, which `/metrics` on the admin port exposes.
     ///   - log: The queue for the access log, which the settings can turn off, or `nil` for no
     ///     access log. Its dropped lines are exposed as a metric.
@@ -69,9 +77,12 @@ public struct SanguineServer: Service {
         storage: any Storage,
         keys: SigningKeys,
         adminToken: AdminToken? = nil,
+        adminTokens: [AdminToken] = [],
         settings: ServerSettings = ServerSettings(),
         registering types: [any Registrable.Type] = [],
         functions: [ServerFunction] = [],
+        mail: (any MailSender)? = nil,
+        consumption: (any ConsumptionReporter)? = nil,
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         log: LogQueue? = nil,
         logger: Logger = Logger(label: "sanguine"),
@@ -80,7 +91,8 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        let authoritySettings = AuthoritySettings(settings, registering: types)
+        var authoritySettings = AuthoritySettings(settings, registering: types)
+        authoritySettings.appStore = try settings.appStore.load()
         let faults = authoritySettings.schema.faults
         guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
         let readiness = Readiness(delay: delay)
@@ -89,13 +101,15 @@ public struct SanguineServer: Service {
             storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
             settings: authoritySettings,
-            clock: clock
+            clock: clock,
+            keyServer: HTTPKeyServer(logger: logger),
+            delay: delay
         )
         try await Self.recover(authority, readiness, logger)
         await IndexBuilder(authority: authority, delay: delay, logger: logger).begin()
         self.settings = settings
         self.functions = functions
-        self.adminToken = adminToken
+        self.adminTokens = (adminToken.map { [$0] } ?? []) + adminTokens
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
@@ -113,10 +127,18 @@ public struct SanguineServer: Service {
             authority.tokens.isValid($0)
         }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
+        self.mail = MailDelivery(
+            authority: authority,
+            sender: mail ?? settings.mail.sender(clock: delay),
+            metrics: registry,
+            logger: logger
+        )
+        authority.tokens.onEnd { [live] account in live.accessEnded(account) }
         self.registry = registry
         self.log = log
         registry.expose(storage, log)
         self.logger = logger
+        self.consumption = consumption
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
@@ -206,7 +228,7 @@ public struct SanguineServer: Service {
             connections: connections
         ) { await announcement.http($0) }
         let admin = application(
-            adminRouter(),
+            adminRouter(functions.calls),
             host: settings.http.adminHost,
             port: settings.http.effectiveAdminPort,
             flag: "--admin-port",
@@ -218,6 +240,7 @@ public struct SanguineServer: Service {
             uploads: uploads,
             live: live,
             readiness: readiness,
+            mail: mail,
             freeBytes: settings.limits.freeBytes,
             delay: delay,
             logger: logger
@@ -225,7 +248,8 @@ public struct SanguineServer: Service {
         _ = await readiness.check(authority.storage)  // Errors are logged.
         // Services shut down in reverse order: ports close before the services behind them.
         var services: [any Service] = [
-            jobs, IndexBuilder(authority: authority, delay: delay, logger: logger), functions,
+            mail, jobs, IndexBuilder(authority: authority, delay: delay, logger: logger),
+            functions,
             admin, api,
             CallShutdown(
                 calls: functions.calls,
@@ -234,6 +258,7 @@ public struct SanguineServer: Service {
             ),
             LiveShutdown(hub: live),
         ]
+        services.insert(contentsOf: eventDelivery, at: 0)
         services.append(await TLSReload(identity: tls, logger: logger))
         var group = ServiceGroupConfiguration(services: services, logger: logger)
         // Responses in progress then have this long before their connections are closed.
@@ -244,6 +269,19 @@ public struct SanguineServer: Service {
             guard Task.isShuttingDownGracefully, error.isOfCutting else { throw error }
             logger.notice("Connections that did not end within 'limits.shutdownGrace' were closed")
         }
+    }
+
+    /// The delivery of events for analytics; empty if the settings name no destination.
+    private var eventDelivery: [any Service] {
+        let delivery = EventDelivery(
+            settings.events,
+            authority: authority,
+            clock: clock,
+            delay: delay,
+            metrics: registry,
+            logger: logger
+        )
+        return delivery.map { [$0] } ?? []
     }
 
     /// The time for writing the last responses after ``ServerSettings/Limits/shutdownGrace``.
@@ -322,7 +360,12 @@ public struct SanguineServer: Service {
         HealthRoutes(storage: authority.storage, readiness: readiness).add(to: router)
         DocumentRoutes(gate: gate).add(to: router)
         let routes = router.group("v1")
-        Endpoints(authority: authority, calls: functions.calls).all.add(to: routes, behind: gate)
+        let endpoints = Endpoints(
+            authority: authority,
+            calls: functions.calls,
+            onStoreNotification: StoreNotificationLog(logger: logger, reporter: consumption).told
+        )
+        endpoints.all.add(to: routes, behind: gate)
         functions.openAIRoutes(gate.admission).endpoints.add(to: routes, behind: gate)
         LiveRoutes(hub: live, tickets: LiveTickets(clock: delay), gate: gate).add(to: routes)
         methods.learn(router)
@@ -330,7 +373,10 @@ public struct SanguineServer: Service {
     }
 
     /// The routes of the port for metrics and administration.
-    func adminRouter() -> Router<ServerContext> {
+    ///
+    /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    /// - Returns: The routes.
+    func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: frame(counting: nil))
         router.add(middleware: AdminHosts(settings.http))
@@ -340,7 +386,8 @@ public struct SanguineServer: Service {
         AdminRoutes(
             authority: authority,
             gate: gate,
-            admin: AdminGate(token: adminToken, clock: clock, delay: delay),
+            calls: calls,
+            admin: AdminGate(tokens: adminTokens, clock: clock, delay: delay),
             metrics: registry
         ).add(to: router)
         methods.learn(router)
@@ -466,11 +513,14 @@ extension AuthoritySettings {
         schema.register(types)
         unit = settings.accounts.unit
         grant = Int64(settings.accounts.grant)
+        recordsEvents = settings.events.areDelivered
+        spendingPerDay = settings.spending.perDay.map { Int64($0) }
         bytesPerAccount = Int64(settings.limits.accountBytes)
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
+        appName = settings.mail.app
         quotas = Dictionary(
-            settings.quotas.map { ($0.name, Int64($0.perDay)) }
+            settings.quotas.map { ($0.name, $0.rule) }
         ) { first, _ in first }
         issuer = settings.tokens.issuer
         audience = settings.tokens.audience
@@ -479,5 +529,6 @@ extension AuthoritySettings {
         rotationGrace = settings.tokens.rotationGrace
         holdLife = settings.holdsDuration
         answersKept = settings.idempotencyKeep
+        identityProviders = settings.identity.compactMap(\.provider)
     }
 }

@@ -107,7 +107,7 @@ struct ExaminationTests {
         var examination = healthy()
         examination.database = .unreadable("It is too new.")
         let skipped = examination.findings.filter { $0.status == .skipped }
-        #expect(skipped.map(\.check) == ["integrity", "ledger", "feeds", "files"])
+        #expect(skipped.map(\.check) == ["integrity", "ledger", "audit", "feeds", "files"])
     }
 
     @Test func `low space is a warning, and a full or read-only disk is a failure`() {

@@ -253,6 +253,50 @@ struct SettingsLoaderTests {
         #expect(kind?.value == "face, palm")
     }
 
+    @Test func `identity providers have issuers, audiences, keys and a form of the nonce`()
+        async throws
+    {
+        let yaml = """
+            identity:
+              apple:
+                audiences: [com.example.app, com.example.web]
+              example:
+                issuer: https://login.example.com
+                audiences: app-1
+                keys: https://login.example.com/keys
+                nonce: hashed
+            """
+        let loaded = try await load(yaml: yaml)
+        let example = IdentitySetting(
+            name: "example",
+            issuer: "https://login.example.com",
+            audiences: ["app-1"],
+            keys: "https://login.example.com/keys",
+            nonce: .hashed
+        )
+        let apple = IdentitySetting(
+            name: "apple",
+            audiences: ["com.example.app", "com.example.web"]
+        )
+        #expect(loaded.settings.identity == [apple, example])
+        #expect(loaded.warnings.isEmpty)
+        let issuer = loaded.effective.first { $0.key == "identity.apple.issuer" }
+        #expect(issuer?.value == "https://appleid.apple.com")
+    }
+
+    @Test(arguments: [
+        "other:\n    audiences: [a]", "apple:\n    issuer: https://appleid.apple.com",
+        "apple:\n    audiences: [a b]", "apple:\n    audiences: [a]\n    nonce: none",
+        "apple:\n    audiences: [a]\n    keys: http://keys.example.com",
+        "apple:\n    audiences: [a]\n    issuer: ftp://x", "apple:\n    audience: a",
+        "apple name:\n    audiences: [a]",
+    ])
+    func `an invalid identity provider is refused`(members: String) async throws {
+        let problems = try await problems(yaml: "identity:\n  \(members)")
+        #expect(!problems.isEmpty)
+        #expect("\(problems)".contains("identity"))
+    }
+
     @Test func `the sample of the guide to providers is loaded unchanged`() async throws {
         let file = URL(filePath: #filePath)
             .appending(path: "../../../Sources/SanguineServer/SanguineServer.docc/Providers.md")

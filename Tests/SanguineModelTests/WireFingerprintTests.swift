@@ -15,7 +15,7 @@ struct WireFingerprintTests {
 
     /// An example of every message, with all fields, and its text.
     private static func examples(_ id: Identifier) -> [(any Codable & Hashable, String)] {
-        accounts(id) + balances(id) + functions(id) + live(id) + problems
+        accounts(id) + credentials + balances(id) + functions(id) + live(id) + problems
     }
 
     private func text(_ message: some Encodable) throws -> String {
@@ -76,7 +76,10 @@ struct WireFingerprintTests {
     @Test func `the names of kinds, phases and plans are those of version 1`() {
         #expect(
             LedgerEntry.Kind.allCases.map(\.rawValue)
-                == ["grant", "spend", "hold", "release", "capture", "expire"]
+                == [
+                    "grant", "spend", "hold", "release", "capture", "expire", "debit",
+                    "merge_out", "merge_in", "purchase", "refund", "expire_grant",
+                ]
         )
         #expect(
             [OperationState.Phase.unknown, .running, .settled].map(\.rawValue)
@@ -100,6 +103,41 @@ struct WireFingerprintTests {
 }
 
 extension WireFingerprintTests {
+    private static var credentials: [(any Codable & Hashable, String)] {
+        [
+            (
+                UpgradeRequest(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+            (
+                VerificationStarted(verification: .init(sentTo: "a•••@b.org", expiresAt: at)),
+                #"{"verification":{"expiresAt":"2025-11-21T19:18:39.250Z","sentTo":"a•••@b.org"}}"#
+            ),
+            (CodeRequest(code: "12345678"), #"{"code":"12345678"}"#),
+            (
+                SessionRequest(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+            (
+                SessionRequest(provider: "apple", identityToken: "t", nonce: "n"),
+                #"{"identityToken":"t","nonce":"n","provider":"apple"}"#
+            ),
+            (PasswordResetRequest(email: "a@b.org"), #"{"email":"a@b.org"}"#),
+            (
+                PasswordResetVerification(email: "a@b.org", code: "12345678", password: "p"),
+                #"{"code":"12345678","email":"a@b.org","password":"p"}"#
+            ),
+            (
+                PasswordChange(current: "p", password: "q"),
+                #"{"current":"p","password":"q"}"#
+            ),
+            (
+                EmailChange(email: "a@b.org", password: "p"),
+                #"{"email":"a@b.org","password":"p"}"#
+            ),
+        ]
+    }
+
     private static func accounts(_ id: Identifier) -> [(any Codable & Hashable, String)] {
         let account = Account(
             id: id,
@@ -130,6 +168,10 @@ extension WireFingerprintTests {
                 SignedIn(account: account, session: session),
                 #"{"account":\#(accountText),"session":\#(sessionText)}"#
             ),
+            (
+                IdentityRequest(provider: "apple", identityToken: "a.b.c", nonce: "n"),
+                #"{"identityToken":"a.b.c","nonce":"n","provider":"apple"}"#
+            ),
             (RefreshRequest(refreshToken: "r"), #"{"refreshToken":"r"}"#),
             (Refreshed(session: session), #"{"session":\#(sessionText)}"#),
         ]
@@ -142,10 +184,12 @@ extension WireFingerprintTests {
             held: 3,
             head: 412,
             asOf: at,
-            operations: ["k": OperationState(.running, held: 3)]
+            operations: ["k": OperationState(.running, held: 3)],
+            expiring: [ExpiringAmount(amount: 5, at: at)]
         )
         let balanceText = """
-            {"asOf":"2025-11-21T19:18:39.250Z","available":97,"head":412,"held":3,\
+            {"asOf":"2025-11-21T19:18:39.250Z","available":97,\
+            "expiring":[{"amount":5,"at":"2025-11-21T19:18:39.250Z"}],"head":412,"held":3,\
             "operations":{"k":{"held":3,"phase":"running"}},"unit":"tokens"}
             """
         let hold = Hold(id: id, amount: 3, expiresAt: at)

@@ -36,6 +36,15 @@ struct Simulate: AsyncParsableCommand {
     @Flag(help: "Simulate real clients with real files, their jobs ordered by the seed.")
     var clients = false
 
+    @Flag(help: "Play commands of the ledger against a model that counts single tokens.")
+    var ledger = false
+
+    @Option(help: "The number of commands of the ledger; the seeds then follow from it.")
+    var cases: Int?
+
+    @Flag(help: "Play the ledger in SQLite instead of in memory.")
+    var sqlite = false
+
     @Option(
         help: """
             A fault to plant in the real clients. With --clients: \
@@ -60,6 +69,18 @@ struct Simulate: AsyncParsableCommand {
         _ = try parsedSeeds()
         if let events, events < 1 {
             throw ValidationError("--events \(events) simulates nothing: pass 1 or more.")
+        }
+        if ledger {
+            if users || clients || traces || bug != nil || fault != nil || authority != nil {
+                throw ValidationError("Play --ledger alone, with --seeds, --cases or --sqlite.")
+            }
+            if let cases, cases < 1 {
+                throw ValidationError("--cases \(cases) plays nothing: pass 1 or more.")
+            }
+            return
+        }
+        if cases != nil || sqlite {
+            throw ValidationError("--cases and --sqlite are for the ledger: add --ledger.")
         }
         if users, clients {
             throw ValidationError("Play one game at a time: with --users or with --clients.")
@@ -88,6 +109,7 @@ struct Simulate: AsyncParsableCommand {
 
     func run() async throws {
         let range = try parsedSeeds()
+        if ledger { throw ExitCode(try await ledgerGames(range).play()) }
         let clock = ContinuousClock()
         let start = clock.now
         if users { return try await playUsers(range) }
@@ -113,6 +135,17 @@ struct Simulate: AsyncParsableCommand {
         let isBlind = range.count >= 100 && WorldTurn.allCases.contains { tally[$0] == nil }
         if isBlind { print("A turn never happened, so the run proves nothing about it.") }
         if !violations.isEmpty || isBlind { throw ExitCode.failure }
+    }
+
+    private func ledgerGames(_ seeds: ClosedRange<UInt64>) -> LedgerGames {
+        let commands = events ?? LedgerGames.commands
+        let games = cases.map { ($0 + commands - 1) / commands }
+        let last = games.map { seeds.lowerBound + UInt64($0) - 1 }
+        return LedgerGames(
+            seeds: seeds.lowerBound...(last ?? seeds.upperBound),
+            commands: commands,
+            isInSQLite: sqlite
+        )
     }
 
     private func playUsers(_ seeds: ClosedRange<UInt64>) async throws {

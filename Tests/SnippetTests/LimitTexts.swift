@@ -239,10 +239,17 @@ enum LimitTexts {
 
     private static let authority: [(String, String)] = {
         let settings = AuthoritySettings()
-        let quotas = settings.quotas.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
+        let quotas = settings.quotas.sorted { $0.key < $1.key }.map {
+            "\($0.key): \($0.value.limit)"
+        }
         return [
             ("AuthoritySettings.unit", settings.unit),
             ("AuthoritySettings.grant", count(settings.grant)),
+            (
+                "AuthoritySettings.spendingPerDay",
+                settings.spendingPerDay.map { count($0) } ?? "none"
+            ),
+            ("AuthoritySettings.recordsEvents", settings.recordsEvents ? "yes" : "no"),
             ("AuthoritySettings.defaultTimeZone", settings.defaultTimeZone),
             ("AuthoritySettings.defaultLanguage", settings.defaultLanguage),
             ("AuthoritySettings.quotas", quotas.joined(separator: ", ")),

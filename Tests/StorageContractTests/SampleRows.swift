@@ -37,7 +37,12 @@ enum SampleRows {
                 available: 97,
                 held: 3,
                 seq: 11,
-                changedAt: .at(2)
+                changedAt: .at(2),
+                grants: .sample,
+                spending: Spending(
+                    perDay: 50,
+                    period: Spending.Period(day: day, used: 7, resetsAt: .at(4))
+                )
             )
         ),
         .device(
@@ -55,7 +60,8 @@ enum SampleRows {
                 generation: 4,
                 rotatedAt: .at(5),
                 expiresAt: .at(6),
-                endedAt: .at(7)
+                endedAt: .at(7),
+                deviceName: "Ana's phone"
             )
         ),
         .quota(
@@ -79,7 +85,9 @@ enum SampleRows {
                 operation: "a-key",
                 sent: true,
                 quota: QuotaHold(name: "readings", day: day, units: 2, isKeptWhenLost: true),
-                chargeWhenCut: 5
+                chargeWhenCut: 5,
+                grants: .sample,
+                spentOn: day
             )
         ),
         .operation(

@@ -79,6 +79,7 @@ extension Loaded {
         case .parts(let run, let first): parts(run, first: first).map(Row.parts)
         case .blob(let account, let id): blob(account, id).map(Row.blob)
         case .document(let kind, let id): document(kind, id).map(Row.document)
+        case .lastAudit: lastAudit.map(Row.audit)
         case .indexes: indexes == IndexesRow() ? nil : .indexes(indexes)
         }
     }
@@ -125,6 +126,16 @@ extension BalanceRow {
             seq: head,
             changedAt: .at(0)
         )
+    }
+}
+
+extension ExpiringGrants {
+    /// Two amounts.
+    static var sample: ExpiringGrants {
+        guard let grants = ExpiringGrants(text: "2@1000 3@2000") else {
+            preconditionFailure("The text is valid.")
+        }
+        return grants
     }
 }
 

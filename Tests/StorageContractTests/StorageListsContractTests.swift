@@ -56,7 +56,8 @@ struct StorageListsContractTests {
                     availableAfter: .min,
                     heldAfter: .max,
                     reason: "día 🩸 \u{0}",
-                    at: Timestamp(millisecondsSince1970: .min)
+                    at: Timestamp(millisecondsSince1970: .min),
+                    function: "ask 🩸"
                 )
                 try await storage.store(.append(transfer))
                 let read = try await storage.transfers(of: account, before: nil, limit: 1)
@@ -74,6 +75,45 @@ struct StorageListsContractTests {
             try await storage.store(.append(release), .append(capture))
             let read = try await storage.transfers(of: account, before: nil, limit: 10)
             #expect(read.map(\.transfer) == [capture, release])
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `the transfers of all accounts are listed in order, in pages`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let accounts = (0..<3).map { _ in Identifier.fresh() }
+            let all = (0..<9).map { number in
+                Transfer.sample(of: accounts[number % 3], .grant, Int64(number), available: 0)
+            }
+            for transfer in all { try await storage.store(.append(transfer)) }
+            let first = try await storage.transfers(after: 0, limit: 5)
+            let rest = try await storage.transfers(after: first.last?.number ?? 0, limit: 5)
+            #expect((first + rest).map(\.transfer) == all)
+            #expect(try await storage.transfers(after: rest.last?.number ?? 0, limit: 5) == [])
+        }
+    }
+
+    @Test(arguments: StorageDriver.allCases)
+    func `accounts with expiring grants are listed, the soonest first`(
+        driver: StorageDriver
+    ) async throws {
+        try await driver.withEmptyStorage { storage in
+            let ids = (1...3).map { Identifier.numbered(UInt64($0)) }
+            for (id, text) in zip(ids, ["5@3000", "5@1000 5@9000", ""]) {
+                var row = BalanceRow.sample(id, available: 10)
+                row.grants = ExpiringGrants(text: text) ?? row.grants
+                try await storage.store(.put(.balance(row)))
+            }
+            func due(_ milliseconds: Int64, _ limit: Int = 10) async throws -> [Identifier] {
+                let moment = Timestamp(millisecondsSince1970: milliseconds)
+                return try await storage.accounts(withGrantsExpiringBy: moment, limit: limit)
+            }
+            #expect(try await due(999) == [])
+            #expect(try await due(1_000) == [ids[1]])
+            #expect(try await due(9_000) == [ids[1], ids[0]])
+            #expect(try await due(9_000, 1) == [ids[1]])
         }
     }
 

@@ -120,6 +120,36 @@ private struct Model {
         case .append(let transfer): transfers.append(transfer)
         case .index, .unindex: break
         case .pruneResults(let account, let kept): prune(account, kept)
+        case .rehome(let move): rehome(move)
+        }
+    }
+
+    private mutating func rehome(_ move: Rehoming) {
+        for row in rows.values {
+            switch row {
+            case .device(var device) where device.account == move.guest:
+                device.account = move.account
+                rows[row.key] = .device(device)
+            case .operation(var operation) where operation.account == move.guest:
+                operation.account = move.account
+                if case .pushed(_, let refusal) = operation.state {
+                    operation.state = .pushed(head: move.head, refusal: refusal)
+                } else if case .done(var answer) = operation.state, answer.head != nil {
+                    answer.head = move.head
+                    operation.state = .done(answer)
+                }
+                let new = Row.operation(operation)
+                guard rows[new.key] == nil else { continue }
+                rows[row.key] = nil
+                rows[new.key] = new
+            case .result(var result) where result.account == move.guest:
+                result.account = move.account
+                result.key = result.key.prefix(ResultRow.questionBytes) + move.account.bytes
+                rows[row.key] = nil
+                let new = Row.result(result)
+                if rows[new.key] == nil { rows[new.key] = new }
+            default: continue
+            }
         }
     }
 
@@ -241,7 +271,15 @@ private func randomMoment(using random: inout SplitMix64) -> Timestamp {
 }
 
 private func randomChange(using random: inout SplitMix64) -> Change {
-    switch Int.random(in: 0..<9, using: &random) {
+    switch Int.random(in: 0..<10, using: &random) {
+    case 9:
+        .rehome(
+            Rehoming(
+                of: randomAccount(using: &random),
+                to: .numbered(5),
+                head: .random(in: 0..<9, using: &random)
+            )
+        )
     case 8:
         .pruneResults(
             of: Bool.random(using: &random) ? randomAccount(using: &random) : nil,

@@ -68,6 +68,23 @@ extension StorageDecorator {
         try await inner.documents(query)
     }
 
+    package func accounts(
+        _ query: AccountsQuery
+    ) async throws(StorageError) -> [AccountRow] {
+        try await inner.accounts(query)
+    }
+
+    package func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try await inner.rows(query)
+    }
+
+    package func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try await inner.audit(before: number, limit: limit)
+    }
+
     package func account(email: String) async throws(StorageError) -> AccountRow? {
         try await inner.account(email: email)
     }
@@ -76,8 +93,24 @@ extension StorageDecorator {
         try await inner.sweep(horizon, limit: limit)
     }
 
-    package func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try await inner.verifyLedger()
+    package func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try await inner.transfers(after: number, limit: limit)
+    }
+
+    package func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier] {
+        try await inner.accounts(withGrantsExpiringBy: moment, limit: limit)
+    }
+
+    package func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport {
+        try await inner.verifyLedger(progress: progress)
     }
 
     package func checkHealth() async throws(StorageError) { try await inner.checkHealth() }

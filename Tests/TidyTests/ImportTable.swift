@@ -34,7 +34,9 @@ enum ImportTable {
 
         // Pure decisions: no network, no database, no log.
         "SanguineAuthority": .only(
-            language + collections + ["Crypto", "JWTKit", "SanguineModel"]
+            language + collections + [
+                "Crypto", "CryptoExtras", "JWTKit", "SanguineModel", "SwiftASN1", "X509",
+            ]
         ),
 
         // Drivers: the decisions, and their own database.
@@ -94,6 +96,14 @@ enum ImportTable {
         "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),
         "Habits": .anything,
         "HabitsTests": .anything,
+        "ReadingsModel": .only(["SanguineModel"]),
+        "ReadingsServer": .only([
+            "Foundation", "Logging", "ReadingsModel", "SanguineSQLite", "SanguineServer",
+            "ServiceLifecycle",
+        ]),
+        "ReadingsApp": .only(["Foundation", "Observation", "ReadingsModel", "Sanguine"]),
+        "Readings": .anything,
+        "ReadingsTests": .anything,
         // The example with a plain REST backend, which does not depend on Sanguine.
         "NotebookBackend": .only(
             language + ["HTTPTypes", "Hummingbird", "Logging", "NIOCore"]

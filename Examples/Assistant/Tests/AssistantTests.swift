@@ -376,6 +376,55 @@ struct AssistantTests {
         }
     }
 
+    @Test func `a purchase raises the balance at once on every device, and is credited once`()
+        async throws
+    {
+        let now = SystemWallClock().now()
+        let (store, other) = (try TestAppStore(at: now), try TestAppStore(at: now))
+        try await AssistantWorld.with(selling: store) { world in
+            let phone = try world.client()
+            _ = try await phone.value(of: .balance)
+            let network = RecordedNetwork()
+            let tablet = try world.client("tablet") { $0.transport = network }
+            let (sheet, second) = await (PurchaseSheet(phone), PurchaseSheet(tablet))
+            try await eventually("a live connection") {
+                network.requests.contains { $0.url.path() == "/v1/live" }
+            }
+            try await eventually("the tablet's balance") {
+                await second.balance?.available == 100
+            }
+            try await tablet.waitUntilIdle()
+            let before = network.requests.count
+
+            let bought = store.transaction("1", of: "tokens")
+            let start = ContinuousClock.now
+            try await sheet.credit(try store.sign(bought))
+            let here = start.duration(to: .now)
+            #expect(await sheet.balance?.available == 200)
+            try await eventually("the purchase") { await second.balance?.available == 200 }
+            let there = start.duration(to: .now)
+            let requests = network.requests.dropFirst(before).map { $0.url.path() }
+            #expect(requests.isEmpty, "\(requests)")
+
+            // StoreKit reports it on the other device, too.
+            try await second.credit(try store.sign(bought))
+            let forged = try other.sign(store.transaction("2", of: "tokens"))
+            let error = await #expect(throws: SanguineError.self) { try await sheet.credit(forged) }
+            #expect(error?.code == ProblemCode.purchaseInvalid.rawValue)
+            let credited = try await world.balance().available - 100
+            #expect(credited == 100)
+            printFigure(
+                "T8",
+                ours: """
+                    \(credited) tokens shown after \(here.milliseconds) on the device, and after \
+                    \(there.milliseconds) on the other one with \(requests.count) requests
+                    """
+            )
+            phone.close()
+            tablet.close()
+        }
+    }
+
     @Test func `without a network the last balance is shown with its age, and ten are kept`()
         async throws
     {

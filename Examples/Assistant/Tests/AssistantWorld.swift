@@ -3,8 +3,10 @@ import AssistantModel
 import AssistantServer
 import Foundation
 import Sanguine
+import SanguineAuthority
 import SanguineServer
 import SanguineTesting
+import TestSupport
 import Testing
 
 /// The real server with a stand-in for the model, and devices of one user.
@@ -24,6 +26,7 @@ struct AssistantWorld: Sendable {
     static func with(
         latency: Duration = .zero,
         wordInterval: Duration = .zero,
+        selling store: TestAppStore? = nil,
         _ body: @escaping @Sendable (AssistantWorld) async throws -> Void
     ) async throws {
         let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
@@ -37,6 +40,7 @@ struct AssistantWorld: Sendable {
             var settings = ServerSettings()
             settings.upstream.url = model
             let folder = root.appending(path: "server")
+            if let store { try Self.sell(store, in: root, &settings) }
             try await RunningServer.withAssistant(
                 folder: folder,
                 settings: settings,
@@ -54,6 +58,20 @@ struct AssistantWorld: Sendable {
         }
     }
 
+    /// Accepts the store's purchases of a hundred tokens.
+    private static func sell(
+        _ store: TestAppStore,
+        in root: URL,
+        _ settings: inout ServerSettings
+    ) throws {
+        let certificate = root.appending(path: "root.der")
+        try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
+        try Data(store.root).write(to: certificate)
+        settings.appStore.bundleId = TestAppStore.bundle
+        settings.appStore.roots = [certificate.path]
+        settings.appStore.products = ["tokens": .tokens(100)]
+    }
+
     /// Returns the app's client on a device.
     ///
     /// Every device belongs to the same user, and the phone is the first.
@@ -65,6 +83,7 @@ struct AssistantWorld: Sendable {
         var configuration = SanguineClient.Configuration(server: server)
         configuration.folder = folder
         configuration.transport = URLSessionTransport.patient
+        configuration.register(CreditPurchase.self)
         configure(&configuration)
         // Another device copies the identity of the first one, as a synchronized keychain does.
         let file = "device-identity.json"

@@ -70,6 +70,7 @@ struct AppOptions: ParsableArguments {
     ) async throws {
         var configuration = SanguineClient.Configuration(server: server)
         configuration.folder = folder
+        configuration.prepareForAssistant()
         let client = try SanguineClient(configuration)
         defer { client.close() }
         try await body(client, AssistantScreen(client))

@@ -128,9 +128,18 @@ final class BalanceKeeper: EntrySource {
         guarded.withLock { $0.state.prediction(of: function, terms) }
     }
 
+    /// The time of day, by the device's clock.
+    var now: Timestamp { configuration.clock.now() }
+
     /// Records the user's account.
     func signedIn(_ account: Identifier) {
         update { $0.state.signedIn(account) }
+        persist()
+    }
+
+    /// Continues with the account that the guest has become a part of.
+    func moved(to account: Identifier, from former: Identifier) {
+        update { $0.state.moved(to: account, from: former) }
         persist()
     }
 

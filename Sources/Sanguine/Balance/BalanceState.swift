@@ -267,6 +267,12 @@ struct BalanceState: Sendable {
         account = id
     }
 
+    /// Continues with the account that the guest has become a part of.
+    mutating func moved(to id: Identifier) {
+        account = id
+        beginEpoch()
+    }
+
     /// Begins a new epoch of numbers: the base stays, but counts as older than any later one, and
     /// the ends of calls must be asked for again.
     mutating func beginEpoch() {

@@ -154,6 +154,32 @@ struct SpendingState: Sendable {
     /// Removes a call without an answer.
     mutating func forget(_ key: String) { calls.remove(key) }
 
+    // MARK: - Consumptions
+
+    /// Shows units of a quota as used that the app consumes itself.
+    mutating func consumes(_ quota: String, _ amount: Int64, _ key: String, at now: Timestamp) {
+        let price = Price.QuotaPrice(quota, units: amount)
+        quotas.began(key, price, isWaiting: false, at: now)
+    }
+
+    /// Records the quota after a consumption; numbers of an earlier epoch are ignored.
+    mutating func consumed(
+        _ key: String,
+        _ quota: Quota,
+        head: Int64?,
+        epoch: Epoch?,
+        at now: Timestamp
+    ) {
+        guard let head, enter(epoch) else { return consumptionLost(key) }
+        quotas.answered(key, quota, head: head, at: now)
+    }
+
+    /// Records that a consumption has not happened.
+    mutating func notConsumed(_ key: String) { quotas.each(key) { $0.refused(key) } }
+
+    /// Records that it is not known whether a consumption has happened.
+    mutating func consumptionLost(_ key: String) { quotas.each(key) { $0.gaveUp(key) } }
+
     // MARK: - Bases
 
     /// Records the epoch of an answer, and begins a new one if it differs.
@@ -202,6 +228,14 @@ struct SpendingState: Sendable {
     /// Records a quota from the feed; returns whether it is a known one.
     mutating func received(_ quota: Quota, head: Int64, at now: Timestamp) -> Bool {
         quotas.received(quota, head: head, at: now)
+    }
+
+    /// Continues with the account that the guest has become a part of: the calls and the shown
+    /// values stay until newer ones arrive.
+    mutating func moved(to id: Identifier, from account: Identifier) {
+        former = former.suffix(BalanceLimits.formerEpochs - 1) + [.former(account)]
+        balance.moved(to: id)
+        quotas.beginEpoch()
     }
 
     /// Records the account, and forgets the balance and calls of any other account.

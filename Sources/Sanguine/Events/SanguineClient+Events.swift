@@ -5,7 +5,7 @@ extension SanguineClient {
     /// The time zone of the user's days, an IANA name: `Europe/Berlin`.
     ///
     /// The zone that ``setTimeZone(_:)`` last set for this user, in this process or an earlier one;
-    /// otherwise the configuration's, which is the device's when the client is created.
+    /// otherwise the device's, or that of ``Configuration/timeZone`` if it was set.
     public var timeZone: String { users.current.zone.current.identifier }
 
     /// Sets the time zone of the user's days, and keeps it until they sign out.
@@ -13,8 +13,9 @@ extension SanguineClient {
     /// If it is another day there, values that are fresh until midnight become stale at once, and
     /// observed ones are fetched.
     ///
-    /// The app decides: the client follows neither the device's zone nor the account's, because a
-    /// daily page that changes while its reader travels is right for one app and wrong for another.
+    /// The days no longer follow the device's zone then, until
+    /// ``UserAccount/followDeviceTimeZone()`` is called. The account's zone, in which the server
+    /// counts days, is not changed: use ``UserAccount/update(_:)`` for both.
     ///
     /// - Throws: ``SanguineError/problem(_:)`` with `invalid_content` if there is no zone of that
     ///   name; ``SanguineError/userChanged`` if the user has changed in the meantime. Nothing

@@ -6,11 +6,17 @@ import Synchronization
 ///
 /// It is kept in the user's store and forgotten when they sign out.
 ///
-/// Mutable state: `zone`, protected by its mutex, which is never held during disk access.
+/// Mutable state: `state`, protected by its mutex, which is never held during disk access.
 final class StoredZone: Sendable {
     static let stateName = "timeZone"
 
-    private let zone: Mutex<TimeZone>
+    private struct State {
+        var zone: TimeZone
+        /// Whether the app has set the zone.
+        var isSet: Bool
+    }
+
+    private let state: Mutex<State>
     private let store: ClientStore
 
     /// Restores the zone that was set in an earlier process.
@@ -20,11 +26,37 @@ final class StoredZone: Sendable {
         self.store = store
         let data = (try? store.state(Self.stateName)) ?? nil
         let stored = data.flatMap { Self.zone(String(decoding: $0, as: UTF8.self)) }
-        zone = Mutex(stored ?? fallback)
+        state = Mutex(State(zone: stored ?? fallback, isSet: stored != nil))
     }
 
     /// The zone whose midnights end the user's days.
-    var current: TimeZone { zone.withLock { $0 } }
+    var current: TimeZone { state.withLock { $0.zone } }
+
+    /// Whether the app has set the zone, so that it does not follow the device's.
+    var isSet: Bool { state.withLock { $0.isSet } }
+
+    /// Applies the device's zone unless the app has set one; returns whether the zone has changed.
+    func follow(_ name: String) -> Bool {
+        guard let zone = Self.zone(name) else { return false }
+        return state.withLock { state in
+            guard !state.isSet, state.zone != zone else { return false }
+            state.zone = zone
+            return true
+        }
+    }
+
+    /// Forgets the zone that the app has set; it stays in use until another one is followed.
+    ///
+    /// - Throws: ``SanguineError/userChanged`` if the user is gone.
+    func unset() throws(SanguineError) {
+        do throws(StoreError) {
+            try store.setStates([Self.stateName: nil])
+        } catch {
+            if error == .closed { throw .userChanged }
+            // The store reports a failing disk; the change applies in this process.
+        }
+        state.withLock { $0.isSet = false }
+    }
 
     /// Sets and stores the zone.
     ///
@@ -38,7 +70,7 @@ final class StoredZone: Sendable {
             if error == .closed { throw .userChanged }
             // The store reports a failing disk; the zone applies in this process.
         }
-        self.zone.withLock { $0 = zone }
+        state.withLock { $0 = State(zone: zone, isSet: true) }
     }
 
     private static let unknownZone = Problem(

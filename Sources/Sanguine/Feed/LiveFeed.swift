@@ -215,6 +215,7 @@ final class LiveFeed: Sendable {
             query: [URLQueryItem(name: "since", value: "\(place)")],
             headers: ["Accept": "text/event-stream"]
         )
+        let account = call.authorizer.account
         let stream = try await call.stream(request)
         defer { stream.cancel() }
         let now = uptime()
@@ -226,6 +227,8 @@ final class LiveFeed: Sendable {
             apply { $0.heard(number) }
             // After a sign-out no further data may be delivered.
             try call.authorizer.check()
+            // After a merge, the feed is another account's.
+            guard account == nil || account == call.authorizer.account else { return .reset }
             var outputs: [EventStreamParser.Output] = []
             do {
                 try parser.parse(bytes) { outputs.append($0) }

@@ -298,6 +298,21 @@ package struct SyncState {
         return actions
     }
 
+    /// Leaves the feed of a guest who has become a part of another account.
+    ///
+    /// The base stays visible until the other feed, read from its start, replaces it. Operations
+    /// that the guest's feed has acknowledged are sent again under the same ids: the other feed has
+    /// other numbers.
+    ///
+    /// - Parameter epoch: The epoch that stands for the guest's feed.
+    /// - Returns: The steps to make durable.
+    mutating func leave(for epoch: Epoch) -> [OutboxState.Step] {
+        (held, isComplete) = (nil, false)
+        let steps = outbox.reopen(for: epoch)
+        outbox.enter(epoch)
+        return steps
+    }
+
     /// Drops a held batch that has its own space, because the space is deleted.
     mutating func dropStaged() { if held?.staged != nil { held = nil } }
 

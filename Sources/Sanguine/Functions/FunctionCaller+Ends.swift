@@ -62,6 +62,7 @@ extension FunctionCaller {
     func ended(_ sending: CallRequest, _ failure: CallFailure) -> SanguineError {
         guard sending.body != nil else { return lost(sending, failure) }
         let error = failure.errorForApp
+        if error.asProblem?.code == .quotaExhausted { analytics?.post(.quotaExhausted) }
         balance.ended { state in
             switch failure.verdict {
             case .refused: state.refused(sending.key)

@@ -22,6 +22,8 @@ final class FunctionCaller: Sendable {
 
     let sender: CallSender
     let balance: BalanceKeeper
+    /// Receives the refusals for exhausted quotas; `nil` for none.
+    let analytics: ClientAnalytics?
 
     /// Allows a request to sign the user in: the app asks for something.
     func allowSignIn() { call.authorizer.allowSignIn() }
@@ -33,10 +35,21 @@ final class FunctionCaller: Sendable {
     init(
         call: ServerCall,
         balance: BalanceKeeper,
-        configuration: SanguineClient.Configuration
+        configuration: SanguineClient.Configuration,
+        analytics: ClientAnalytics? = nil
     ) {
+        self.analytics = analytics
         sender = CallSender(call: call, configuration: configuration)
         self.balance = balance
+    }
+
+    convenience init(call: ServerCall, balance: BalanceKeeper, services: ClientServices) {
+        self.init(
+            call: call,
+            balance: balance,
+            configuration: services.configuration,
+            analytics: services.metrics.analytics
+        )
     }
 
     /// Continues the queued calls of an earlier process.

@@ -20,11 +20,14 @@ public final class ClientMetrics: Sendable {
     }
 
     static let nameOfOthers = "other"
+    private static let nameOfBalance = "$balance"
 
     private let guarded = Mutex(Guarded())
     private let watch: Stopwatch
     private let logger: Logger
     let relay: EventRelay
+    let analytics = ClientAnalytics()
+    let outbox = OutboxCounters()
 
     init(
         clock: any Clock<Duration>,
@@ -55,7 +58,8 @@ public final class ClientMetrics: Sendable {
         }
         return MetricsSummary(
             queries: Self.rows(of: queries),
-            operations: Self.rows(of: operations)
+            operations: Self.rows(of: operations),
+            outbox: outbox.outcomes
         )
     }
 
@@ -65,6 +69,7 @@ public final class ClientMetrics: Sendable {
     public func reset() {
         let all = guarded.withLock { Array($0.queries.values) + Array($0.operations.values) }
         for metrics in all { metrics.reset() }
+        outbox.reset()
     }
 
     /// Notifies the observer of an event that is not counted here.
@@ -80,7 +85,13 @@ public final class ClientMetrics: Sendable {
         if let known = table[name] { return known }
         if table.count >= MetricsLimits.names - 1 { name = Self.nameOfOthers }
         if let known = table[name] { return known }
-        let metrics = NamedMetrics(name: name, watch: watch, relay: relay, logger: logger)
+        let metrics = NamedMetrics(
+            name: name,
+            watch: watch,
+            relay: relay,
+            logger: logger,
+            analytics: name == Self.nameOfBalance ? analytics : nil
+        )
         table[name] = metrics
         return metrics
     }

@@ -73,14 +73,35 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
         }
     }
 
+    /// The outcomes of the outbox's operations.
+    public struct Outcomes: Codable, Hashable, Sendable {
+        /// The operations that the server performed.
+        public var performed: Int
+        /// The operations that the server refused, so that their effects were taken back.
+        public var refused: Int
+
+        /// Creates the outcomes.
+        public init(performed: Int = 0, refused: Int = 0) {
+            (self.performed, self.refused) = (performed, refused)
+        }
+
+        /// The fraction of operations that were taken back, from 0 to 1; `nil` without operations.
+        public var refusedShare: Double? {
+            let all = performed + refused
+            return all == 0 ? nil : Double(refused) / Double(all)
+        }
+    }
+
     /// The queries, by name.
     public var queries: [Row]
     /// The app's operations, by name; see `SanguineClient.measure`.
     public var operations: [Row]
+    /// The outcomes of the outbox's operations; `nil` in a summary of an earlier version.
+    public var outbox: Outcomes?
 
     /// Creates a summary, for tests and previews.
-    public init(queries: [Row] = [], operations: [Row] = []) {
-        (self.queries, self.operations) = (queries, operations)
+    public init(queries: [Row] = [], operations: [Row] = [], outbox: Outcomes? = nil) {
+        (self.queries, self.operations, self.outbox) = (queries, operations, outbox)
     }
 
     /// The metrics of a query, or `nil` if it was not used.

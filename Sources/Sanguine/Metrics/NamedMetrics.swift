@@ -27,7 +27,17 @@ final class NamedMetrics: Sendable {
     private let relay: EventRelay
     private let logger: Logger
 
-    init(name: String, watch: Stopwatch, relay: EventRelay, logger: Logger) {
+    /// Receives the reads, if they are those of the balance.
+    private let analytics: ClientAnalytics?
+
+    init(
+        name: String,
+        watch: Stopwatch,
+        relay: EventRelay,
+        logger: Logger,
+        analytics: ClientAnalytics? = nil
+    ) {
+        self.analytics = analytics
         self.name = name
         self.watch = watch
         self.relay = relay
@@ -37,13 +47,22 @@ final class NamedMetrics: Sendable {
     // MARK: - Reads
 
     /// Counts a read that got a value at once: any value from `cached`, a fresh one otherwise.
-    func hit() { hits.wrappingAdd(1, ordering: .relaxed) }
+    func hit() {
+        hits.wrappingAdd(1, ordering: .relaxed)
+        analytics?.post(.balanceRead(isHit: true))
+    }
 
     /// Counts a read that found a stale value and waits for a newer one.
-    func staleHit() { staleHits.wrappingAdd(1, ordering: .relaxed) }
+    func staleHit() {
+        staleHits.wrappingAdd(1, ordering: .relaxed)
+        analytics?.post(.balanceRead(isHit: false))
+    }
 
     /// Counts a read that found no value, and waits for one or gets none.
-    func miss() { misses.wrappingAdd(1, ordering: .relaxed) }
+    func miss() {
+        misses.wrappingAdd(1, ordering: .relaxed)
+        analytics?.post(.balanceRead(isHit: false))
+    }
 
     // MARK: - Fetches
 

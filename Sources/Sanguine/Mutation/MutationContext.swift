@@ -24,6 +24,8 @@ public struct MutationContext: Sendable {
             var conditions: [Condition] = []
             var rows: [(list: QueryKey, take: @Sendable (QueryCache, CacheScope) -> Void)] = []
             var replaced: [(temporary: String, real: String)] = []
+            /// The feed's number of a change of the account.
+            var accountMark: FeedMark?
         }
 
         // The only mutable state, guarded by its mutex.
@@ -225,6 +227,28 @@ public struct MutationContext: Sendable {
         }
     }
 
+    /// Sends a request to the Sanguine server, also if the app has a backend of its own.
+    func serverResponse(
+        _ path: String,
+        method: String,
+        json: Data
+    ) async throws(SanguineError) -> TransportResponse {
+        guard let server = backend.call.server else { throw .notConfigured("'server'") }
+        let request = try request(method, path, [], [:], json: json, at: server)
+        return try await answer(to: request) { () throws(SanguineError) in
+            try await backend.call.send(request)
+        } reading: { response in
+            response
+        }
+    }
+
+    /// Reports the number of the account's feed that contains the mutation.
+    func appliedToAccount(_ response: TransportResponse) {
+        guard let head = response.header("sanguine-head").flatMap({ Int64($0) }) else { return }
+        let mark = FeedMark(epoch: response.epoch, number: head)
+        notes.reported.withLock { $0.accountMark = mark }
+    }
+
     private func recordAnswer(to request: TransportRequest) {
         let changes = !["GET", "HEAD", "OPTIONS"].contains(request.method.uppercased())
         if changes { notes.reported.withLock { $0.hasAnswer = true } }
@@ -259,7 +283,8 @@ public struct MutationContext: Sendable {
         _ path: String,
         _ query: [URLQueryItem],
         _ headers: [String: String],
-        json: Data? = nil
+        json: Data? = nil,
+        at base: URL? = nil
     ) throws(SanguineError) -> TransportRequest {
         let number = notes.reported.withLock { said in
             said.requests += 1
@@ -271,7 +296,7 @@ public struct MutationContext: Sendable {
         headers.setHeader("Idempotency-Key", ifMissing: key)
         return try TransportRequest(
             method: method,
-            base: backend.baseURL ?? backend.call.server,
+            base: base ?? backend.baseURL ?? backend.call.server,
             path: path,
             query: query,
             headers: headers,

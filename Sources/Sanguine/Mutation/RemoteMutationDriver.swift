@@ -10,7 +10,8 @@ import Synchronization
 /// Invariant: the cache records that a mutation was sent before its request leaves, and that it is
 /// applied before anything is fetched for it.
 ///
-/// Mutable state: `ids`, protected by its mutex, which is never held during another call.
+/// Mutable state: `ids` and `accountChanged`, each protected by its mutex, which is never held
+/// during another call.
 final class RemoteMutationDriver: OutboxDriver {
     let settling: MutationSettling
     private let outbox: OutboxEngine
@@ -23,6 +24,8 @@ final class RemoteMutationDriver: OutboxDriver {
     private let idsReplaced: @Sendable () -> Void
     private let types: [String: any RemoteMutation.Type]
     private let ids = Mutex(ReplacedIds())
+    /// Called with the feed's number of a change of the account, before the answer is stored.
+    private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
     private var entries: Entries { queries.entries }
 
     init(_ outbox: OutboxEngine, _ services: ClientServices, user: CacheScope) {
@@ -32,9 +35,14 @@ final class RemoteMutationDriver: OutboxDriver {
         idsReplaced = { [weak services] in services?.idsReplaced() }
         queries = services.queries
         settling = MutationSettling(outbox, services.queries)
-        types = Dictionary(services.configuration.mutations.map { ($0.name, $0) }) { first, _ in
-            first
-        }
+        // The client's own mutation of the account needs no registration.
+        let all = services.configuration.mutations + [AccountUpdate.self]
+        types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    /// Sets the closure that receives the feed's numbers of changes of the account.
+    func onAccountChange(_ body: @escaping @Sendable (FeedMark) -> Void) {
+        accountChanged.withLock { $0 = body }
     }
 
     // MARK: - Showing
@@ -306,6 +314,7 @@ final class RemoteMutationDriver: OutboxDriver {
             ids.learn(said.replaced)
             return ids
         }
+        if let mark = said.accountMark { accountChanged.withLock { $0 }?(mark) }
         // Before the effects move to the real ids: models must move first.
         if !said.replaced.isEmpty { idsReplaced() }
         let head = outbox.environment.clock.now().millisecondsSince1970

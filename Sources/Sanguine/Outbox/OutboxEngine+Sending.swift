@@ -144,7 +144,21 @@ extension OutboxEngine {
             return (steps, rows)
         }
         if let failure { report(failure) }
+        if landing != nil { count(results) }
         return landing
+    }
+
+    /// Counts the outcomes of operations; those that the server has not decided are not counted.
+    private func count(_ results: [PushResult]) {
+        guard let metrics = environment.metrics else { return }
+        let refused = results.filter { $0.status == .refused }
+        metrics.outbox.count(
+            performed: results.count { $0.status == .applied || $0.status == .replayed },
+            refused: refused.count
+        )
+        for result in refused where result.problem?.code == .quotaExhausted {
+            metrics.analytics.post(.quotaExhausted)
+        }
     }
 
     /// Replaces operations by versions with other arguments or in another lane.

@@ -21,12 +21,15 @@ struct OutboxEnvironment: Sendable {
     let report: @Sendable (_ reason: String, _ meaning: String) -> Void
     /// Notified of changes to the outbox.
     let notifier: OutboxNotifier
+    /// Counts the outcomes; `nil` counts none.
+    let metrics: ClientMetrics?
 
     init(
         _ configuration: SanguineClient.Configuration,
         folder: URL?,
         isCompanion: Bool = false,
         notifier: OutboxNotifier,
+        metrics: ClientMetrics? = nil,
         report: @escaping @Sendable (_ reason: String, _ meaning: String) -> Void
     ) {
         schema = configuration.schema
@@ -42,6 +45,7 @@ struct OutboxEnvironment: Sendable {
         durableWrites = configuration.durableWrites
         self.report = report
         self.notifier = notifier
+        self.metrics = metrics
     }
 
     /// Creates an id for a new operation.

@@ -19,7 +19,7 @@ private enum BuiltIn {
         "$account",
         policy: .fresh(for: .hours(1)).stored(.onDisk)
     ) { request in
-        try await request.get("/v1/account")
+        try await request.toServer().get("/v1/account")
     }
 }
 

@@ -95,6 +95,17 @@ public struct QueryRequest: Sendable {
         try await send(request(method, path, query, headers, json: json))
     }
 
+    /// The request to the Sanguine server, also if the app has a backend of its own.
+    func toServer() throws(SanguineError) -> QueryRequest {
+        guard let server = backend.call.server else { throw .notConfigured("'server'") }
+        return QueryRequest(
+            timeout: timeout,
+            base: server,
+            attempts: attempts,
+            fetchContext: fetchContext
+        )
+    }
+
     /// Creates a request without a body or with a JSON body.
     func request(
         _ method: String,

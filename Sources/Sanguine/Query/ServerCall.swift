@@ -41,7 +41,25 @@ struct ServerCall: Sendable {
     ) async throws(SanguineError) -> TransportResponse {
         try check(request)
         let user = authorizer.bound()
-        return try await user.attempt(curing: Self.canRetryWithNewToken) {
+        let account = user.account
+        let response = try await attempt(request, of: user, within: limit, report)
+        guard let account, let now = user.account, now != account else { return response }
+        // The guest has become a part of another account, whose numbers are different ones.
+        if request.method == "GET" {
+            return try await attempt(request, of: user, within: limit, report)
+        }
+        var former = response
+        former.headers["sanguine-epoch"] = Epoch.former(account).text
+        return former
+    }
+
+    private func attempt(
+        _ request: TransportRequest,
+        of user: any Authorizer,
+        within limit: TimeLimit?,
+        _ report: UploadReport?
+    ) async throws(SanguineError) -> TransportResponse {
+        try await user.attempt(curing: Self.canRetryWithNewToken) {
             token throws(SanguineError) in
             try await send(request, token: token, of: user, within: limit, report)
         }
@@ -156,5 +174,15 @@ struct ServerCall: Sendable {
     private static func canRetryWithNewToken(_ problem: Problem) -> Bool {
         problem.status == 401
             && [.tokenExpired, .unauthenticated, .sessionEnded].contains(problem.code)
+    }
+}
+
+extension Epoch {
+    /// The epoch of numbers in the feed of an account that has become a part of another one.
+    ///
+    /// No server has it, so that nothing is compared with numbers of the other account, and the
+    /// feed is read from its start.
+    static func former(_ account: Identifier) -> Epoch {
+        Epoch("former-\(account)") ?? .random()
     }
 }

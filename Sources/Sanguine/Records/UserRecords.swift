@@ -74,6 +74,17 @@ final class UserRecords: Sendable {
         }
     }
 
+    /// Leaves the feed of a guest who has become a part of another account; see
+    /// ``SyncState/leave(for:)``.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if this cannot be stored.
+    func leave(for epoch: Epoch) throws(SanguineError) {
+        let file = environment.folder?.appending(path: RecordsFile.name).path
+        if let file, FileManager.default.fileExists(atPath: file) { try outbox.open(.record) }
+        _ = try writing { try $0.leave(for: epoch) }
+        _ = process { state, _ in SyncState.Actions(steps: state.leave(for: epoch)) }
+    }
+
     /// Closes a file that the outbox has released.
     func close(_ file: RecordsFile?) {
         // Waits for a page that is being written.

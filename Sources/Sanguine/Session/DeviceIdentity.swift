@@ -59,21 +59,29 @@ extension URL {
 extension SanguineClient.Configuration {
     /// Returns the vault for this client's device identity.
     ///
-    /// It is the keychain, if the platform has one. A client with a configured folder, however,
-    /// keeps all of its state there, so that two folders are two devices. The loss of the file is
-    /// recorded in the store's report.
+    /// It is the keychain, if the platform has one, with an item for each server and folder: two
+    /// folders are two devices. Elsewhere, and for a temporary folder, it is a file in the folder,
+    /// whose loss is recorded in the store's report.
     func identityVault(reportingTo log: StoreLog) -> any IdentityVault {
         guard let storeFolder else { return MemoryIdentityVault() }
-        #if canImport(Security)
-        if folder == nil {
-            return KeychainIdentityVault(
-                label: server?.identityLabel ?? "",
-                former: server?.absoluteString
-            )
-        }
-        #endif
-        return FileIdentityVault(folder: storeFolder) { file in
+        let file = FileIdentityVault(folder: storeFolder) { file in
             log.movedAside(file, because: "The device's identity could not be read.")
         }
+        #if canImport(Security)
+        return keychainVault(KeychainItems(), file)
+        #else
+        return file
+        #endif
+    }
+
+    /// Returns the vault in the keychain; the file if the folder is a temporary one.
+    func keychainVault(_ items: any SecretItems, _ file: FileIdentityVault) -> any IdentityVault {
+        let label = server?.identityLabel ?? ""
+        guard let folder else {
+            let former = [server?.absoluteString].compactMap(\.self)
+            return KeychainIdentityVault(items, label: label, former: former)
+        }
+        guard let place = folder.folderLabel else { return file }
+        return KeychainIdentityVault(items, label: "\(label) \(place)", file: file)
     }
 }

@@ -40,6 +40,17 @@ struct FileIdentityVault: IdentityVault {
         }
     }
 
+    /// Returns the stored identity; `nil` if there is none.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if it cannot be read.
+    func stored() throws(SanguineError) -> DeviceIdentity? {
+        do {
+            return try read()
+        } catch {
+            throw .store(.readFailed("device identity: \(error)"))
+        }
+    }
+
     /// Files that could not be read, and were moved aside, are removed too.
     func erase() throws(SanguineError) {
         do {

@@ -27,6 +27,10 @@ final class SessionKeeper: Authorizer {
         /// The server knows the device as another account, either of another user or, if a guest's
         /// device identity was lost, of the same user.
         var replaced: @Sendable (_ session: StoredSession, _ isSameGuest: Bool) -> Void
+        /// The guest has become a part of another account, which continues with everything.
+        var merged: @Sendable (_ session: StoredSession) -> Void = { _ in }
+        /// The server has sent the account with a session that is not stored yet.
+        var answered: @Sendable (Account) -> Void = { _ in }
     }
 
     private struct RunningRequest {
@@ -57,6 +61,7 @@ final class SessionKeeper: Authorizer {
     private let exchange: Exchange
     private let store: ClientStore
     private let vault: any IdentityVault
+    private let analytics: ClientAnalytics?
     private let schedule: RetrySchedule
 
     /// Restores the session that an earlier process left in the user's store; without a server, the
@@ -66,6 +71,7 @@ final class SessionKeeper: Authorizer {
         exchange: Exchange,
         store: ClientStore,
         vault: any IdentityVault,
+        analytics: ClientAnalytics? = nil,
         named: AccountKey? = nil,
         isSignedOut: Bool = false
     ) {
@@ -74,6 +80,7 @@ final class SessionKeeper: Authorizer {
         self.exchange = exchange
         self.store = store
         self.vault = vault
+        self.analytics = analytics
         let stored = try? store.state(Self.stateName).flatMap {
             try WireCoding.decode(StoredSession.self, from: $0)
         }
@@ -133,6 +140,48 @@ final class SessionKeeper: Authorizer {
     func deviceId() throws(SanguineError) -> String {
         if let deviceId = configuration.deviceId { return deviceId }
         return try vault.identity().deviceId
+    }
+
+    /// Whether the user is a guest of this device, whose tokens prove that a merge is meant.
+    var isGuest: Bool {
+        guarded.withLock { $0.state.account != nil && $0.guestDevice != nil }
+    }
+
+    /// Whether the session of a registered user has ended, so that they must sign in again.
+    var needsSignIn: Bool { guarded.withLock { $0.state.session?.hasEnded ?? false } }
+
+    /// The newest refresh token, which proves that the user's own device asks.
+    var refreshToken: String? { guarded.withLock { $0.state.session?.refreshToken } }
+
+    /// The identity of the device, created if there is none yet.
+    func device() throws(SanguineError) -> DeviceIdentity {
+        let identity = try vault.identity()
+        return DeviceIdentity(
+            deviceId: configuration.deviceId ?? identity.deviceId,
+            deviceSecret: identity.deviceSecret
+        )
+    }
+
+    /// Continues with a session that the server has issued for the user's credentials.
+    ///
+    /// It is stored before it is used. Callers that wait for a token get the new one.
+    ///
+    /// - Throws: The reason if the user has ended.
+    func adopt(_ session: StoredSession) throws(SanguineError) {
+        try check()
+        Self.write(session, to: store, configuration.logger)
+        let requests = try guarded.withLock {
+            guarded throws(SanguineError) -> [RunningRequest] in
+            if let ending = guarded.ending { throw ending }
+            guarded.state.adopt(session)
+            guarded.guestDevice = session.guestDevice
+            defer { guarded.requests = [:] }
+            return Array(guarded.requests.values)
+        }
+        for request in requests {
+            request.task?.cancel()
+            request.outcome.resolve(.success(session.accessToken))
+        }
     }
 
     func end(_ reason: SanguineError) -> Ended {
@@ -212,6 +261,7 @@ extension SessionKeeper {
             if let ending = guarded.ending { throw ending }
             switch event(&guarded.state) {
             case .refuse: throw .userChanged
+            case .ended: throw .problem(.signInNeeded)
             case .use(let token):
                 return .use(token)
             case .wait(let requestNumber):
@@ -261,16 +311,23 @@ extension SessionKeeper {
             let body = GuestRequest(
                 deviceId: configuration.deviceId ?? device.deviceId,
                 deviceSecret: device.deviceSecret,
-                timeZone: configuration.timeZone,
+                timeZone: configuration.currentTimeZone,
                 language: configuration.language
             )
-            let answer = try await post("/v1/accounts/guest", body, as: SignedIn.self)
+            let response = try await post("/v1/accounts/guest", body)
+            let answer = try WireCoding.decode(SignedIn.self, from: response.body)
+            if response.status == 201 { analytics?.post(.guestCreated) }
+            guarded.withLock { $0.handlers }?.answered(answer.account)
             var session = StoredSession(
                 answer.session,
                 account: answer.account.id,
                 at: configuration.clock.now()
             )
-            if answer.account.kind == .guest { session.guestDevice = body.deviceId }
+            if answer.account.kind == .guest {
+                session.guestDevice = body.deviceId
+            } else {
+                session.mergedFrom = mergedGuest(answer, body.deviceId)
+            }
             return session
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
@@ -281,9 +338,22 @@ extension SessionKeeper {
                 account: account,
                 at: configuration.clock.now()
             )
-            session.guestDevice = guarded.withLock { $0.guestDevice }
+            guarded.withLock { guarded in
+                session.guestDevice = guarded.guestDevice
+                session.isRegistered = guarded.state.session?.isRegistered
+            }
             return session
         }
+    }
+
+    /// The user of this session, if they are a guest who has become a part of the answered account.
+    ///
+    /// The answer to the merge itself may have been lost. The same device then finds the account
+    /// that it belongs to now.
+    private func mergedGuest(_ answer: SignedIn, _ device: String) -> Identifier? {
+        let (account, former) = guarded.withLock { ($0.state.account, $0.guestDevice) }
+        guard let account, account != answer.account.id else { return nil }
+        return answer.merged?.from == account || former == device ? account : nil
     }
 
     private func complete(_ session: StoredSession, _ requestNumber: Int) {
@@ -310,7 +380,11 @@ extension SessionKeeper {
             }
             outcome?.resolve(.success(session.accessToken))
         case .otherAccount:
-            handlers?.replaced(session, isSameGuest)
+            if session.mergedFrom != nil {
+                handlers?.merged(session)
+            } else {
+                handlers?.replaced(session, isSameGuest)
+            }
         case .overtaken, .failed, .goOn: break
         }
     }
@@ -345,6 +419,13 @@ extension SessionKeeper {
         _ body: some Encodable,
         as type: Answer.Type
     ) async throws(SanguineError) -> Answer {
+        try WireCoding.decode(type, from: try await post(path, body).body)
+    }
+
+    private func post(
+        _ path: String,
+        _ body: some Encodable
+    ) async throws(SanguineError) -> TransportResponse {
         let json = try WireCoding.encode(body, as: "the body of \(path)")
         let request = try TransportRequest(
             method: "POST",
@@ -353,7 +434,7 @@ extension SessionKeeper {
             json: json,
             timeout: SessionLimits.requestTimeout
         )
-        return try WireCoding.decode(type, from: try await exchange.send(request).body)
+        return try await exchange.send(request)
     }
 
     /// Ends the session on the server after a sign-out.
@@ -387,4 +468,12 @@ extension SessionKeeper {
             logger.error("The session could not be stored.", metadata: ["reason": "\(error)"])
         }
     }
+}
+
+extension Problem {
+    /// The session of a registered user has ended.
+    static let signInNeeded = Problem(
+        .sessionEnded,
+        "Let the user sign in again: this device's session was ended."
+    )
 }

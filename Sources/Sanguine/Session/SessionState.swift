@@ -14,6 +14,9 @@ import SanguineModel
 ///                        │                       └─────────────────────────────────┘   │
 ///                        └───────────────────── the session has ended ─────────────────┘
 ///
+/// A registered user's session that has ended is not replaced by a guest's: the user signs in
+/// again, and keeps everything on the device until then.
+///
 /// After a sign-out, no guest is created until the app makes a request that needs an account.
 /// Otherwise, views that are still observing would sign in again, and store data again that was
 /// just removed.
@@ -36,6 +39,8 @@ struct SessionState: Sendable {
         case start(Request, requestNumber: Int)
         /// Fail: the user has signed out, and the app has made no request since.
         case refuse
+        /// Fail: the session of a registered user has ended, and only they can begin another one.
+        case ended
     }
 
     /// A request for a session.
@@ -99,6 +104,7 @@ struct SessionState: Sendable {
             return .wait(requestNumber: requestNumber)
         }
         guard let session else { return maySignIn ? start(.guest) : .refuse }
+        guard !session.hasEnded else { return .ended }
         guard session.isExpiring(at: now) || session.isRejected else {
             return .use(session.accessToken)
         }
@@ -132,6 +138,15 @@ struct SessionState: Sendable {
         return .signedIn(isFirst: account == nil)
     }
 
+    /// Replaces the session with one that the server has issued for the user's credentials.
+    ///
+    /// A request in progress is overtaken. The account may become another one: that of which the
+    /// guest is now a part.
+    mutating func adopt(_ new: StoredSession) {
+        defer { checkInvariants() }
+        (session, account, phase, isSignedOut) = (new, new.account, .idle, false)
+    }
+
     /// Handles a failure of the request, after its retries.
     ///
     /// - Parameters:
@@ -144,6 +159,12 @@ struct SessionState: Sendable {
             return .overtaken
         }
         if case .refresh = request, let code, Self.endings.contains(code) {
+            if session?.isRegistered == true {
+                // The device's secret would sign in a guest, which is another account.
+                session?.isEnded = true
+                phase = .idle
+                return .failed
+            }
             // The device's secret signs the same guest in again, without any interaction. The
             // account and its cached values are kept.
             session = nil

@@ -13,6 +13,12 @@ struct StoredSession: Hashable, Codable, Sendable {
     var isRejected = false
     /// The device identity that has created it, if it is a guest's; `nil` for a registered user.
     var guestDevice: String?
+    /// Whether the user has signed in with credentials, so that only these begin another session.
+    var isRegistered: Bool?
+    /// The guest that has become a part of the account, if the user of the session was that guest.
+    var mergedFrom: Identifier?
+    /// Whether the server has ended it.
+    var isEnded: Bool?
 
     init(_ session: Session, account: Identifier, at now: Timestamp) {
         self.account = account
@@ -21,6 +27,20 @@ struct StoredSession: Hashable, Codable, Sendable {
         receivedAt = now
         expiresIn = session.expiresIn
     }
+
+    /// Creates the session of an answer to the user's credentials.
+    init(_ answer: SignedIn, device: String?, at now: Timestamp) {
+        self.init(answer.session, account: answer.account.id, at: now)
+        if answer.account.kind == .guest {
+            guestDevice = device
+        } else {
+            isRegistered = true
+        }
+        mergedFrom = answer.merged?.from
+    }
+
+    /// Whether the server has ended it, so that the user must sign in.
+    var hasEnded: Bool { isEnded ?? false }
 
     /// Returns whether the access token has expired according to the device's clock.
     func isExpired(at now: Timestamp) -> Bool { now >= receivedAt + .seconds(expiresIn) }
@@ -43,6 +63,8 @@ enum SessionLimits {
     static let requestTimeout = Duration.seconds(15)
     /// The number of attempts for a request for a session.
     static let attempts = 3
+    /// The timeout of an export's first bytes.
+    static let exportTimeout = Duration.seconds(60)
     /// The timeout of the request that ends a session; the sign-out itself does not wait for it.
     static let signOutTimeout = Duration.seconds(8)
 }

@@ -230,6 +230,16 @@ extension RecordsFile {
 }
 
 extension RecordsFile {
+    /// Marks the base as one of another feed, so that the server sends its feed from the start; an
+    /// unfinished restore is dropped.
+    func leave(for epoch: Epoch) throws {
+        try write { database in
+            try Self.set(epoch, of: .base, in: database)
+            try database.execute(sql: "DELETE FROM restore")
+            try Self.sweep(database)
+        }
+    }
+
     /// Drops the restore and its records.
     func abandonRestore() throws {
         try write { database in

@@ -14,6 +14,8 @@ final class FeedCacheUpdater: Sendable {
         ValueQuery<Account>.account.key,
     ]
 
+    private static let accountCollection = "$account"
+
     private let balance: BalanceKeeper
     private let cacheScope: CacheScope
     // Weak: the cache holds the cache scope, and the cache scope the balance.
@@ -26,11 +28,13 @@ final class FeedCacheUpdater: Sendable {
     private struct Newest {
         var epoch: Epoch?
         var numbers: [RecordKey: Int64] = [:]
+        /// The number of this device's last change of the account.
+        var ownChange: Int64 = 0
 
         /// Discards the numbers of an earlier epoch: they cannot be compared.
         mutating func enter(_ other: Epoch?) {
             guard let other, other != epoch else { return }
-            if epoch != nil { numbers = [:] }
+            if epoch != nil { (numbers, ownChange) = ([:], 0) }
             epoch = other
         }
     }
@@ -49,7 +53,9 @@ final class FeedCacheUpdater: Sendable {
         let isNew = newest.withLock { newest in
             let key = RecordKey(change.collection, change.id)
             newest.enter(epoch)
-            guard isReset || change.seq >= newest.numbers[key, default: 0] else { return false }
+            var known = newest.numbers[key, default: 0]
+            if change.collection == Self.accountCollection { known = max(known, newest.ownChange) }
+            guard isReset || change.seq >= known else { return false }
             newest.numbers[key] = change.seq
             return true
         }
@@ -63,12 +69,24 @@ final class FeedCacheUpdater: Sendable {
             {
                 queries?.invalidate(.quotas)
             }
-        case "$account":
+        case Self.accountCollection:
             guard let value = decode(Account.self, change) else { return }
             queries?.set(value, for: .account, in: cacheScope)
             // The quotas do not contain the amounts that a plan raises.
             queries?.invalidate(.quotas)
         default: break
+        }
+    }
+
+    /// Forgets the numbers of a guest's feed, which another account's feed replaces.
+    func forgetNumbers() { newest.withLock { $0 = Newest() } }
+
+    /// Records that the account contains a change of this device from a number on: an earlier state
+    /// that arrives later must not hide it again.
+    func changedAccount(at mark: FeedMark) {
+        newest.withLock { newest in
+            newest.enter(mark.epoch)
+            newest.ownChange = max(newest.ownChange, mark.number)
         }
     }
 

@@ -14,15 +14,17 @@ final class UserScope: Sendable {
     /// The session, or its substitute in tests.
     let authorizer: any Authorizer
     let zone: StoredZone
+    let locale: LocaleFollower
     let balance: BalanceKeeper
     let cacheScope: CacheScope
     let outbox: OutboxEngine
     let records: UserRecords
     let feed: UserFeed
+    private let feedUpdater: FeedCacheUpdater
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let functions: FunctionCaller
-    private let services: ClientServices
+    let services: ClientServices
     /// Whether a user has signed out on this device, so that no guest is signed in until the app
     /// makes a request.
     private let isAfterSignOut: Bool
@@ -70,6 +72,7 @@ final class UserScope: Sendable {
             authorizer: self.authorizer
         )
         zone = StoredZone(default: services.zone, store: store)
+        locale = LocaleFollower(store: store)
         balance = BalanceKeeper(
             configuration: configuration,
             store: store,
@@ -83,18 +86,20 @@ final class UserScope: Sendable {
             cacheScope: cacheScope,
             queries: services.queries
         )
+        feedUpdater = carrier
         records = UserRecords(outbox, observers: services.records, carry: carrier.apply)
         let server = configuration.server == nil ? nil : call
         recordMutations = RecordMutationDriver(records, server) { () throws(SanguineError) in
             try session.deviceId()
         }
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope)
+        mutations.onAccountChange { carrier.changedAccount(at: $0) }
         feed = UserFeed(
             records,
             server,
             pollInterval: configuration.recordPolling
         )
-        functions = FunctionCaller(call: call, balance: balance, configuration: configuration)
+        functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
     }
@@ -111,6 +116,7 @@ final class UserScope: Sendable {
             exchange: services.exchange,
             store: store,
             vault: services.vault,
+            analytics: services.metrics.analytics,
             named: configuration.server == nil ? named : nil,
             isSignedOut: isSignedOut
         )
@@ -139,7 +145,8 @@ final class UserScope: Sendable {
         let environment = OutboxEnvironment(
             services.configuration,
             folder: folder?.url,
-            notifier: services.outboxNotifier
+            notifier: services.outboxNotifier,
+            metrics: services.metrics
         ) { [log = services.log] in log.failure($0, "\($1)") }
         let fault = services.configuration.plantedFault
         return OutboxEngine(environment, OutboxFile(folder, floor: floor, fault: fault))
@@ -171,6 +178,7 @@ final class UserScope: Sendable {
         outbox.start()
         functions.start()
         resume(isActive: isActive)
+        followDevice()
     }
 
     /// Follows the feed live if an observer needs it, the user is known and the feed can be live.
@@ -200,7 +208,34 @@ final class UserScope: Sendable {
         // Queries that were observed before have sent no request.
         if isFirst, isAfterSignOut { services.queries.userIsKnown() }
         outbox.signedIn(isFirst: isFirst)
-        if isFirst { feed.signedIn() }
+        if isFirst {
+            feed.signedIn()
+            followDevice()
+        }
+    }
+
+    /// Receives a change of the balance, a quota or the account, as the feed does.
+    func carry(_ change: RecordChange) { feedUpdater.apply(change) }
+
+    /// Prepares for another account, of which this guest becomes a part, or completes the change.
+    ///
+    /// Called before the session changes, so that a process that ends in between does not continue
+    /// with the guest's numbers, and again afterwards, because the feed may have moved meanwhile.
+    ///
+    /// - Throws: ``SanguineError/store(_:)`` if this cannot be stored.
+    func leaveFeed(of former: Identifier) throws(SanguineError) {
+        try records.leave(for: .former(former))
+        feedUpdater.forgetNumbers()
+    }
+
+    /// Continues with another account, of which this guest has become a part.
+    func moved(to account: Identifier, from former: Identifier) {
+        balance.moved(to: account, from: former)
+        services.queries.invalidate(.everything)
+        outbox.signedIn(isFirst: true)
+        feed.signedIn()
+        if feed.isActive { feed.pull() }
+        followDevice()
     }
 
     /// Sends all waiting operations, and fetches all changes of the server.

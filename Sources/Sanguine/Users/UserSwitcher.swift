@@ -28,6 +28,8 @@ package final class UserSwitcher: Sendable {
     private let retainedOutboxes: RetainedOutboxes
     private let changing = Mutex(())
     private let isClosed = Mutex(false)
+    /// Follows the device's settings, until the client is closed.
+    private let deviceFollowings = Mutex<[ObservationToken]>([])
     private let authorizers: (any AuthorizerSource)?
 
     /// Restores the user of an earlier process.
@@ -49,6 +51,28 @@ package final class UserSwitcher: Sendable {
         retainedOutboxes.takeOver(for: first)
         begin(first)()
         first.start()
+        followDevice()
+    }
+
+    /// Lets each user's account follow the device's settings.
+    private func followDevice() {
+        let (lifecycle, locale) = (
+            services.configuration.lifecycle, services.configuration.deviceLocale
+        )
+        let follow: @Sendable () -> Void = { [weak self] in
+            guard let self, !isClosed.withLock({ $0 }) else { return }
+            current.followDevice()
+        }
+        let followings = [
+            locale.timeZone.follow(follow),
+            locale.language.follow(follow),
+            lifecycle.isForeground.follow {
+                guard lifecycle.isForeground.value else { return }
+                locale.refresh()
+                follow()
+            },
+        ]
+        deviceFollowings.withLock { $0 = followings }
     }
 
     /// Returns the user of an earlier process.
@@ -167,6 +191,11 @@ package final class UserSwitcher: Sendable {
         await former.session.notifyServer(ofEnd: session)
     }
 
+    /// Ends a user whose sessions the server has ended already.
+    func end(_ user: UserScope, keeping: SanguineClient.Keeping = .nothing) {
+        _ = switchUser(from: user, to: nil, authorizers?.next(nil), keeping: keeping)
+    }
+
     /// Removes all data of all users and of the device, and continues without a user.
     ///
     /// All local work is done before this suspends. Then the server is notified, once.
@@ -197,6 +226,57 @@ package final class UserSwitcher: Sendable {
         user.signedIn(account, isFirst: isFirst)
     }
 
+    /// Continues with a session that the server has issued for the user's credentials.
+    ///
+    /// - If no account was known, the user takes over everything on the device.
+    /// - If it is the same account, nothing changes but the tokens.
+    /// - If the guest has become a part of the account, the scope stays: values, operations, calls
+    ///   and files.
+    /// - Otherwise the users change, as at a sign-out.
+    ///
+    /// - Parameters:
+    ///   - session: The session.
+    ///   - user: The user who has sent the credentials.
+    /// - Returns: The former user's session, to be ended on the server; `nil` if there is none.
+    /// - Throws: ``SanguineError/userChanged`` if the user has left in the meantime.
+    func adopt(
+        _ session: StoredSession,
+        for user: UserScope
+    ) throws(SanguineError) -> StoredSession? {
+        let former = user.session.account
+        if let former, former != session.account {
+            guard session.mergedFrom == former else {
+                guard current === user else { throw .userChanged }
+                return switchUser(from: user, to: session, nil)
+            }
+            try merge(user, into: session, from: former)
+            return nil
+        }
+        try changing.withLock { _ throws(SanguineError) in
+            guard current === user, !isClosed.withLock({ $0 }) else { throw .userChanged }
+            try user.session.adopt(session)
+            if former == nil { retainedOutboxes.takeOver(for: user) }
+        }
+        user.signedIn(session.account, isFirst: former == nil)
+        return nil
+    }
+
+    /// Continues with another account, of which the guest has become a part.
+    private func merge(
+        _ user: UserScope,
+        into session: StoredSession,
+        from former: Identifier
+    ) throws(SanguineError) {
+        try changing.withLock { _ throws(SanguineError) in
+            guard current === user, !isClosed.withLock({ $0 }) else { throw .userChanged }
+            try user.leaveFeed(of: former)
+            try user.session.adopt(session)
+            try user.leaveFeed(of: former)
+            retainedOutboxes.takeOver(for: user)
+        }
+        user.moved(to: session.account, from: former)
+    }
+
     /// Ends all work.
     func close() {
         // No user change begins after this. The rest calls the app's code, so it holds no lock.
@@ -207,6 +287,11 @@ package final class UserSwitcher: Sendable {
             }
         }
         guard isFirst else { return }
+        let followings = deviceFollowings.withLock { followings in
+            defer { followings = [] }
+            return followings
+        }
+        withExtendedLifetime(followings) {}  // Released here, with no lock held.
         let user = current
         let ended = user.end(.closed)
         services.close()
@@ -300,7 +385,19 @@ package final class UserSwitcher: Sendable {
                     guard let self, let user else { return }
                     let heir = isSameGuest ? AccountKey(session.account) : nil
                     _ = switchUser(from: user, to: session, nil, heir: heir)
-                }
+                },
+                merged: { [weak self, weak user] session in
+                    guard let self, let user, let former = session.mergedFrom else { return }
+                    do throws(SanguineError) {
+                        try merge(user, into: session, from: former)
+                    } catch {
+                        services.log.failure("\(error)", "The guest's files could not be kept.")
+                        // Their operations are kept: they are the account's now.
+                        let heir = AccountKey(session.account)
+                        _ = switchUser(from: user, to: session, nil, heir: heir)
+                    }
+                },
+                answered: { [weak user] account in user?.locale.received(account) }
             )
         )
         services.currentUser.set(user.authorizer)

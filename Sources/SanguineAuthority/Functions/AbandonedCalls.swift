@@ -75,15 +75,15 @@ extension Price {
     /// Returns the number of calls that an account may abandon at once; `nil` if abandoned calls
     /// are charged, or calls are free.
     ///
-    /// - Parameter quotas: The limit of each daily quota.
+    /// - Parameter quotas: The quotas by name.
     /// - Returns: The number of calls that the quota pays for in a day, and at least
     ///   ``CallLimits/abandonedCalls``.
-    func abandonedCalls(of quotas: [String: Int64]) -> Int64? {
+    func abandonedCalls(of quotas: [String: QuotaRule]) -> Int64? {
         let isTaken = quota?.moment.charges(.abandoned) ?? false
         guard quota != nil || amount > 0, !isTaken, charge(amount, for: .abandoned) == 0,
             kind == .fixed
         else { return nil }
-        let daily = quota.map { (quotas[$0.name] ?? 0) / max(1, $0.units) } ?? 0
+        let daily = quota.map { (quotas[$0.name]?.perDay ?? 0) / max(1, $0.units) } ?? 0
         return max(Int64(CallLimits.abandonedCalls), daily)
     }
 }

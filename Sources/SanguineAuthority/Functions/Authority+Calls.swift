@@ -12,7 +12,7 @@ extension Authority {
     ) async throws(Problem) -> CallStart {
         let command = calls.start(account, submission)
         guard (try? submission.content.get())?.isStoredFromStart ?? true else {
-            return try await outcome(of: command)
+            return try await outcome(of: command.refusingDeleted)
         }
         return try await perform(command)
     }
@@ -46,7 +46,17 @@ extension Authority {
     /// call that has ended.
     public func withdraw(_ call: AcceptedCall) async throws(Problem) {
         guard call.record == .fromStart else { return }
-        try await perform(calls.withdraw(call))
+        let commands = calls
+        do throws(Problem) {
+            try await following(call.account) {
+                commands.withdraw(call.paid(by: $0))
+            } performing: { command throws(Problem) in
+                try await perform(command, evenIfDeleted: true)
+            }
+        } catch {
+            // A deleted account has no calls.
+            guard error.code == .notFound else { throw error }
+        }
     }
 
     /// Charges the call or releases its hold, and stores the answer.
@@ -67,9 +77,13 @@ extension Authority {
         parts: Int64? = nil,
         with changes: [Change] = []
     ) async throws(Problem) -> Answer {
-        let command = calls.settle(call, end, parts: parts, with: changes)
-        guard call.record != .nothing else { return try await outcome(of: command) }
-        return try await perform(command)
+        let commands = calls
+        return try await following(call.account) { account in
+            commands.settle(call.paid(by: account), end, parts: parts, with: changes)
+        } performing: { command throws(Problem) in
+            guard call.record != .nothing else { return try await outcome(of: command) }
+            return try await perform(command, evenIfDeleted: true)
+        }
     }
 
     /// Answers a call with a known output, and charges the price of the terms.
@@ -120,7 +134,7 @@ extension Authority {
         guard let row = try await load([.account(account)]).account(account) else {
             throw .noAccount
         }
-        return row.profile
+        return row.profile(at: clock.now())
     }
 
     /// Returns the end of a call, and the current balance.
@@ -196,7 +210,9 @@ extension Authority {
             for hold in holds {
                 group.addTask { [self] in
                     do throws(Problem) {
-                        return .success(try await perform(calls.expire(hold)))
+                        return .success(
+                            try await perform(calls.expire(hold), evenIfDeleted: true)
+                        )
                     } catch {
                         return .failure(error)
                     }
@@ -246,7 +262,7 @@ extension Authority {
         if let run = row.run, try await interrupt(row, run, hold) { return true }
         guard id != nil else { return try await perform(calls.abandon(row)) }
         guard let hold else { return false }
-        return try await perform(calls.expire(hold, evenEarly: true))
+        return try await perform(calls.expire(hold, evenEarly: true), evenIfDeleted: true)
     }
 
     /// Ends a streamed call of a crashed process: its stored parts are kept and charged.
@@ -307,14 +323,11 @@ extension Authority {
         return rows + (try await sweepBlobs(limit: limit, asOf: now))
     }
 
-    /// Recomputes every balance from its entries.
-    public func verifyLedger() async throws(Problem) -> LedgerReport {
-        try await read { storage throws(StorageError) in try await storage.verifyLedger() }
-    }
-
     private static let recoveryPage = 256
     /// The number of holds that are ended concurrently.
     private static let expiriesAtOnce = 64
 
-    private var calls: CallCommands { CallCommands(now: clock.now(), quotas: quota) }
+    private var calls: CallCommands {
+        CallCommands(now: clock.now(), quotas: quota, spendingPerDay: settings.spendingPerDay)
+    }
 }

@@ -19,6 +19,8 @@ import SanguineModel
 struct CallCommands: Sendable {
     let now: Timestamp
     let quotas: QuotaCommands
+    /// The server's spending limit per day; `nil` for none.
+    var spendingPerDay: Int64?
 
     func start(
         _ account: Identifier,
@@ -26,6 +28,7 @@ struct CallCommands: Sendable {
     ) -> Command<CallStart> {
         let quota = (try? submission.content.get())?.quota
         var keys = [Key.balance(account)] + Self.keys(quota?.name, account)
+        if quota == nil { keys.append(.account(account)) }
         if submission.mayComeAgain { keys.append(.operation(account, key: submission.key)) }
         return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
@@ -39,16 +42,21 @@ struct CallCommands: Sendable {
                 account: account,
                 key: submission.key
             )
-            var draft = LedgerDraft(balance, now: now)
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
             var rows: [Row] = []
             var exhausted: Problem?
+            var events: [Change] = []
             if let quota = terms.quota {
                 do throws(Problem) {
                     var period = try period(taking: quota, of: account, loaded)
                     period.seq = draft.nextNumber()
                     call.quota = QuotaHold(of: quota, on: period.day)
-                    call.isUnlimited = loaded.account(account)?.profile.plan == .premium
+                    call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
                     rows.append(.quota(period))
+                    if let profile = loaded.account(account)?.profile {
+                        events = quotas.exhaustion(of: period, profile)
+                    }
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
                         throw error
@@ -57,12 +65,8 @@ struct CallCommands: Sendable {
                 }
             }
             if terms.holds {
-                let hold = HoldRow(of: call, terms, expiresAt: now + terms.life)
-                do throws(Problem) {
-                    try draft.hold(hold.amount, reason: hold.reason)
-                } catch {
-                    throw error.orWaiting(until: exhausted)
-                }
+                let new = HoldRow(of: call, terms, expiresAt: now + terms.life)
+                let hold = try placed(new, in: &draft, exhausted)
                 rows.append(.hold(hold))
                 call.hold = hold.id
             }
@@ -72,8 +76,24 @@ struct CallCommands: Sendable {
                 return Decision(.accepted(call))
             }
             rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
-            return Decision(.accepted(call), changes: draft.changes + rows.map(Change.put))
+            let changes = draft.changes + rows.map(Change.put) + events
+            return Decision(.accepted(call), changes: changes)
         }
+    }
+
+    /// Returns the hold after it was placed.
+    private func placed(
+        _ hold: HoldRow,
+        in draft: inout LedgerDraft,
+        _ exhausted: Problem?
+    ) throws(Problem) -> HoldRow {
+        var hold = hold
+        do throws(Problem) {
+            try draft.hold(&hold)
+        } catch {
+            throw error.orWaiting(until: exhausted)
+        }
+        return hold
     }
 
     /// Returns the row of a running call.
@@ -101,15 +121,19 @@ struct CallCommands: Sendable {
         _ body: @escaping CallEnd.Body
     ) -> Command<(Answer, run: Identifier?)> {
         let operationKey = Key.operation(account, key: submission.key)
-        return Command(keys: [.balance(account), operationKey]) { loaded throws(Problem) in
+        let keys = [.balance(account), operationKey, Key.account(account)]
+        return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(account) else { throw .noAccount }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
                 return Decision((Answer(answer, replayed: true), run: row?.run))
             }
             let terms = try submission.content.get()
-            var draft = LedgerDraft(balance, now: now)
-            if terms.hold > 0 { try draft.spend(terms.hold, reason: terms.function) }
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
+            if terms.hold > 0 {
+                try draft.spend(terms.hold, reason: terms.function, function: terms.function)
+            }
             let answer = StoredAnswer(
                 status: 200,
                 body: body(draft.balance, nil),
@@ -163,9 +187,9 @@ struct CallCommands: Sendable {
     /// Its hold may still be marked as sent, by a commit with an unknown outcome.
     func withdraw(_ call: AcceptedCall) -> Command<Void> {
         let operationKey = Key.operation(call.account, key: call.key)
-        return Command(keys: keys(of: call)) { loaded in
-            guard let balance = loaded.balance(call.account),
-                loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
+        return Command(keys: keys(of: call)) { loaded throws(Problem) in
+            guard let balance = loaded.balance(call.account) else { throw .noAccount }
+            guard loaded.operation(call.account, key: call.key)?.state == .running(hold: call.hold)
             else { return Decision(()) }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
@@ -373,14 +397,16 @@ extension CallCommands {
         of account: Identifier,
         _ loaded: Loaded
     ) throws(Problem) -> QuotaRow {
-        guard let profile = loaded.account(account)?.profile else { throw .noAccount }
+        guard let profile = loaded.account(account)?.profile(at: now) else {
+            throw .noAccount
+        }
         let row = loaded.quota(account, name: quota.name)
         return try quotas.taken(quota.units, quota.name, of: profile, row)
     }
 
     private func quota(of call: AcceptedCall, _ loaded: Loaded) -> Quota? {
         guard let name = call.quota?.name,
-            let profile = loaded.account(call.account)?.profile
+            let profile = loaded.account(call.account)?.profile(at: now)
         else { return nil }
         return quotas.quota(name, of: profile, loaded.quota(call.account, name: name))
     }

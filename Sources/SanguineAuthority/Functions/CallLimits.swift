@@ -21,4 +21,8 @@ public enum CallLimits {
     public static let abandonedTime = Duration.seconds(86_400)
     /// The number of pairs of account and function whose counts are remembered: 10,000.
     public static let abandoningAccounts = 10_000
+    /// The number of merged guests whose running calls are found under the account: 10,000.
+    ///
+    /// Beyond that, the guest that was merged first is forgotten.
+    public static let mergedGuests = 10_000
 }

@@ -89,6 +89,13 @@ public struct AcceptedCall: Hashable, Sendable {
 
     /// The position of the operation.
     public var position: OperationPosition { OperationPosition(account: account, key: key) }
+
+    /// Returns the call as one of another account, into which its guest was merged.
+    func paid(by account: Identifier) -> AcceptedCall {
+        var call = self
+        call.account = account
+        return call
+    }
 }
 
 /// The result of accepting a call.

@@ -165,6 +165,10 @@ package final class CallRunner: Sendable {
             deadlines: Deadlines(delay),
             executor: executor
         )
+        authority.merges.add { [calls = services.calls, unsettled = services.unsettled] in
+            calls.rehome($0, to: $1)
+            unsettled.rehome($0, to: $1)
+        }
     }
 
     private var authority: Authority { services.authority }

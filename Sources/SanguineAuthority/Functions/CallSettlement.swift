@@ -11,7 +11,7 @@ struct CallSettlement: Sendable {
     }
 
     /// The call.
-    let call: AcceptedCall
+    private(set) var call: AcceptedCall
     /// The fingerprint, which distinguishes its request from another one with the same key.
     let fingerprint: Fingerprint
     /// The approximate size in memory in bytes.
@@ -39,6 +39,13 @@ struct CallSettlement: Sendable {
         self.fingerprint = fingerprint
         bytes = Self.overhead
         change = .withdraw(reason)
+    }
+
+    /// Returns the settlement of the call as one of another account, into which its guest was merged.
+    func paid(by account: Identifier) -> CallSettlement {
+        var settlement = self
+        settlement.call = call.paid(by: account)
+        return settlement
     }
 
     /// Stores the end.

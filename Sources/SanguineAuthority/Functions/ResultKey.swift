@@ -6,9 +6,10 @@ import SanguineModel
 /// The key covers the function with its version, the audience, the condition of the lifetime (a
 /// day, a session, facts of the account), the input in its canonical form, the files of the call by
 /// their contents, and the function's question: prompt, model, upstreams. The audience is always
-/// included, so only the account itself can find its entries.
+/// included, so only the account itself can find its entries. An account follows the hash of the
+/// others, so that the entries of a merged guest can be moved to its account.
 struct ResultKey: Hashable, Sendable {
-    /// The SHA-256 of all of these.
+    /// The SHA-256 of all of these, followed by the account of an answer that is not public.
     let bytes: [UInt8]
     /// The account that may receive the answer; `nil` for a public one.
     let account: Identifier?
@@ -73,13 +74,13 @@ struct ResultKey: Hashable, Sendable {
             Fingerprint(
                 name,
                 rules.version,
-                account?.description ?? "public",
+                isPublic ? "public" : "account",
                 rules.cache.name,
                 condition,
                 String(decoding: input.canonical, as: UTF8.self),
                 attachments.map(\.id).joined(separator: " "),
                 question.map { Data($0.bytes).base64EncodedString() } ?? ""
-            ).bytes
+            ).bytes + (account?.bytes ?? [])
     }
 
     /// Returns the time at which an answer that was produced at a given moment expires.

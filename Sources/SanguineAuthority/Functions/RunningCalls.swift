@@ -1,3 +1,4 @@
+import OrderedCollections
 import SanguineModel
 import Synchronization
 
@@ -11,6 +12,8 @@ import Synchronization
 ///    for the storage, because a failing storage cannot tell that the key is taken.
 /// 4. No such key is reserved during the acceptance of a call that is stored from its start:
 ///    neither the storage nor the reservation would reveal one to the other.
+/// 5. The keys of a guest that was merged while its calls ran are those of the account: `aliases`
+///    has the last ``CallLimits/mergedGuests`` such guests, and no other key has one of them.
 ///
 /// Mutable state: `state`, guarded by its mutex.
 final class RunningCalls: Sendable {
@@ -23,6 +26,8 @@ final class RunningCalls: Sendable {
         var isStopped = false
         /// The number of current requests for each call: its run and its repetitions.
         var requestCounts: [OperationPosition: Int] = [:]
+        /// The accounts into which guests were merged while their calls ran.
+        var aliases: OrderedDictionary<Identifier, Identifier> = [:]
         var whenIdle: [CheckedContinuation<Void, Never>] = []
     }
 
@@ -55,12 +60,17 @@ final class RunningCalls: Sendable {
 
     /// Returns the call with the key, if it is running here.
     func call(_ position: OperationPosition) -> RunningCall? {
-        state.withLock { $0.calls[position] }
+        state.withLock { $0.calls[$0.place(position)] }
+    }
+
+    /// Returns the keys of the account's calls that run here.
+    func positions(of account: Identifier) -> [OperationPosition] {
+        state.withLock { $0.calls.keys.filter { $0.account == account } }
     }
 
     func add(_ call: RunningCall) {
         let isStopped = state.withLock { state in
-            state.calls[call.call.position] = call
+            state.calls[state.place(call.call.position)] = call
             return state.isStopped
         }
         if isStopped { call.ending.resolve(.failure(.stopping)) }
@@ -72,8 +82,9 @@ final class RunningCalls: Sendable {
     func remove(_ call: RunningCall, isUnsettled: Bool = false) {
         let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
             // The key may have been deleted and used again before this.
-            if state.calls[call.call.position] === call {
-                state.calls[call.call.position] = nil
+            let position = state.place(call.call.position)
+            if state.calls[position] === call {
+                state.calls[position] = nil
                 if !isUnsettled { state.release(call.call.position, of: call.call.operation) }
             }
             guard state.calls.isEmpty else { return [] }
@@ -118,7 +129,8 @@ final class RunningCalls: Sendable {
     ///
     /// - Throws: `idempotency_mismatch`, `operation_in_progress`.
     func check(_ position: OperationPosition, _ fingerprint: Fingerprint) throws(Problem) {
-        try Self.check(state.withLock { $0.reserved[position]?.fingerprint }, fingerprint)
+        let reserved = state.withLock { $0.reserved[$0.place(position)]?.fingerprint }
+        try Self.check(reserved, fingerprint)
     }
 
     /// Reserves a key for a call that is stored only at its end.
@@ -130,6 +142,7 @@ final class RunningCalls: Sendable {
         for operation: Identifier
     ) throws(Problem) {
         let taken = state.withLock { state in
+            let position = state.place(position)
             let taken =
                 state.reserved[position]?.fingerprint ?? state.accepting[position]?.fingerprint
             if taken == nil {
@@ -144,8 +157,9 @@ final class RunningCalls: Sendable {
     /// Reserves the key of a call whose end waits for the storage, unless the key is taken.
     func keep(_ call: AcceptedCall, _ fingerprint: Fingerprint) {
         state.withLock { state in
-            guard state.reserved[call.position] == nil else { return }
-            state.reserved[call.position] = Reservation(
+            let position = state.place(call.position)
+            guard state.reserved[position] == nil else { return }
+            state.reserved[position] = Reservation(
                 fingerprint: fingerprint,
                 operation: call.operation
             )
@@ -167,6 +181,7 @@ final class RunningCalls: Sendable {
         _ fingerprint: Fingerprint
     ) throws(Problem) {
         let reserved = state.withLock { state in
+            let position = state.place(position)
             let reserved = state.reserved[position]?.fingerprint
             if reserved == nil {
                 let new = Acceptances(fingerprint: fingerprint)
@@ -180,6 +195,7 @@ final class RunningCalls: Sendable {
     /// Ends an acceptance, which the storage has stored or refused.
     func endAcceptance(_ position: OperationPosition) {
         state.withLock { state in
+            let position = state.place(position)
             state.accepting[position]?.count -= 1
             if state.accepting[position]?.count == 0 { state.accepting[position] = nil }
         }
@@ -197,12 +213,13 @@ final class RunningCalls: Sendable {
 
     /// Counts a request for a call.
     func beginRequest(_ position: OperationPosition) {
-        state.withLock { $0.requestCounts[position, default: 0] += 1 }
+        state.withLock { $0.requestCounts[$0.place(position), default: 0] += 1 }
     }
 
     /// Removes a request that was answered.
     func endRequest(_ position: OperationPosition) {
         state.withLock { state in
+            let position = state.place(position)
             let others = (state.requestCounts[position] ?? 1) - 1
             state.requestCounts[position] = others > 0 ? others : nil
         }
@@ -215,6 +232,7 @@ final class RunningCalls: Sendable {
         guard let key = hold.operation else { return false }
         let position = OperationPosition(account: hold.account, key: key)
         return state.withLock { state in
+            let position = state.place(position)
             if let call = state.calls[position], call.call.hold == hold.id {
                 return now < call.expiresAt
             }
@@ -224,12 +242,56 @@ final class RunningCalls: Sendable {
 
     /// Returns whether the call is not running here, and only one request concerns it.
     func isAlone(_ position: OperationPosition) -> Bool {
-        state.withLock { $0.calls[position] == nil && $0.requestCounts[position] == 1 }
+        state.withLock { state in
+            let position = state.place(position)
+            return state.calls[position] == nil && state.requestCounts[position] == 1
+        }
+    }
+
+    // MARK: - Merges
+
+    /// Makes the calls of a guest those of the account into which it was merged.
+    ///
+    /// A key that both have used remains the account's; the guest's call ends without being listed.
+    func rehome(_ guest: Identifier, to account: Identifier) {
+        state.withLock { $0.rehome(guest, to: account) }
     }
 }
 
 extension RunningCalls.State {
+    /// Returns the position of a key, which is that of the account for a merged guest.
+    fileprivate func place(_ position: OperationPosition) -> OperationPosition {
+        guard !aliases.isEmpty, let account = aliases[position.account] else { return position }
+        return OperationPosition(account: account, key: position.key)
+    }
+
+    fileprivate mutating func rehome(_ guest: Identifier, to account: Identifier) {
+        let hasMoved = [
+            Self.move(&calls, guest, account), Self.move(&reserved, guest, account),
+            Self.move(&accepting, guest, account), Self.move(&requestCounts, guest, account),
+        ].contains(true)
+        guard hasMoved else { return }
+        aliases[guest] = account
+        if aliases.count > CallLimits.mergedGuests { aliases.removeFirst() }
+    }
+
+    /// Moves the entries of a guest, and returns whether there were any.
+    private static func move<Value>(
+        _ entries: inout [OperationPosition: Value],
+        _ guest: Identifier,
+        _ account: Identifier
+    ) -> Bool {
+        let own = entries.keys.filter { $0.account == guest }
+        for position in own {
+            let value = entries.removeValue(forKey: position)
+            let new = OperationPosition(account: account, key: position.key)
+            if entries[new] == nil { entries[new] = value }
+        }
+        return !own.isEmpty
+    }
+
     fileprivate mutating func release(_ position: OperationPosition, of operation: Identifier) {
+        let position = place(position)
         if reserved[position]?.operation == operation { reserved[position] = nil }
     }
 }

@@ -43,6 +43,23 @@ final class UnsettledCalls: Sendable {
         }
     }
 
+    /// The number of calls of an account.
+    func count(of account: Identifier) -> Int {
+        state.withLock { state in
+            state.entries.values.count { $0.settlement.call.account == account }
+        }
+    }
+
+    /// Makes the calls of a guest those of the account into which it was merged.
+    func rehome(_ guest: Identifier, to account: Identifier) {
+        state.withLock { state in
+            for (id, entry) in state.entries where entry.settlement.call.account == guest {
+                let settlement = entry.settlement.paid(by: account)
+                state.entries[id] = Entry(settlement: settlement, end: entry.end)
+            }
+        }
+    }
+
     /// Keeps the end of a call.
     ///
     /// - Returns: `false` if there was no room.

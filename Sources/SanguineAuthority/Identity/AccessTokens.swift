@@ -78,12 +78,16 @@ public final class AccessTokens: Sendable {
     private struct State {
         var verified: OrderedDictionary<String, AccessPass> = [:]
         var verifiedLimit = 1_024  // Expired tokens are removed when the count exceeds it.
-        /// The sessions that ended last, in the order of their ends.
+        /// The sessions that ended last, in the order of their ends, and the accounts whose
+        /// sessions all ended at once.
         var ended: OrderedSet<Identifier> = []
         /// The number of ended sessions that were counted before those of `ended`.
         var forgotten = 0
         /// Tokens that expire at or before this time are treated as expired.
         var cutoff = Timestamp(millisecondsSince1970: .min)
+
+        /// Called after the end of a session.
+        var listeners: [@Sendable (Identifier) -> Void] = []
 
         /// The number of ended sessions that were counted.
         var ends: Int { forgotten + ended.count }
@@ -155,15 +159,23 @@ public final class AccessTokens: Sendable {
             return pass
         }
         guard let verified = await verifySignature(of: token) else {
-            throw Problem(
-                .unauthenticated,
-                "Send 'Authorization: Bearer' with an access token that this server issued."
-            )
+            throw .unauthenticated
         }
         _ = try isKnown(verified)  // Throws for an expired token, before asking the storage.
         let pass = try await asked(verified)
         remember(pass, for: token)
         return pass
+    }
+
+    /// Returns the identity of a token that has not expired, even if its session has ended.
+    ///
+    /// - Throws: `unauthenticated` or `token_expired`.
+    func identityOfEnded(_ token: String) async throws(Problem) -> Identity {
+        guard let pass = await verifySignature(of: token) else { throw .unauthenticated }
+        guard clock.now() < pass.expiresAt, state.withLock({ $0.cutoff < pass.expiresAt }) else {
+            throw .expiredToken
+        }
+        return pass.identity
     }
 
     /// Returns the identity of a token if it is cached, without checking the signature or asking
@@ -201,15 +213,31 @@ public final class AccessTokens: Sendable {
     /// Invalidates the access tokens of a session.
     ///
     /// Call it after the end of the session is stored.
-    func end(_ session: Identifier) {
-        state.withLock { state in
+    ///
+    /// - Parameters:
+    ///   - session: The session; or an account whose state is stored as deleted or merged, which
+    ///     ends all of its sessions.
+    ///   - account: The account of the session, whose live connections end at once. Default:
+    ///     unknown, so that they end within a second.
+    func end(_ session: Identifier, of account: Identifier? = nil) {
+        let listeners = state.withLock { state in
             state.ended.append(session)
-            guard state.ended.count > capacity else { return }
+            guard state.ended.count > capacity else { return state.listeners }
             // Removes a quarter at once: removal from the front is linear.
             let count = max(1, capacity / 4)
             state.ended.removeFirst(count)
             state.forgotten += count
+            return state.listeners
         }
+        guard let account else { return }
+        for listener in listeners { listener(account) }
+    }
+
+    /// Calls the closure after the end of a session, with its account.
+    ///
+    /// The closure must return quickly.
+    package func onEnd(_ listener: @escaping @Sendable (Identifier) -> Void) {
+        state.withLock { $0.listeners.append(listener) }
     }
 
     /// Expires all access tokens that were issued before now, to the second.
@@ -253,12 +281,14 @@ public final class AccessTokens: Sendable {
     private func isKnown(_ pass: AccessPass) throws(Problem) -> Bool {
         let (cutoff, hasEnded, isKnown) = state.withLock { state in
             (
-                state.cutoff, state.ended.contains(pass.identity.session),
+                state.cutoff,
+                state.ended.contains(pass.identity.session)
+                    || state.ended.contains(pass.identity.account),
                 pass.asOf >= state.forgotten
             )
         }
         guard clock.now() < pass.expiresAt, cutoff < pass.expiresAt else {
-            throw Problem(.tokenExpired, "Get a new access token with the refresh token.")
+            throw .expiredToken
         }
         guard !hasEnded else { throw .sessionOver }
         return isKnown
@@ -310,6 +340,17 @@ public final class AccessTokens: Sendable {
 }
 
 extension Problem {
+    fileprivate static var unauthenticated: Problem {
+        Problem(
+            .unauthenticated,
+            "Send 'Authorization: Bearer' with an access token that this server issued."
+        )
+    }
+
+    fileprivate static var expiredToken: Problem {
+        Problem(.tokenExpired, "Get a new access token with the refresh token.")
+    }
+
     fileprivate static var sessionOver: Problem {
         Problem(.sessionEnded, "Sign in again: this session has ended.")
     }
@@ -327,8 +368,13 @@ extension AccessTokens {
         self.init(keys: keys, settings: settings, clock: clock, capacity: capacity) {
             identity throws(Problem) in
             do throws(StorageError) {
-                let row = try await storage.load([.session(identity.session)])
-                    .session(identity.session)
+                let loaded = try await storage.load(
+                    [.session(identity.session), .account(identity.account)]
+                )
+                if let account = loaded.account(identity.account), account.state != .active {
+                    return false
+                }
+                let row = loaded.session(identity.session)
                 // A missing session has ended, or has expired longer ago than any of its tokens.
                 return row?.account == identity.account && row?.endedAt == nil
             } catch {

@@ -18,27 +18,49 @@ extension Authority {
     /// and all receive it. Beyond ``AuthoritySettings/sessionsPerAccount``, the least recently used
     /// session ends.
     ///
-    /// - Throws: `invalid_content`, `device_secret_mismatch`.
+    /// With a signed app transaction, a new device finds the guest of its Apple account.
+    ///
+    /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
+    ///   `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
-        let device = try check(request)
+        var device = try check(request)
         // Finds a known device, the common case, without a turn of the writer.
         let found = try await read { storage throws(StorageError) in
             try await storage.load([.device(device.id)])
         }
-        if let known = found.device(device.id), known.hasSecret(hash: device.secretHash) {
-            return try await signIn(known.account)
+        let known = found.device(device.id).flatMap { row in
+            row.hasSecret(hash: device.secretHash) ? row.account : nil
         }
-        switch try await perform(identity.guest(device)) {
-        case .created(let account, let session, let head):
-            let signedIn = SignedIn(
-                account: account.profile,
-                session: try await issue(session)
-            )
-            return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
-        case .known(let account):
-            return try await signIn(account)
+        var deleted: Identifier?
+        if let known, try await isDeleted(known) { deleted = known }
+        if request.signedAppTransaction == nil, let known, deleted == nil {
+            return try await signIn(known, deviceName: device.deviceName)
         }
+        for _ in 0..<Self.guestAttempts {
+            device.app = try await appTransaction(of: request)
+            switch try await perform(identity.guest(device, replacing: deleted)) {
+            case .created(let account, let session, let head):
+                let signedIn = SignedIn(
+                    account: account.profile,
+                    session: try await issue(session)
+                )
+                return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
+            case .known(let account):
+                return try await signIn(account, deviceName: device.deviceName)
+            case .moved: continue
+            }
+        }
+        throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
+
+    private func isDeleted(_ account: Identifier) async throws(Problem) -> Bool {
+        try await read { storage throws(StorageError) in
+            try await storage.load([.account(account)])
+        }
+        .account(account)?.state == .deleted
+    }
+    /// Several devices of one Apple account may start for the first time at once.
+    private static let guestAttempts = 8
 
     /// Rotates a refresh token.
     ///
@@ -52,7 +74,7 @@ extension Authority {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
-            tokens.end(session.id)
+            tokens.end(session.id, of: session.account)
             throw Problem(
                 .refreshReused,
                 "Sign in again: the token was used before, so this session was ended for safety."
@@ -63,7 +85,7 @@ extension Authority {
     /// Ends the session with its access and refresh tokens.
     public func signOut(_ identity: Identity) async throws(Problem) {
         try await perform(self.identity.signOut(identity.session))
-        tokens.end(identity.session)
+        tokens.end(identity.session, of: identity.account)
     }
 
     /// Returns the owner's account, and the head of its feed.
@@ -72,7 +94,7 @@ extension Authority {
             try await storage.load([.account(id), .balance(id)])
         }
         guard let row = loaded.account(id), let feed = loaded.balance(id) else { throw .noAccount }
-        return (row.profile, feed.head)
+        return (row.profile(at: clock.now()), feed.head)
     }
 
     /// Changes time zone, language, display name and settings by a merge patch (RFC 7396).
@@ -85,14 +107,32 @@ extension Authority {
         try await perform(identity.patch(id, patch))
     }
 
-    /// Sets the plan of the account.
+    /// Sets the plan of the account until a time.
     ///
-    /// Intended for support.
+    /// Intended for support. A plan that a purchase pays for stays until it ends.
+    ///
+    /// - Parameters:
+    ///   - plan: The plan.
+    ///   - end: The time at which the account is free again. Default: `nil`, never.
+    ///   - account: The account.
+    /// - Returns: The account, and the head of its feed.
+    /// - Throws: `not_found`, `invalid_content` for a time that has passed.
     public func setPlan(
         _ plan: Account.Plan,
+        until end: Timestamp? = nil,
         of account: Identifier
     ) async throws(Problem) -> (Account, head: Int64) {
-        try await perform(identity.setPlan(plan, of: account))
+        try await setPlan(plan, until: end, of: account, by: nil)
+    }
+
+    /// Works like ``setPlan(_:until:of:)``, with an entry in the audit log.
+    package func setPlan(
+        _ plan: Account.Plan,
+        until end: Timestamp?,
+        of account: Identifier,
+        by note: AuditNote?
+    ) async throws(Problem) -> (Account, head: Int64) {
+        try await perform(identity.setPlan(plan, until: end, of: account), by: note)
     }
 
     /// Finds an account by the device that created it.
@@ -112,7 +152,7 @@ extension Authority {
     public func account(email: String) async throws(Problem) -> Account? {
         try await read { storage throws(StorageError) in
             try await storage.account(email: email)
-        }?.profile
+        }?.profile(at: clock.now())
     }
 
     var identity: IdentityCommands {
@@ -147,15 +187,19 @@ extension Authority {
             // A device cannot change its system's zone name, so an unknown one is not refused.
             timeZone: request.timeZone.flatMap { ZoneName.isKnown($0) ? $0 : nil }
                 ?? settings.defaultTimeZone,
-            language: try ProfilePatch.language(request.language ?? settings.defaultLanguage)
+            language: try ProfilePatch.language(request.language ?? settings.defaultLanguage),
+            deviceName: try IdentityCommands.checked(deviceName: request.deviceName)
         )
     }
 
-    func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
-        let done = try await perform(identity.signIn(account))
-        for session in done.ended { tokens.end(session.id) }
+    func signIn(
+        _ account: Identifier,
+        deviceName: String? = nil
+    ) async throws(Problem) -> GuestOutcome {
+        let done = try await following(account) { identity.signIn($0, deviceName: deviceName) }
+        for session in done.ended { tokens.end(session.id, of: done.account.id) }
         let signedIn = SignedIn(
-            account: done.account.profile,
+            account: done.account.profile(at: clock.now()),
             session: try await issue(done.session)
         )
         return GuestOutcome(signedIn: signedIn, isNew: false)
@@ -163,6 +207,10 @@ extension Authority {
 
     func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
+        // Between the end of all access and that of its last session, an account has sessions.
+        guard try await !isDeleted(session.account) else {
+            throw Problem(.sessionEnded, "Sign in again: this account was deleted.")
+        }
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(
                 .internalFault,

@@ -17,22 +17,29 @@ extension Authority {
         email: String?,
         _ identity: Identity
     ) async throws(Problem) -> (SignedIn, head: Int64) {
-        var done = try await perform(
+        let done = try await perform(
             self.identity.register(login, password: password, email: email, identity.account)
         )
-        let head = done.head
+        return try await complete(done)
+    }
+
+    /// Ends the sessions that a registration replaces, and issues the tokens of the new one.
+    func complete(
+        _ registration: IdentityCommands.Registration
+    ) async throws(Problem) -> (SignedIn, head: Int64) {
+        var signIn = registration.signIn
         // A command ends a bounded number of sessions.
-        while !done.signIn.ended.isEmpty {
-            for session in done.signIn.ended { tokens.end(session.id) }
-            done.signIn.ended = try await perform(
-                self.identity.endSessions(of: identity.account, except: done.signIn.session.id)
+        while !signIn.ended.isEmpty {
+            for session in signIn.ended { tokens.end(session.id, of: signIn.account.id) }
+            signIn.ended = try await perform(
+                self.identity.endSessions(of: signIn.account.id, except: signIn.session.id)
             )
         }
         let signedIn = SignedIn(
-            account: done.signIn.account.profile,
-            session: try await issue(done.signIn.session)
+            account: signIn.account.profile(at: clock.now()),
+            session: try await issue(signIn.session)
         )
-        return (signedIn, head)
+        return (signedIn, registration.head)
     }
 
     /// Opens a session of an account for a caller whose credentials were checked.
@@ -40,13 +47,19 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
-    /// - Returns: The account with its new session.
-    /// - Throws: `not_found` if the account is gone.
+    ///   - deviceName: The name of the caller's device. Default: none.
+    /// - Returns: The account with its new session, and what it received from the guest.
+    /// - Throws: `not_found` if the account is gone, or the refusal of a merge; see
+    ///   ``merge(_:into:expecting:)``.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil
+        as guest: Identity? = nil,
+        deviceName: String? = nil
     ) async throws(Problem) -> SignedIn {
-        try await signIn(account).signedIn
+        guard let guest, guest.account != account else {
+            return try await signIn(account, deviceName: deviceName).signedIn
+        }
+        return try await merge(guest, into: account).0
     }
 }
 
@@ -71,6 +84,7 @@ extension IdentityCommands {
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
+            let wasGuest = row.profile.kind == .guest
             let known = try loaded.document(Login.self, login.text)
             if let known, known.account != account { throw .taken(login) }
             let bound = Login(
@@ -90,6 +104,8 @@ extension IdentityCommands {
                     head: feed.head
                 ),
                 changes: [.put(bound)] + changes + (ended + [session]).map { .put(.session($0)) }
+                    + (wasGuest
+                        ? [.event(AnalyticsEvent(.accountUpgraded, of: account, at: now))] : [])
             )
         }
     }
@@ -97,8 +113,8 @@ extension IdentityCommands {
     /// Ends sessions of an account, except one; returns those that it ended, at most
     /// ``SurplusSessions/limit``.
     func endSessions(of account: Identifier, except kept: Identifier?) -> Command<[SessionRow]> {
-        // The kept session is the newest, unless another one was opened since.
-        let others = SurplusSessions(of: account, kept: kept == nil ? 0 : 1)
+        // The kept session may not be the newest: another one can be as new, or newer.
+        let others = SurplusSessions(of: account, kept: 0)
         return Command(keys: [], surplus: others) { loaded in
             let ended = end(loaded.surplusSessions.filter { $0.id != kept })
             return Decision(ended, changes: ended.map { .put(.session($0)) })

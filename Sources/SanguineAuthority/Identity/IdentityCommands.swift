@@ -12,12 +12,17 @@ struct IdentityCommands: Sendable {
         var secretHash: [UInt8]
         var timeZone: String
         var language: String
+        var deviceName: String?
+        /// The app transaction of its Apple account; `nil` for none.
+        var app: Authority.KnownAppTransaction?
     }
 
     /// The result of a guest's command.
     enum Guest: Sendable {
         case created(AccountRow, SessionRow, head: Int64)
         case known(Identifier)
+        /// Another device of the Apple account was first: the caller looks again.
+        case moved
     }
 
     /// Creates the device's account, its first balance and a session, unless the device is known.
@@ -25,10 +30,15 @@ struct IdentityCommands: Sendable {
     /// - Parameters:
     ///   - device: The device.
     ///   - newcomer: The id of a created account. Default: a new one.
+    ///   - deleted: The deleted account of the device, which a new one replaces. Default: none.
     /// - Returns: The command.
-    func guest(_ device: Device, as newcomer: Identifier? = nil) -> Command<Guest> {
-        Command(keys: [.device(device.id)]) { loaded throws(Problem) in
-            if let known = loaded.device(device.id) {
+    func guest(
+        _ device: Device,
+        as newcomer: Identifier? = nil,
+        replacing deleted: Identifier? = nil
+    ) -> Command<Guest> {
+        Command(keys: keys(of: device)) { loaded throws(Problem) in
+            if let known = loaded.device(device.id), known.account != deleted {
                 guard known.hasSecret(hash: device.secretHash) else {
                     throw Problem(
                         .deviceSecretMismatch,
@@ -38,8 +48,36 @@ struct IdentityCommands: Sendable {
                         """
                     )
                 }
-                return Decision(.known(known.account))
+                return Decision(
+                    .known(known.account),
+                    changes: try linked(device, to: known.account, loaded)
+                )
             }
+            let deviceRow = { account in
+                DeviceRow(
+                    id: device.id,
+                    secretHash: device.secretHash,
+                    account: account,
+                    createdAt: now
+                )
+            }
+            if let app = device.app {
+                let guest = try loaded.document(
+                    AppTransactionGuest.self,
+                    AppTransactionGuest.id(app.id)
+                )
+                guard guest?.account == app.account else { return Decision(.moved) }
+                if let found = app.account.flatMap(loaded.account), found.state == .active,
+                    found.profile.kind == .guest
+                {
+                    return Decision(
+                        .known(found.id),
+                        changes: [.put(.device(deviceRow(found.id)))]
+                    )
+                }
+            }
+            // The Apple account has had the grant already.
+            let grant = device.app?.account == nil ? settings.grant : 0
             let id = newcomer ?? Identifier(at: now)
             let account = AccountRow(
                 profile: Account(
@@ -55,30 +93,51 @@ struct IdentityCommands: Sendable {
                 BalanceRow(
                     account: id,
                     // The profile has number 1; without a grant, the balance has number 2.
-                    head: settings.grant > 0 ? 1 : 2,
+                    head: grant > 0 ? 1 : 2,
                     available: 0,
                     held: 0,
-                    seq: settings.grant > 0 ? 1 : 2,
+                    seq: grant > 0 ? 1 : 2,
                     changedAt: now
                 ),
                 now: now
             )
-            if settings.grant > 0 { draft.grant(settings.grant, reason: "welcome") }
-            let session = newSession(for: id)
-            let deviceRow = DeviceRow(
-                id: device.id,
-                secretHash: device.secretHash,
-                account: id,
-                createdAt: now
-            )
+            if grant > 0 { draft.grant(grant, reason: "welcome") }
+            let session = newSession(for: id, deviceName: device.deviceName)
             // The balance is stored even without a grant, because every account must have one.
-            let ledger = settings.grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
+            let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
                 .created(account, session, head: draft.balance.head),
-                changes: [.put(.device(deviceRow)), .put(.account(account))] + ledger
-                    + [.put(.session(session))]
+                changes: [.put(.device(deviceRow(id))), .put(.account(account))] + ledger
+                    + [
+                        .put(.session(session)),
+                        .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
+                    ] + (try linked(device, to: id, loaded))
             )
         }
+    }
+
+    private func keys(of device: Device) -> [Key] {
+        guard let app = device.app else { return [.device(device.id)] }
+        let guest = AppTransactionGuest.key(AppTransactionGuest.id(app.id))
+        return [.device(device.id), guest] + (app.account.map { [.account($0)] } ?? [])
+    }
+
+    /// Returns the change by which the app transaction of a device finds the account; none if it
+    /// finds a guest already.
+    private func linked(
+        _ device: Device,
+        to account: Identifier,
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        guard let app = device.app else { return [] }
+        let known = try loaded.document(AppTransactionGuest.self, AppTransactionGuest.id(app.id))
+        if let known, let row = loaded.account(known.account), row.state == .active,
+            row.profile.kind == .guest
+        {
+            return []
+        }
+        guard known?.account == app.account, known?.account != account else { return [] }
+        return [.put(AppTransactionGuest(id: app.id, account: account))]
     }
 
     /// The session that a sign-in creates, and the sessions that it ends.
@@ -89,11 +148,13 @@ struct IdentityCommands: Sendable {
     }
 
     /// Creates a session of an existing account, and ends the sessions beyond the limit.
-    func signIn(_ account: Identifier) -> Command<SignIn> {
+    func signIn(_ account: Identifier, deviceName: String? = nil) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
-            guard let row = loaded.account(account) else { throw .noAccount }
-            let session = newSession(for: account)
+            guard let row = loaded.account(account), row.state != .deleted else {
+                throw .noAccount
+            }
+            let session = newSession(for: account, deviceName: deviceName)
             let ended = loaded.surplusSessions.map { row in
                 var row = row
                 row.endedAt = now
@@ -162,8 +223,10 @@ struct IdentityCommands: Sendable {
             guard var row = loaded.account(account), var feed = loaded.balance(account) else {
                 throw .noAccount
             }
-            let before = row.profile
-            row.profile = try ProfilePatch.apply(patch, to: row.profile)
+            let hasEnded = row.isPlanOver(at: now)
+            let before = row.profile(at: now)
+            row.profile = try ProfilePatch.apply(patch, to: before)
+            if hasEnded { row.planExpiresAt = nil }
             // Compares bytes, because Swift treats canonically equivalent strings as equal.
             guard ResponseEncoder.encode(row.profile) != ResponseEncoder.encode(before) else {
                 return Decision((before, feed.head))
@@ -172,24 +235,8 @@ struct IdentityCommands: Sendable {
                 &row,
                 &feed,
                 loaded,
-                quotas: row.profile.timeZone != before.timeZone
+                quotas: row.profile.timeZone != before.timeZone || hasEnded
             )
-            return Decision((row.profile, feed.head), changes: changes)
-        }
-    }
-
-    /// Sets the plan of the account.
-    func setPlan(
-        _ plan: Account.Plan,
-        of account: Identifier
-    ) -> Command<(Account, head: Int64)> {
-        Command(keys: profileKeys(account)) { loaded throws(Problem) in
-            guard var row = loaded.account(account), var feed = loaded.balance(account) else {
-                throw .noAccount
-            }
-            guard row.profile.plan != plan else { return Decision((row.profile, feed.head)) }
-            row.profile.plan = plan
-            let changes = store(&row, &feed, loaded, quotas: true)
             return Decision((row.profile, feed.head), changes: changes)
         }
     }
@@ -219,13 +266,14 @@ struct IdentityCommands: Sendable {
         return changes + [.put(.balance(feed))]
     }
 
-    func newSession(for account: Identifier) -> SessionRow {
+    func newSession(for account: Identifier, deviceName: String? = nil) -> SessionRow {
         SessionRow(
             id: Identifier(at: now),
             account: account,
             generation: 0,
             rotatedAt: now,
-            expiresAt: now + settings.refreshTokenLife
+            expiresAt: now + settings.refreshTokenLife,
+            deviceName: deviceName
         )
     }
 }

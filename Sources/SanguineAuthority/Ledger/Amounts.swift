@@ -23,6 +23,32 @@ enum Amounts {
         }
     }
 
+    /// Throws unless a grant may expire at the moment.
+    static func checkExpiry(
+        _ moment: Timestamp,
+        of balance: BalanceRow,
+        now: Timestamp
+    ) throws(Problem) {
+        guard moment > now, moment <= now + .seconds(longestExpirySeconds) else {
+            throw Problem(
+                .invalidContent,
+                "Set 'expiresAt' to a time in the future, at most ten years away."
+            )
+        }
+        guard balance.grants.hasRoom(for: moment) else {
+            throw Problem(
+                .invalidContent,
+                """
+                Set 'expiresAt' to a time at which another grant expires: an account has at most \
+                \(ExpiringGrants.limit) different ones.
+                """
+            )
+        }
+    }
+
+    /// The longest time until a grant expires: ten years.
+    private static let longestExpirySeconds = 3_653 * 86_400
+
     /// Throws if a grant raises the balance, including held tokens, above ``WireLimits/amount``.
     static func checkGrant(_ amount: Int64, to balance: BalanceRow) throws(Problem) {
         guard balance.available + balance.held <= WireLimits.amount - amount else {

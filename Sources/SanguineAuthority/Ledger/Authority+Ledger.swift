@@ -31,7 +31,8 @@ extension Authority {
             }
             if isWhole { break }
         }
-        guard let row = loaded.balance(account) else { throw .noAccount }
+        guard let stored = loaded.balance(account) else { throw .noAccount }
+        let row = await withoutExpired(stored)
         var balance = encoder.message(row)
         if !operations.isEmpty {
             balance.operations = states(of: operations, account, loaded)
@@ -43,9 +44,10 @@ extension Authority {
     public func balanceJSON(
         _ account: Identifier
     ) async throws(Problem) -> (body: [UInt8], head: Int64) {
-        guard let row = try await load([.balance(account)]).balance(account) else {
+        guard let stored = try await load([.balance(account)]).balance(account) else {
             throw .noAccount
         }
+        let row = await withoutExpired(stored)
         return (Array(encoder.json(row).utf8), row.head)
     }
 
@@ -65,12 +67,45 @@ extension Authority {
     /// Intended for support.
     public func grant(
         _ account: Identifier,
-        _ submission: Submission<SpendRequest>
+        _ submission: Submission<GrantRequest>
+    ) async throws(Problem) -> Answer {
+        try await grant(account, submission, by: nil)
+    }
+
+    /// Works like ``grant(_:_:)``, with an entry in the audit log.
+    package func grant(
+        _ account: Identifier,
+        _ submission: Submission<GrantRequest>,
+        by note: AuditNote?
     ) async throws(Problem) -> Answer {
         // Keys of clients contain no blanks, so the keys of support and the owner never collide.
         var submission = submission
         submission.key = "grant " + submission.key
-        return try await perform(ledger.grant(account, submission))
+        return try await perform(ledger.grant(account, submission), by: note)
+    }
+
+    /// Takes tokens back, at most what can be spent: never what is held.
+    ///
+    /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
+    ///   `invalid_content`, `insufficient_tokens`.
+    package func debit(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>,
+        by note: AuditNote? = nil
+    ) async throws(Problem) -> Answer {
+        var submission = submission
+        submission.key = "debit " + submission.key
+        return try await perform(ledger.debit(account, submission), by: note)
+    }
+
+    /// Grants tokens that never expire.
+    ///
+    /// Intended for support.
+    public func grant(
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>
+    ) async throws(Problem) -> Answer {
+        try await grant(account, submission.asGrant)
     }
 
     /// Holds an amount.
@@ -101,7 +136,7 @@ extension Authority {
         try await perform(ledger.release(hold, account, submission))
     }
 
-    /// Returns a page of the ledger, newest first.
+    /// Returns a page of the ledger, newest first, with the entries of merged guests.
     ///
     /// - Parameters:
     ///   - account: The owner.
@@ -119,9 +154,7 @@ extension Authority {
             if let cursor {
                 try cursors.number(cursor, list: "ledger", account: account)
             } else { nil }
-        let found = try await read { storage throws(StorageError) in
-            try await storage.transfers(of: account, before: number, limit: limit + 1)
-        }
+        let found = try await transfers(of: account, before: number, limit: limit + 1)
         let page = found.prefix(limit)
         var next: String?
         if found.count > limit, let last = page.last {
@@ -137,7 +170,12 @@ extension Authority {
     private static let looks = 8
 
     var ledger: LedgerCommands {
-        LedgerCommands(encoder: encoder, now: clock.now(), holdLife: settings.holdLife)
+        LedgerCommands(
+            encoder: encoder,
+            now: clock.now(),
+            holdLife: settings.holdLife,
+            spendingPerDay: settings.spendingPerDay
+        )
     }
 
     private func load(_ keys: [Key]) async throws(Problem) -> Loaded {

@@ -5,14 +5,18 @@ public import SanguineModel
 /// A driver passes one account at a time, so that an audit of any ledger needs constant memory.
 ///
 /// The audit checks that the running balances of each transfer follow from the previous one, that
-/// no balance fell below zero or exceeded 64 bits, that the stored balance matches the last
-/// transfer, that the held amount is the sum of the open holds, and that no transfer is past the
-/// feed's head.
+/// no balance exceeded 64 bits or fell below zero other than by a refund, that the stored balance
+/// matches the last transfer, that the held amount is the sum of the open holds, and that no
+/// transfer is past the feed's head.
 public struct LedgerAudit: Sendable {
     private let account: Identifier
     private var available: Int64 = 0
     private var held: Int64 = 0
     private var seq: Int64 = 0
+    /// Whether the last transfer moved the balance of a merged guest out.
+    private var hasLeft = false
+    /// The least permitted amount of `available`: zero, or what a refund left before the operation.
+    private var floor: Int64 = 0
     private var finding: String?
 
     /// Creates an audit of one account.
@@ -23,6 +27,9 @@ public struct LedgerAudit: Sendable {
         guard transfer.amount >= 0 else {
             return find("transfer \(transfer.id) has the negative amount \(transfer.amount)")
         }
+        // A capture releases its hold first, both with one feed number: so it may return to the
+        // amount that `available` had before them, but not fall below.
+        if transfer.seq != seq { floor = min(0, self.available) }
         let available = self.available.addingReportingOverflow(transfer.availableChange)
         let held = self.held.addingReportingOverflow(transfer.heldChange)
         guard !available.overflow, !held.overflow else {
@@ -30,12 +37,14 @@ public struct LedgerAudit: Sendable {
         }
         self.available = available.partialValue
         self.held = held.partialValue
+        if [.refund, .mergeOut].contains(transfer.kind) { floor = min(floor, self.available) }
         check(transfer)
         seq = transfer.seq
+        hasLeft = transfer.kind == .mergeOut
     }
 
     private mutating func check(_ transfer: Transfer) {
-        if available < 0 || held < 0 {
+        if available < floor || held < 0 {
             find("transfer \(transfer.id) takes the balance to \(available), held \(held)")
         }
         if transfer.availableAfter != available || transfer.heldAfter != held {
@@ -54,7 +63,7 @@ public struct LedgerAudit: Sendable {
     /// Ends the audit.
     ///
     /// - Parameters:
-    ///   - balance: The stored balance, or `nil` if there is none.
+    ///   - balance: The stored balance, or `nil` if there is none, as for a merged guest.
     ///   - openHolds: The sum of the account's open holds.
     /// - Returns: The first difference found, or `nil`.
     public mutating func finish(
@@ -62,6 +71,7 @@ public struct LedgerAudit: Sendable {
         openHolds: Int64
     ) -> LedgerReport.Difference? {
         guard let balance else {
+            if hasLeft, available == 0, held == 0, openHolds == 0 { return difference }
             find("there is no balance for entries that sum to \(available), held \(held)")
             return difference
         }
@@ -72,6 +82,9 @@ public struct LedgerAudit: Sendable {
                 \(available), held \(held)
                 """
             )
+        }
+        if balance.grants.total > max(0, balance.available) {
+            find("\(balance.grants.total) tokens expire, of \(balance.available) available ones")
         }
         if openHolds != balance.held {
             find("held is \(balance.held); the open holds sum to \(openHolds)")
@@ -88,5 +101,42 @@ public struct LedgerAudit: Sendable {
 
     private var difference: LedgerReport.Difference? {
         finding.map { LedgerReport.Difference(account: account, finding: $0) }
+    }
+}
+
+/// Adds up the tokens that all merges moved out of guests and into accounts.
+///
+/// Both are equal, so that the books of all accounts and of the system sum to zero.
+public struct MergeAudit: Sendable {
+    private var onTheirWay: Int64 = 0
+
+    /// Creates an audit of a whole ledger.
+    public init() {}
+
+    /// Adds the next transfer of any account.
+    public mutating func add(_ transfer: Transfer) {
+        // A damaged amount is reported instead of crashing on it.
+        if transfer.credit == .merges { onTheirWay &+= transfer.amount }
+        if transfer.debit == .merges { onTheirWay &-= transfer.amount }
+    }
+
+    /// The difference between both; `nil` if they are equal.
+    ///
+    /// It belongs to the system and not to an account, so it has the id of 16 zero bytes.
+    public var difference: LedgerReport.Difference? {
+        guard onTheirWay != 0, let system = Identifier(bytes: [UInt8](repeating: 0, count: 16))
+        else { return nil }
+        return LedgerReport.Difference(
+            account: system,
+            finding: "merges moved \(onTheirWay) more tokens out of guests than into accounts"
+        )
+    }
+}
+
+extension LedgerReport {
+    /// Adds the difference, if there is one and the report has room for it.
+    public mutating func add(_ difference: Difference?) {
+        guard let difference, differences.count < Self.limit else { return }
+        differences.append(difference)
     }
 }

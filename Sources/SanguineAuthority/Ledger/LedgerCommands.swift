@@ -8,30 +8,57 @@ struct LedgerCommands: Sendable {
     let encoder: ResponseEncoder
     let now: Timestamp
     let holdLife: Duration
+    /// The server's spending limit per day; `nil` for none.
+    var spendingPerDay: Int64?
 
     func spend(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
-        operation(account, submission) { request, balance, _ throws(Problem) in
+        operation(account, submission, alsoLoading: [.account(account)]) {
+            request,
+            balance,
+            loaded throws(Problem) in
             try Amounts.check(request.amount)
             try Amounts.check(reason: request.reason)
-            var draft = LedgerDraft(balance, now: now)
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
             try draft.spend(request.amount, reason: request.reason)
             return Draft(draft, answer: encoder.balance(draft.balance))
         }
     }
 
-    func grant(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
+    func grant(_ account: Identifier, _ submission: Submission<GrantRequest>) -> Command<Answer> {
         operation(account, submission) { request, balance, _ throws(Problem) in
             try Amounts.check(request.amount)
             try Amounts.check(reason: request.reason)
-            try Amounts.checkGrant(request.amount, to: balance)
             var draft = LedgerDraft(balance, now: now)
-            draft.grant(request.amount, reason: request.reason)
+            try Amounts.checkGrant(request.amount, to: draft.balance)
+            if let moment = request.expiresAt {
+                try Amounts.checkExpiry(moment, of: draft.balance, now: now)
+            }
+            draft.grant(request.amount, reason: request.reason, expiresAt: request.expiresAt)
             return Draft(draft, answer: encoder.balance(draft.balance))
         }
     }
 
-    func hold(_ account: Identifier, _ submission: Submission<HoldRequest>) -> Command<Answer> {
+    func debit(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
         operation(account, submission) { request, balance, _ throws(Problem) in
+            try Amounts.check(request.amount)
+            try Amounts.check(reason: request.reason)
+            var draft = LedgerDraft(balance, now: now)
+            try draft.debit(request.amount, reason: request.reason)
+            return Draft(draft, answer: encoder.balance(draft.balance))
+        }
+    }
+
+    /// Grants tokens that never expire.
+    func grant(_ account: Identifier, _ submission: Submission<SpendRequest>) -> Command<Answer> {
+        grant(account, submission.asGrant)
+    }
+
+    func hold(_ account: Identifier, _ submission: Submission<HoldRequest>) -> Command<Answer> {
+        operation(account, submission, alsoLoading: [.account(account)]) {
+            request,
+            balance,
+            loaded throws(Problem) in
             try Amounts.check(request.amount)
             let seconds = request.expiresIn ?? holdLife.secondsRoundedUp
             guard WireLimits.holdSeconds.contains(seconds) else {
@@ -41,15 +68,16 @@ struct LedgerCommands: Sendable {
                     "Set 'expiresIn' to \(range.lowerBound) to \(range.upperBound) seconds."
                 )
             }
-            let hold = HoldRow(
+            var hold = HoldRow(
                 id: Identifier(at: now),
                 account: account,
                 amount: request.amount,
                 expiresAt: now + .seconds(seconds),
                 reason: "hold"
             )
-            var draft = LedgerDraft(balance, now: now)
-            try draft.hold(hold.amount, reason: hold.reason)
+            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+            var draft = LedgerDraft(balance, now: now, rules: rules)
+            try draft.hold(&hold)
             return Draft(
                 draft,
                 rows: [.hold(hold)],
@@ -81,6 +109,33 @@ struct LedgerCommands: Sendable {
         _ submission: Submission<Void>
     ) -> Command<Answer> {
         settle(id, account, submission) { _, _ in .released }
+    }
+
+    /// Removes the grants whose time has passed, and returns whether there were any.
+    func expireGrants(of account: Identifier) -> Command<Bool> {
+        Command(keys: [.balance(account)]) { loaded in
+            guard let balance = loaded.balance(account) else { return Decision(false) }
+            let draft = LedgerDraft(balance, now: now)
+            return Decision(!draft.changes.isEmpty, changes: draft.changes)
+        }
+    }
+
+    /// Sets the account's own spending limit per day, or the server's for `nil`.
+    ///
+    /// The change is an entry of the ledger with its reason.
+    func limit(
+        _ account: Identifier,
+        _ submission: Submission<SpendingLimitRequest>
+    ) -> Command<Answer> {
+        operation(account, submission) { request, balance, _ throws(Problem) in
+            if let limit = request.perDay { try Amounts.check(limit, atLeast: 0) }
+            try Amounts.check(reason: request.reason)
+            var draft = LedgerDraft(balance, now: now)
+            draft.setSpendingLimit(request.perDay)
+            let limit = request.perDay.map(String.init) ?? "default"
+            draft.addEntry("spending per day \(limit): \(request.reason)")
+            return Draft(draft, answer: encoder.balance(draft.balance))
+        }
     }
 
     /// A draft with the other rows to write and the answer to return.
@@ -151,7 +206,7 @@ struct LedgerCommands: Sendable {
             // A hold that is already settled in this way returns the same answer, and nothing is
             // transferred.
             guard hold.state != wanted else {
-                return Draft(draft, answer: encoder.balance(balance))
+                return Draft(draft, answer: encoder.balance(draft.balance))
             }
             guard hold.state == .open else { throw .holdSettled(hold) }
             if case .captured(let amount) = wanted {

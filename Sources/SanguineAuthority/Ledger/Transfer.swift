@@ -2,9 +2,10 @@ public import SanguineModel
 
 /// An account in double-entry bookkeeping.
 ///
-/// Every user has the two in the middle. The outer two belong to the system and may go below zero.
+/// Every user has ``available`` and ``held``. The others belong to the system and may go below
+/// zero.
 public enum Book: Int, Hashable, Sendable, CaseIterable {
-    /// The source of granted tokens.
+    /// The source of granted and purchased tokens, to which refunds return them.
     case grants = 0
     /// The tokens that a user may spend.
     case available = 1
@@ -12,6 +13,8 @@ public enum Book: Int, Hashable, Sendable, CaseIterable {
     case held = 2
     /// The destination of charged tokens.
     case revenue = 3
+    /// The tokens on their way from a merged guest to its account; empty after every command.
+    case merges = 4
 }
 
 /// One movement of the ledger: the same amount leaves one book and enters another.
@@ -37,6 +40,8 @@ public struct Transfer: Hashable, Sendable {
     public var reason: String
     /// The time of the transfer.
     public var at: Timestamp
+    /// The function whose call was charged; `nil` for other transfers.
+    public var function: String?
 
     /// Creates a transfer.
     public init(
@@ -48,7 +53,8 @@ public struct Transfer: Hashable, Sendable {
         availableAfter: Int64,
         heldAfter: Int64,
         reason: String,
-        at: Timestamp
+        at: Timestamp,
+        function: String? = nil
     ) {
         self.id = id
         self.account = account
@@ -59,6 +65,7 @@ public struct Transfer: Hashable, Sendable {
         self.heldAfter = heldAfter
         self.reason = reason
         self.at = at
+        self.function = function
     }
 
     /// The book that the amount leaves.
@@ -70,10 +77,15 @@ public struct Transfer: Hashable, Sendable {
     /// Returns the books that a kind of transfer debits and credits.
     public static func books(of kind: LedgerEntry.Kind) -> (debit: Book, credit: Book) {
         switch kind {
-        case .grant: (.grants, .available)
+        case .grant, .purchase: (.grants, .available)
+        case .refund: (.available, .grants)
         case .spend, .capture: (.available, .revenue)
         case .hold: (.available, .held)
         case .release, .expire: (.held, .available)
+        case .debit: (.available, .grants)
+        case .mergeOut: (.available, .merges)
+        case .mergeIn: (.merges, .available)
+        case .expireGrant: (.available, .grants)
         }
     }
 

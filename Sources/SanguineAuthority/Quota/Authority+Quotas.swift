@@ -10,10 +10,10 @@ extension Authority {
         guard let row = loaded.account(account), let feed = loaded.balance(account) else {
             throw .noAccount
         }
-        return (Items(items: quota.all(of: row.profile, loaded)), feed.head)
+        return (Items(items: quota.all(of: row.profile(at: clock.now()), loaded)), feed.head)
     }
 
-    /// Uses units of a daily quota.
+    /// Uses units of a quota.
     ///
     /// - Throws: in this order `not_found` for an unknown name, `idempotency_mismatch`,
     ///   `operation_in_progress`, `idempotency_expired`, `invalid_content`, `quota_exhausted`.
@@ -25,10 +25,10 @@ extension Authority {
         try await perform(quota.consume(name, account, submission))
     }
 
-    /// Returns units of a daily quota, which count as unused afterwards.
+    /// Returns units of a quota, which count as unused afterwards.
     ///
-    /// Intended for support. At most the units used today can be returned, so that the account
-    /// never has more than the daily limit.
+    /// Intended for support. At most the units used in this period can be returned, so that the
+    /// account never has more than the limit.
     ///
     /// - Throws: in this order `not_found` for an unknown account or name, `idempotency_mismatch`,
     ///   `idempotency_expired`, `invalid_content`.
@@ -37,10 +37,23 @@ extension Authority {
         _ account: Identifier,
         _ submission: Submission<SpendRequest>
     ) async throws(Problem) -> Answer {
+        try await giveBack(name, account, submission, by: nil)
+    }
+
+    /// Works like ``giveBack(_:_:_:)``, with an entry in the audit log.
+    package func giveBack(
+        _ name: String,
+        _ account: Identifier,
+        _ submission: Submission<SpendRequest>,
+        by note: AuditNote?
+    ) async throws(Problem) -> Answer {
         // As for grants, no client's key can contain a blank.
         var submission = submission
         submission.key = "units " + submission.key
-        return try await perform(quota.giveBack(name, account, encoder, submission))
+        return try await perform(
+            quota.giveBack(name, account, encoder, submission),
+            by: note
+        )
     }
 
     var quota: QuotaCommands {

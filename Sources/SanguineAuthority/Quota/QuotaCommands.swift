@@ -1,18 +1,15 @@
 import Foundation
 import SanguineModel
 
-/// Daily quotas: periods and their use.
+/// Quotas: periods and their use.
 ///
-/// A period belongs to one day of the user's calendar. A new one begins only when *both* the end of
-/// the old one has passed, in the zone that the account had at its beginning, *and* the account's
-/// zone shows a later day. So travelling, or setting another zone, never grants a second quota for
-/// one day, and no span of time has more periods than dates.
+/// A period is a day, week or month of the user's calendar, and is named by its first day. A new
+/// one begins only when *both* the end of the old one has passed, in the zone that the account had
+/// at its beginning, *and* the account's zone shows a later period. So travelling, or setting
+/// another zone, never grants a second quota, and no span of time has more periods than the
+/// calendar.
 struct QuotaCommands: Sendable {
-    /// The largest distance to the end of a period: two days, so that a clock that is set back by a
-    /// day does not grant a second quota.
-    private static let longestPeriod: Duration = .seconds(48 * 3_600)
-
-    let limits: [String: Int64]
+    let limits: [String: QuotaRule]
     let now: Timestamp
 
     func consume(
@@ -25,10 +22,10 @@ struct QuotaCommands: Sendable {
             .operation(account, key: submission.key),
         ]
         return Command(keys: keys) { loaded throws(Problem) in
-            guard let profile = loaded.account(account)?.profile,
+            guard let profile = loaded.account(account)?.profile(at: now),
                 var feed = loaded.balance(account)
             else { throw .noAccount }
-            guard let limit = limits[name] else { throw .noQuota }
+            guard let rule = limits[name] else { throw .noQuota }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
                 return Decision(Answer(answer, replayed: true))
@@ -41,7 +38,7 @@ struct QuotaCommands: Sendable {
             period.seq = feed.head
             let answer = StoredAnswer(
                 status: 200,
-                body: ResponseEncoder.encode(quota(period, of: profile, limit: limit)),
+                body: ResponseEncoder.encode(quota(period, of: profile, rule)),
                 head: feed.head
             )
             let done = OperationRow(
@@ -54,6 +51,7 @@ struct QuotaCommands: Sendable {
             return Decision(
                 Answer(answer),
                 changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
+                    + exhaustion(of: period, profile)
             )
         }
     }
@@ -72,10 +70,10 @@ struct QuotaCommands: Sendable {
             .operation(account, key: submission.key),
         ]
         return Command(keys: keys) { loaded throws(Problem) in
-            guard let profile = loaded.account(account)?.profile,
+            guard let profile = loaded.account(account)?.profile(at: now),
                 let balance = loaded.balance(account)
             else { throw .noAccount }
-            guard let limit = limits[name] else { throw .noQuota }
+            guard let rule = limits[name] else { throw .noQuota }
             let row = loaded.operation(account, key: submission.key)
             if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
                 return Decision(Answer(answer, replayed: true))
@@ -87,7 +85,7 @@ struct QuotaCommands: Sendable {
             guard request.amount <= period.used else {
                 throw Problem(
                     .invalidContent,
-                    "Give back at most \(period.used) units: no more of '\(name)' were used today."
+                    "Give back at most \(period.used) units: no more of '\(name)' were used."
                 )
             }
             period.used -= request.amount
@@ -99,7 +97,7 @@ struct QuotaCommands: Sendable {
                 body: ResponseEncoder.encode(
                     QuotaAnswer(
                         balance: encoder.message(draft.balance),
-                        quota: quota(period, of: profile, limit: limit)
+                        quota: quota(period, of: profile, rule)
                     )
                 ),
                 head: draft.balance.head
@@ -129,14 +127,30 @@ struct QuotaCommands: Sendable {
         of profile: Account,
         _ row: QuotaRow?
     ) throws(Problem) -> QuotaRow {
-        guard let limit = limits[name] else { throw .noQuota }
+        guard let rule = limits[name] else { throw .noQuota }
         var period = current(name, of: profile, row)
-        guard profile.plan == .premium || period.used <= limit - amount else {
-            throw exhausted(quota(period, of: profile, limit: limit))
+        if let limit = rule.limit(of: profile.plan), period.used > limit - amount {
+            throw exhausted(quota(period, of: profile, rule), rule, profile.plan)
         }
-        // Premium accounts have no limit, so the count is kept from overflowing.
+        // Some plans have no limit, so the count is kept from overflowing.
         period.used = min(period.used, WireLimits.amount) + amount
         return period
+    }
+
+    /// Whether the account's plan lifts the limit of the quota now.
+    func isUnlimited(_ name: String, _ row: AccountRow?) -> Bool {
+        guard let rule = limits[name], let row else { return false }
+        return rule.limit(of: row.profile(at: now).plan) == nil
+    }
+
+    /// Returns the event of a period whose last unit was just used; empty if some are left.
+    func exhaustion(of period: QuotaRow, _ profile: Account) -> [Change] {
+        guard let limit = limits[period.name]?.limit(of: profile.plan), period.used == limit else {
+            return []
+        }
+        let data: [String: JSONValue] = ["quota": .string(period.name), "limit": .integer(limit)]
+        let event = AnalyticsEvent(.quotaExhausted, of: profile.id, at: now, data: data)
+        return [.event(event)]
     }
 
     /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that
@@ -149,58 +163,75 @@ struct QuotaCommands: Sendable {
 
     /// Returns a quota as its owner sees it now; `nil` for a name that is no longer configured.
     func quota(_ name: String, of profile: Account, _ row: QuotaRow?) -> Quota? {
-        guard let limit = limits[name] else { return nil }
-        return quota(current(name, of: profile, row), of: profile, limit: limit)
+        guard let rule = limits[name] else { return nil }
+        return quota(current(name, of: profile, row), of: profile, rule)
     }
 
     /// Returns all quotas of an account, ordered by name, as they are now.
     func all(of profile: Account, _ loaded: Loaded) -> [Quota] {
-        limits.sorted { $0.key < $1.key }.map { name, limit in
+        limits.sorted { $0.key < $1.key }.map { name, rule in
             let period = current(name, of: profile, loaded.quota(profile.id, name: name))
-            return quota(period, of: profile, limit: limit)
+            return quota(period, of: profile, rule)
         }
     }
 
     /// Returns the stored period, or a new one if the stored one is over or has not begun.
     ///
-    /// A period that ends more than two days ahead was begun by a clock that was fast and is
+    /// A period that ends further ahead than a period lasts was begun by a clock that was fast and is
     /// correct now.
-    private func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
+    func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
+        let span = limits[name]?.period ?? .day
         let today = CalendarDay(containing: now, in: zone)
-        if let row, row.resetsAt <= now + Self.longestPeriod,
-            now < row.resetsAt || today <= row.day
+        if let row, row.resetsAt <= now + span.longest,
+            now < row.resetsAt || span.first(of: today) <= row.day
         {
             return row
         }
         return QuotaRow(
             account: profile.id,
             name: name,
-            day: today,
+            day: span.first(of: today),
             used: 0,
-            resetsAt: CalendarDay.nextMidnight(after: now, in: zone),
+            resetsAt: span == .day
+                ? CalendarDay.nextMidnight(after: now, in: zone)
+                : max(
+                    span.next(after: today).start(in: zone),
+                    CalendarDay.nextMidnight(after: now, in: zone)
+                ),
             seq: row?.seq ?? 0
         )
     }
 
-    private func quota(_ period: QuotaRow, of profile: Account, limit: Int64) -> Quota {
-        Quota(
+    private func quota(_ period: QuotaRow, of profile: Account, _ rule: QuotaRule) -> Quota {
+        let limit = rule.limit(of: profile.plan)
+        return Quota(
             name: period.name,
-            limit: limit,
+            limit: limit ?? rule.limit,
             used: period.used,
-            resetsAt: max(period.resetsAt, period.day.next.start(in: profile.zone)),
-            unlimited: profile.plan == .premium
+            resetsAt: max(
+                period.resetsAt,
+                rule.period.next(after: period.day).start(in: profile.zone)
+            ),
+            unlimited: limit == nil
         )
     }
 
-    private func exhausted(_ quota: Quota) -> Problem {
+    private func exhausted(
+        _ quota: Quota,
+        _ rule: QuotaRule,
+        _ plan: Account.Plan
+    ) -> Problem {
+        let lifts = rule.plans(above: plan)
         var problem = Problem(
             .quotaExhausted,
-            "Wait until 'resetsAt', or change to a plan that 'lifts' lists.",
+            lifts.isEmpty
+                ? "Wait until 'resetsAt'."
+                : "Wait until 'resetsAt', or change to a plan that 'lifts' lists.",
             retryAfter: max(1, (quota.resetsAt - now).secondsRoundedUp)
         )
         problem.resetsAt = quota.resetsAt
-        problem.lifts = [Account.Plan.premium.rawValue]
+        problem.lifts = lifts
         return problem
     }
 }

@@ -115,7 +115,14 @@ extension Authority {
             let slice = try await self.read { storage throws(StorageError) in
                 try await storage.feed(query)
             }
-            if try read.examine(slice) { return try page(slice, read) }
+            guard try read.examine(slice) else { continue }
+            // The end of a plan is not in the feed yet if this is the first read since then.
+            let isOver = slice.loaded.account(account)?.isPlanOver(at: clock.now()) ?? false
+            if isOver, try await perform(identity.endPlan(of: account)) {
+                read = try feedRead(account, request)
+                continue
+            }
+            return try page(slice, read)
         }
     }
 
@@ -170,15 +177,15 @@ extension Authority {
             entries.append(.init(system: "$balance", id, seq: row.seq, json))
         }
         guard let row = loaded.account(account) else { return entries }
-        let profile = ResponseEncoder.encode(row.profile)
+        let account = row.profile(at: clock.now())
+        let profile = ResponseEncoder.encode(account)
         entries.append(.init(system: "$account", id, seq: row.seq, profile))
-        for quota in quota.all(of: row.profile, loaded) {
-            // A quota that was never used has no feed number.
-            guard let used = loaded.quota(account, name: quota.name),
-                let id = try? RecordID(derivedFrom: quota.name)
-            else { continue }
+        for quota in quota.all(of: account, loaded) {
+            guard let id = try? RecordID(derivedFrom: quota.name) else { continue }
+            // A quota that was never used changes only with the profile: with its plan or zone.
+            let seq = loaded.quota(row.id, name: quota.name)?.seq ?? row.seq
             let json = ResponseEncoder.encode(quota)
-            entries.append(.init(system: "$quotas", id, seq: used.seq, json))
+            entries.append(.init(system: "$quotas", id, seq: seq, json))
         }
         return entries
     }

@@ -51,6 +51,26 @@ public protocol RecordReader {
     ///
     /// - Throws: see ``record(_:)``.
     func entries(in list: IndexList, limit: Int) throws -> [IndexEntry]
+
+    /// Returns an account's live records, ordered by feed number.
+    ///
+    /// - Parameters:
+    ///   - account: The owner.
+    ///   - seq: The number that the records' numbers exceed.
+    ///   - limit: The maximum number of records.
+    /// - Returns: The records; empty if there are no more.
+    /// - Throws: see ``record(_:)``.
+    func liveRecords(of account: Identifier, after seq: Int64, limit: Int) throws -> [RecordRow]
+
+    /// Returns the rows that belong to an account, except for its records.
+    ///
+    /// - Throws: see ``record(_:)``.
+    func ownedRows(of account: Identifier) throws -> OwnedRows
+
+    /// Returns whether an account has used the idempotency key.
+    ///
+    /// - Throws: see ``record(_:)``.
+    func hasOperation(_ account: Identifier, key: String) throws -> Bool
 }
 
 /// A query for a part of an account's feed, and for rows as of the same moment.

@@ -10,9 +10,13 @@ package import SanguineModel
 /// time.
 package struct Admission: Sendable {
     private let tokens: AccessTokens
+    private let authority: Authority
 
     /// Creates the admission of an authority.
-    package init(_ authority: Authority) { tokens = authority.tokens }
+    package init(_ authority: Authority) {
+        self.authority = authority
+        tokens = authority.tokens
+    }
 
     /// An admitted request, with the identity of its sender.
     package struct Admitted<Content: Sendable>: Sendable {
@@ -30,6 +34,32 @@ package struct Admission: Sendable {
         let identity = try await authenticate(request)
         try request.admit(identity)
         return identity
+    }
+
+    /// Admits a request with a guest's token that merges the guest into an account.
+    ///
+    /// A merge ends the guest's sessions. Its token is still admitted here until it expires, because
+    /// the answer may have been lost: the repetition receives the same result.
+    func merging(_ request: any WireRequest) async throws(Problem) -> Identity {
+        do throws(Problem) {
+            return try await read(request)
+        } catch {
+            guard error.code == .sessionEnded else { throw error }
+            let identity = try await tokens.identityOfEnded(try bearer(request))
+            guard try await authority.alias(of: identity.account) != nil else { throw error }
+            try checkClaim(request, identity)
+            try request.admit(identity)
+            return identity
+        }
+    }
+
+    /// Admits a request with a body that merges a guest; see ``merging(_:)``.
+    func merging<Content: Decodable & Sendable>(
+        _ request: any WireRequest,
+        as type: Content.Type
+    ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
+        let identity = try await merging(request)
+        return (identity, try await decoded(Content.self, request, identity.account))
     }
 
     /// Admits a request for a live connection.

@@ -47,6 +47,7 @@ package struct Endpoints: Sendable {
     /// Refuses operations before their record mutations run; `nil` refuses none.
     let judge: Authority.PushJudge?
     let onPush: PushObserver?
+    let onStoreNotification: StoreNotificationObserver?
 
     /// Creates the endpoints of an authority.
     ///
@@ -55,19 +56,25 @@ package struct Endpoints: Sendable {
     ///   - calls: The runner of function calls.
     ///   - judge: Refuses operations before their record mutations run. Default: none.
     ///   - onPush: Observes pushes and their results. Default: none.
+    ///   - onStoreNotification: Observes the notifications of a store. Default: none.
     package init(
         authority: Authority,
         calls: CallRunner,
         judge: Authority.PushJudge? = nil,
-        onPush: PushObserver? = nil
+        onPush: PushObserver? = nil,
+        onStoreNotification: StoreNotificationObserver? = nil
     ) {
         self.authority = authority
         self.calls = calls
         self.judge = judge
         self.onPush = onPush
+        self.onStoreNotification = onStoreNotification
         admission = Admission(authority)
     }
 
     /// All endpoints.
-    package var all: [Endpoint] { accounts + balances + records + functions + blobs }
+    package var all: [Endpoint] {
+        accounts + credentials + sessions + identities + rights + merges + balances + purchases
+            + records + functions + blobs
+    }
 }

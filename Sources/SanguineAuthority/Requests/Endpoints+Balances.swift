@@ -12,6 +12,8 @@ extension Endpoints {
             Endpoint("POST", "holds/:id/capture", capture).brief,
             Endpoint("POST", "holds/:id/release", release).brief,
             Endpoint("GET", "ledger", ledger),
+            Endpoint("GET", "ledger/summary", summary),
+            Endpoint("GET", "ledger/export", export),
         ]
     }
 
@@ -109,12 +111,41 @@ extension Endpoints {
         return query.answer(to: request, page)
     }
 
+    @Sendable
+    private func summary(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let query = try SummaryQuery(request.query)
+        let identity = try await admission.read(request)
+        let summary = try await authority.summary(of: identity.account, query)
+        guard LedgerFormat(accept: request.field(.accept)) == .csv else {
+            return .read(summary, to: request)
+        }
+        return .read(
+            summary.csv,
+            tag: WireResponse.tag(of: summary.csv),
+            isPersonal: true,
+            type: LedgerFormat.csv.mediaType,
+            to: request
+        )
+    }
+
+    @Sendable
+    private func export(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
+        let format = LedgerFormat(accept: request.field(.accept))
+        return try await authority.export(of: identity.account, as: format).response()
+    }
+
     private func holdID(_ request: any WireRequest) throws(Problem) -> Identifier {
         guard let id = request.parameter("id").flatMap({ Identifier($0) }) else {
             throw Problem(.notFound, "Use the 'id' of a hold that this account placed.")
         }
         return id
     }
+}
+
+extension GrantRequest {
+    /// The text for the fingerprint; without an expiry time, that of a ``SpendRequest``.
+    package var meaning: String { "\(amount) \(reason)" + (expiresAt.map { " until \($0)" } ?? "") }
 }
 
 extension SpendRequest {

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// There are half as many threads as cores, at a lower priority than other threads, so that short
 /// requests are answered while long ones are parsed. Accounts take turns with each other, with
-/// compression, with copies of videos, and with requests without an account.
+/// compression, with passwords, with copies of videos, and with requests without an account.
 ///
 /// Mutable state: `state`, guarded by its mutex, and bounded by the requests in progress.
 package final class LongWork: Sendable {
@@ -22,6 +22,8 @@ package final class LongWork: Sendable {
         case anonymous
         /// The compression of responses.
         case compression
+        /// The hashes of passwords.
+        case passwords
         /// Copies of videos for FFmpeg.
         case video
 
@@ -67,6 +69,24 @@ package final class LongWork: Sendable {
         defer { withExtendedLifetime(turn) {} }
         return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
             try work()
+        }
+    }
+
+    /// Runs an asynchronous closure, each part of it when it is its owner's turn.
+    ///
+    /// - Parameters:
+    ///   - owner: The cause of the work.
+    ///   - work: The closure.
+    /// - Returns: The closure's result.
+    /// - Throws: The closure's error.
+    package func run<Value: Sendable, Failure: Error>(
+        for owner: Owner,
+        _ work: @Sendable () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let turn = Turn(self, owner)
+        defer { withExtendedLifetime(turn) {} }
+        return try await withTaskExecutorPreference(turn) { () async throws(Failure) in
+            try await work()
         }
     }
 

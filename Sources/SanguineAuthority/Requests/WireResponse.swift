@@ -79,6 +79,7 @@ package struct WireResponse: Sendable {
         _ body: [UInt8],
         tag: String,
         isPersonal: Bool,
+        type: String = json,
         to request: any WireRequest
     ) -> WireResponse {
         let fields = [
@@ -88,7 +89,7 @@ package struct WireResponse: Sendable {
         if let known = request.field(.ifNoneMatch), matches(known, tag) {
             return WireResponse(status: 304, fields: fields)
         }
-        return WireResponse(status: 200, fields: fields + [(.contentType, json)], body: body)
+        return WireResponse(status: 200, fields: fields + [(.contentType, type)], body: body)
     }
 
     package static func read(

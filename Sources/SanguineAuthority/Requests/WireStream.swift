@@ -10,6 +10,11 @@ package struct WireStream: Sendable {
     package var pieceBytes = 0
     /// Waits for the next bytes; `nil` at the end, or if a body of known length breaks off.
     package var next: @Sendable () async -> [UInt8]?
+    /// Whether a body of unknown length was read to its end; asked after ``next`` returned `nil`.
+    ///
+    /// If it was not, the connection is closed, so that the client does not take a part for the
+    /// whole. Default: yes.
+    package var isComplete: @Sendable () -> Bool = { true }
     /// Called when the reader has disconnected or has read everything.
     package var close: @Sendable () -> Void
 

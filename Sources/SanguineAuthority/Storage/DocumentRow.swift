@@ -7,6 +7,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case login
     /// An e-mail address or a password that waits for its code.
     case verification
+    /// An identity token that was used.
+    case identityToken = "identity_token"
     /// A code that moves a guest to another device.
     case moveCode = "move_code"
     /// A message that waits to be sent by e-mail.
@@ -21,6 +23,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case event
     /// The progress of a removal of an account.
     case removal
+    /// A merge of a guest into an account that was done.
+    case merge
 }
 
 /// A row that is found by its kind and name, and stored as JSON.
@@ -30,7 +34,7 @@ public struct DocumentRow: Hashable, Sendable {
     /// The kind, which is a part of the key.
     public var kind: DocumentKind
     /// The name within its kind, in ASCII: Swift and databases compare other text differently.
-    public let id: String
+    public var id: String
     /// The account whose removal removes the document; `nil` for none.
     public var account: Identifier?
     /// The time after which a sweep removes the document; `nil` for never.

@@ -26,7 +26,8 @@ public struct QuotaHold: Hashable, Sendable {
 
 /// A cached answer of a function, for later calls.
 public struct ResultRow: Hashable, Sendable {
-    /// The SHA-256 of the request that the answer belongs to; see ``ResultKey``.
+    /// The SHA-256 of the request that the answer belongs to, and the account of a private answer;
+    /// see ``ResultKey``.
     public var key: [UInt8]
     /// The account that may receive the answer; `nil` for a public one.
     public var account: Identifier?

@@ -2,6 +2,8 @@ import SanguineModel
 
 /// The records of a storage in memory.
 ///
+/// As a reader it knows records only; ``MemoryReader`` adds the other rows.
+///
 /// Invariants:
 /// 1. `owned` has the names of exactly those records in `rows` that the account owns.
 struct MemoryRecords: RecordReader {
@@ -48,6 +50,16 @@ struct MemoryRecords: RecordReader {
         return scopes.filter { scope in place.map { IndexBuild.Place($0.scope) < scope } ?? true }
             .sorted().prefix(max(0, limit)).map(\.scope)
     }
+
+    func liveRecords(of account: Identifier, after seq: Int64, limit: Int) -> [RecordRow] {
+        let live = (owned[account] ?? []).compactMap { rows[$0] }
+            .filter { $0.isLive && $0.seq > seq }
+        return Array(live.sorted { $0.seq < $1.seq }.prefix(max(0, limit)))
+    }
+
+    func ownedRows(of account: Identifier) -> OwnedRows { OwnedRows() }
+
+    func hasOperation(_ account: Identifier, key: String) -> Bool { false }
 
     func entries(in list: IndexList, limit: Int) -> [IndexEntry] {
         Array((lists[list] ?? []).prefix(max(0, limit)))

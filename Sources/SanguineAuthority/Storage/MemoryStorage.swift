@@ -23,6 +23,7 @@ public final class MemoryStorage: Storage {
         var records = MemoryRecords()
         var ledgers: [Identifier: [NumberedTransfer]] = [:]
         var lastNumber: Int64 = 0
+        private(set) var audit: [AuditRow] = []
         var isClosed = false
 
         /// Sets or removes a row; all changes of rows go through this method.
@@ -34,6 +35,10 @@ public final class MemoryStorage: Storage {
                     records.set(name, to: nil)
                 }
                 return
+            }
+            if key == .lastAudit {
+                guard case .audit(let entry) = row else { return }
+                audit.append(entry)
             }
             if case .session(let old) = rows[key] { liveSessions[old.account]?.remove(old.id) }
             if case .session(let new) = row, new.endedAt == nil {
@@ -64,7 +69,8 @@ public final class MemoryStorage: Storage {
     ) throws(StorageError) -> Result<Outcome, Problem> {
         try withState { state in
             do throws(Problem) {
-                let decision = try command.decide(state.loaded(command), state.records)
+                let reader = MemoryReader(records: state.records, rows: state.rows)
+                let decision = try command.decide(state.loaded(command), reader)
                 for change in decision.changes { state.store(change) }
                 return .success(decision.outcome)
             } catch {
@@ -119,6 +125,29 @@ public final class MemoryStorage: Storage {
             let older = (state.ledgers[account] ?? []).reversed()
                 .drop { $0.number >= number ?? .max }
             return Array(older.prefix(max(0, limit)))
+        }
+    }
+
+    /// Returns the transfers of all accounts, oldest first.
+    public func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        try withState { state in
+            state.ledgers.values.flatMap { $0.filter { $0.number > number } }
+                .first(limit) { $0.number < $1.number }
+        }
+    }
+
+    /// Returns the accounts with grants that expire by the moment.
+    public func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier] {
+        try withState { state in
+            state.balances.compactMap { row in row.grants.next.map { ($0, row.account) } }
+                .filter { $0.0 <= moment }
+                .first(limit) { $0 < $1 }.map(\.1)
         }
     }
 
@@ -180,6 +209,49 @@ public final class MemoryStorage: Storage {
         }
     }
 
+    /// Returns a part of the active accounts.
+    public func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow] {
+        try withState { state in
+            let found = state.accounts.filter { row in
+                row.state == .active && (query.kind == nil || row.profile.kind == query.kind)
+                    && query.after.map { $0 < row.id } ?? true
+            }
+            return found.first(query.limit) { $0.id < $1.id }
+        }
+    }
+
+    /// Returns a part of an account's rows of one kind.
+    public func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        try withState { state in
+            let start = query.after?.positionInAccount
+            let found = state.rows.values.compactMap { row -> (position: [UInt8], row: Row)? in
+                guard let own = row.membership, own == (query.account, query.kind) else {
+                    return nil
+                }
+                let position = row.key.positionInAccount
+                guard start.map({ $0.lexicographicallyPrecedes(position) }) ?? true else {
+                    return nil
+                }
+                return (position, row)
+            }
+            return found.first(query.limit) {
+                $0.position.lexicographicallyPrecedes($1.position)
+            }
+            .map(\.row)
+        }
+    }
+
+    /// Returns entries of the audit log, newest first.
+    public func audit(
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [AuditRow] {
+        try withState { state in
+            let older = state.audit.reversed().drop { $0.number >= number ?? .max }
+            return Array(older.prefix(max(0, limit)))
+        }
+    }
+
     /// Returns the account with that e-mail address.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
         try withState { state in
@@ -194,8 +266,18 @@ public final class MemoryStorage: Storage {
     }
 
     /// Recomputes every balance from its transfers, and compares.
-    public func verifyLedger() async throws(StorageError) -> LedgerReport {
-        try withState { $0.verifyLedger() }
+    public func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport {
+        let report = try withState { $0.verifyLedger() }
+        progress(
+            LedgerProgress(
+                accounts: report.accounts,
+                transfers: report.transfers,
+                differences: report.differences.count
+            )
+        )
+        return report
     }
 
     /// Throws if the storage is closed; memory is always ready.
@@ -295,6 +377,25 @@ extension MemoryStorage.State {
             let own = results.filter { $0.account == account }
                 .sorted { $1.madeAt < $0.madeAt }
             for row in own.dropFirst(max(0, kept)) { set(.result(row.key), to: nil) }
+        case .rehome(let move): rehome(move)
+        }
+    }
+
+    private mutating func rehome(_ move: Rehoming) {
+        for case .device(var row) in rows.values where row.account == move.guest {
+            row.account = move.account
+            set(.device(row.id), to: .device(row))
+        }
+        for row in operations where row.account == move.guest {
+            let new = Row.operation(row.rehomed(to: move.account, head: move.head))
+            guard rows[new.key] == nil else { continue }
+            set(.operation(row.account, key: row.key), to: nil)
+            set(new.key, to: new)
+        }
+        for row in results where row.account == move.guest {
+            let new = Row.result(row.rehomed(to: move.account))
+            if rows[new.key] == nil { set(new.key, to: new) }
+            set(.result(row.key), to: nil)
         }
     }
 
@@ -308,6 +409,10 @@ extension MemoryStorage.State {
 
     var accounts: [AccountRow] {
         rows.values.compactMap { if case .account(let row) = $0 { row } else { nil } }
+    }
+
+    var balances: [BalanceRow] {
+        rows.values.compactMap { if case .balance(let row) = $0 { row } else { nil } }
     }
 
     var documents: [DocumentRow] {
@@ -391,18 +496,19 @@ extension MemoryStorage.State {
         for case .balance(let row) in rows.values { balances[row.account] = row }
         let accounts = Set(openHolds.keys).union(balances.keys).union(ledgers.keys).sorted()
         var report = LedgerReport(accounts: accounts.count, transfers: 0, differences: [])
+        var merges = MergeAudit()
         for account in accounts {
             var audit = LedgerAudit(account: account)
             let ledger = ledgers[account] ?? []
-            for entry in ledger { audit.add(entry.transfer) }
-            report.transfers += ledger.count
-            if let difference = audit.finish(
-                balance: balances[account],
-                openHolds: openHolds[account] ?? 0
-            ), report.differences.count < LedgerReport.limit {
-                report.differences.append(difference)
+            for entry in ledger {
+                audit.add(entry.transfer)
+                merges.add(entry.transfer)
             }
+            report.transfers += ledger.count
+            let held = openHolds[account] ?? 0
+            report.add(audit.finish(balance: balances[account], openHolds: held))
         }
+        report.add(merges.difference)
         return report
     }
 }

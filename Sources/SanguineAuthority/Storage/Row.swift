@@ -32,6 +32,8 @@ public enum Key: Hashable, Sendable {
     case indexes
     /// A document, by its kind and id.
     case document(DocumentKind, id: String)
+    /// The newest entry of the audit log.
+    case lastAudit
 }
 
 extension Key {
@@ -41,7 +43,8 @@ extension Key {
         case .account(let id), .balance(let id), .quota(let id, _), .operation(let id, _),
             .feed(let id), .blob(let id, _):
             id
-        case .device, .session, .hold, .record, .result, .parts, .indexes, .document:
+        case .device, .session, .hold, .record, .result, .parts, .indexes, .document,
+            .lastAudit:
             nil
         }
     }
@@ -77,6 +80,8 @@ public enum Row: Hashable, Sendable {
     case indexes(IndexesRow)
     /// See ``DocumentRow``.
     case document(DocumentRow)
+    /// See ``AuditRow``; storing it appends it to the log.
+    case audit(AuditRow)
 
     /// The key of the row.
     public var key: Key {
@@ -95,6 +100,7 @@ public enum Row: Hashable, Sendable {
         case .blob(let row): .blob(row.account, row.id)
         case .indexes: .indexes
         case .document(let row): .document(row.kind, id: row.id)
+        case .audit: .lastAudit
         }
     }
 }
@@ -146,7 +152,7 @@ public struct BalanceRow: Hashable, Sendable {
     public var account: Identifier
     /// The newest number of the account's feed, across everything that the account can see.
     public var head: Int64
-    /// The tokens that may be spent; never below zero.
+    /// The tokens that may be spent; below zero only after a refund.
     public var available: Int64
     /// The tokens in open holds; never below zero.
     public var held: Int64
@@ -154,6 +160,10 @@ public struct BalanceRow: Hashable, Sendable {
     public var seq: Int64
     /// The time of the balance's last change.
     public var changedAt: Timestamp
+    /// The part of ``available`` that expires; never more than it.
+    public var grants: ExpiringGrants
+    /// The spending of the day, and the account's limit.
+    public var spending: Spending
 
     /// Creates the row.
     public init(
@@ -162,7 +172,9 @@ public struct BalanceRow: Hashable, Sendable {
         available: Int64,
         held: Int64,
         seq: Int64,
-        changedAt: Timestamp
+        changedAt: Timestamp,
+        grants: ExpiringGrants = ExpiringGrants(),
+        spending: Spending = Spending()
     ) {
         self.account = account
         self.head = head
@@ -170,6 +182,8 @@ public struct BalanceRow: Hashable, Sendable {
         self.held = held
         self.seq = seq
         self.changedAt = changedAt
+        self.grants = grants
+        self.spending = spending
     }
 }
 
@@ -207,6 +221,8 @@ public struct SessionRow: Hashable, Sendable {
     public var expiresAt: Timestamp
     /// The time at which the family ended, by sign-out or reuse; `nil` while it is valid.
     public var endedAt: Timestamp?
+    /// The name that the user sees in the list of sessions; `nil` if the device gave none.
+    public var deviceName: String?
 
     /// Creates the row.
     public init(
@@ -215,7 +231,8 @@ public struct SessionRow: Hashable, Sendable {
         generation: Int64,
         rotatedAt: Timestamp,
         expiresAt: Timestamp,
-        endedAt: Timestamp? = nil
+        endedAt: Timestamp? = nil,
+        deviceName: String? = nil
     ) {
         self.id = id
         self.account = account
@@ -223,6 +240,7 @@ public struct SessionRow: Hashable, Sendable {
         self.rotatedAt = rotatedAt
         self.expiresAt = expiresAt
         self.endedAt = endedAt
+        self.deviceName = deviceName
     }
 }
 
@@ -298,6 +316,13 @@ public struct HoldRow: Hashable, Sendable {
     /// `nil` stands for the whole amount. It is used if the output is not known: the call is not
     /// streamed, or it has no upstream and nothing of its answer is stored yet.
     public var chargeWhenCut: Int64?
+    /// The part of ``amount`` that comes from grants with an expiry time.
+    ///
+    /// It does not expire while it is held. A capture charges it first, and the rest returns to the
+    /// balance, where it expires at once if its time has passed.
+    public var grants: ExpiringGrants
+    /// The day on which the hold counts towards the spending limit; `nil` if there was none.
+    public var spentOn: CalendarDay?
 
     /// Creates an open hold.
     public init(
@@ -310,7 +335,9 @@ public struct HoldRow: Hashable, Sendable {
         operation: String? = nil,
         sent: Bool = false,
         quota: QuotaHold? = nil,
-        chargeWhenCut: Int64? = nil
+        chargeWhenCut: Int64? = nil,
+        grants: ExpiringGrants = ExpiringGrants(),
+        spentOn: CalendarDay? = nil
     ) {
         self.id = id
         self.account = account
@@ -322,6 +349,8 @@ public struct HoldRow: Hashable, Sendable {
         self.sent = sent
         self.quota = quota
         self.chargeWhenCut = chargeWhenCut
+        self.grants = grants
+        self.spentOn = spentOn
     }
 }
 

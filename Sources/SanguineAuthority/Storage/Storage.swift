@@ -51,6 +51,25 @@ public protocol Storage: Sendable {
         limit: Int
     ) async throws(StorageError) -> [NumberedTransfer]
 
+    /// Returns the transfers of all accounts, oldest first.
+    ///
+    /// - Parameters:
+    ///   - number: Only transfers with a larger ``NumberedTransfer/number`` are returned.
+    ///   - limit: The maximum number of transfers.
+    /// - Returns: The transfers with their positions in the ledger; empty if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer]
+
+    /// Returns the accounts whose balances have grants that expire at or before the moment, in the
+    /// order of the soonest ones.
+    func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier]
+
     /// Returns open holds that expire at or before the moment, earliest first.
     func openHolds(expiringBy moment: Timestamp, limit: Int) async throws(StorageError) -> [HoldRow]
 
@@ -90,6 +109,22 @@ public protocol Storage: Sendable {
     /// Returns a part of the documents of one kind, in the order of their ids' bytes.
     func documents(_ query: DocumentQuery) async throws(StorageError) -> [DocumentRow]
 
+    /// Returns a part of the active accounts, in the order of their ids' bytes.
+    func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow]
+
+    /// Returns a part of an account's rows of one kind, in the order of their keys' bytes.
+    func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row]
+
+    /// Returns entries of the audit log, newest first.
+    ///
+    /// - Parameters:
+    ///   - number: Only entries with a smaller ``AuditRow/number`` are returned; `nil` starts with
+    ///     the newest.
+    ///   - limit: The maximum number of entries.
+    /// - Returns: The entries; empty if there are no more.
+    /// - Throws: ``StorageError`` if the driver could not read them.
+    func audit(before number: Int64?, limit: Int) async throws(StorageError) -> [AuditRow]
+
     /// Returns the account with that verified e-mail address.
     func account(email: String) async throws(StorageError) -> AccountRow?
 
@@ -106,7 +141,17 @@ public protocol Storage: Sendable {
     func sweep(_ horizon: SweepHorizon, limit: Int) async throws(StorageError) -> Int
 
     /// Recomputes every balance from its transfers, and compares.
-    func verifyLedger() async throws(StorageError) -> LedgerReport
+    ///
+    /// Commands can be performed in the meantime.
+    ///
+    /// - Parameter progress: Called from time to time with the number of accounts and transfers so
+    ///   far; must return quickly.
+    /// - Returns: The report.
+    /// - Throws: ``StorageError`` if the driver could not read the ledger, or if the task was
+    ///   cancelled.
+    func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport
 
     /// Verifies that the storage works by writing a value durably, without changing data.
     ///
@@ -138,6 +183,11 @@ public protocol Storage: Sendable {
 extension Storage {
     /// No check is needed.
     public var dataCheck: DataCheck { .done }
+
+    /// Recomputes every balance from its transfers, and compares.
+    public func verifyLedger() async throws(StorageError) -> LedgerReport {
+        try await verifyLedger { _ in }
+    }
 }
 
 /// The progress of checking the data that a storage opened.
@@ -157,6 +207,11 @@ public struct Command<Outcome: Sendable>: Sendable {
 
     /// The sessions to find before deciding, in addition to the rows; `nil` for none.
     public let surplus: SurplusSessions?
+
+    /// Whether the command reads or stores many rows besides those of its keys.
+    ///
+    /// A driver may let short commands overtake it. Default: false.
+    public var isLong = false
 
     /// Decides on the outcome and the changes.
     ///
@@ -241,6 +296,8 @@ public enum Change: Hashable, Sendable {
     /// Removes the cached answers of an account, or the public ones for `nil`, except for the given
     /// number of the newest.
     case pruneResults(of: Identifier?, keeping: Int)
+    /// Moves rows of a merged guest to its account.
+    case rehome(Rehoming)
 }
 
 /// The rows that a command requested, as of a single point in time.
@@ -343,6 +400,12 @@ extension Loaded {
     /// Returns the document, if it was requested and exists.
     public func document(_ kind: DocumentKind, _ id: String) -> DocumentRow? {
         for case .document(let row) in rows where row.kind == kind && row.id == id { return row }
+        return nil
+    }
+
+    /// The newest entry of the audit log, if it was requested and exists.
+    public var lastAudit: AuditRow? {
+        for case .audit(let row) in rows { return row }
         return nil
     }
 
@@ -457,6 +520,26 @@ extension StorageError: CustomStringConvertible {
         case .closed:
             "The storage is closed. Open it again before use."
         }
+    }
+}
+
+/// The progress of recomputing the ledger.
+public struct LedgerProgress: Hashable, Codable, Sendable {
+    /// The number of accounts between two reports of the progress: 1,000.
+    public static let step = 1_000
+
+    /// The number of accounts examined so far.
+    public var accounts: Int
+    /// The number of transfers added up so far.
+    public var transfers: Int
+    /// The number of differences found so far.
+    public var differences: Int
+
+    /// Creates a progress.
+    public init(accounts: Int, transfers: Int, differences: Int) {
+        self.accounts = accounts
+        self.transfers = transfers
+        self.differences = differences
     }
 }
 

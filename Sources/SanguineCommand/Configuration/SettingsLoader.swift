@@ -1,5 +1,6 @@
 import Configuration
 import Foundation
+import SanguineAuthority
 import SanguineModel
 import SanguineServer
 import Synchronization
@@ -179,25 +180,68 @@ extension SettingsLoader {
         problems: inout [SettingsError.Problem]
     ) {
         let source = "\(Source.file(file.path))"
-        let quotas = file.keys.filter { $0.first == "quotas" && $0.count == 2 }
-        if !quotas.isEmpty {
-            settings.quotas = quotas.compactMap { key in
-                let text = file.text(of: key) ?? ""
-                if let quota = QuotaSetting(name: key[1], text: text) { return quota }
+        applyQuotas(of: file, source, to: &settings, problems: &problems)
+        applyProducts(of: file, source, to: &settings, problems: &problems)
+        applyCollections(of: file, source, to: &settings, problems: &problems)
+        applyUpstreams(of: file, source, to: &settings, problems: &problems)
+        applyIdentity(of: file, source, to: &settings, problems: &problems)
+        applyFunctions(of: file, source, to: &settings, problems: &problems)
+    }
+
+    private func applyQuotas(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var quotas: [String: [QuotaSetting.Field?: String]] = [:]
+        for key in file.keys where key.first == "quotas" {
+            if key.count == 2 { quotas[key[1], default: [:]][nil] = file.text(of: key) ?? "" }
+            guard key.count == 3, let field = QuotaSetting.Field(rawValue: key[2]) else { continue }
+            quotas[key[1], default: [:]][field] = file.list(of: key) ?? ""
+        }
+        if quotas.isEmpty { return }
+        settings.quotas = Self.made(of: quotas, &problems) {
+            name,
+            members throws(SettingsError) in
+            guard let text = members[nil] else {
+                var named: [QuotaSetting.Field: String] = [:]
+                for (field, text) in members { if let field { named[field] = text } }
+                return try QuotaSetting(name: name, members: named, source: source)
+            }
+            if let quota = QuotaSetting(name: name, text: text) { return quota }
+            throw SettingsError([
+                .invalid(
+                    setting: "quotas.\(name)",
+                    value: text,
+                    allowed: QuotaSetting.allowed,
+                    source: source
+                )
+            ])
+        }
+    }
+
+    private func applyProducts(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
+            let text = file.text(of: key) ?? ""
+            if let product = StoreProduct(text: text) {
+                settings.appStore.products[key.dropFirst(2).joined(separator: ".")] = product
+            } else {
                 problems.append(
                     .invalid(
                         setting: key.joined(separator: "."),
                         value: text,
-                        allowed: QuotaSetting.allowed,
+                        allowed: StoreProduct.allowed,
                         source: source
                     )
                 )
-                return nil
             }
         }
-        applyCollections(of: file, source, to: &settings, problems: &problems)
-        applyUpstreams(of: file, source, to: &settings, problems: &problems)
-        applyFunctions(of: file, source, to: &settings, problems: &problems)
     }
 
     private func applyFunctions(
@@ -274,6 +318,25 @@ extension SettingsLoader {
         }
     }
 
+    private func applyIdentity(
+        of file: SettingsFile,
+        _ source: String,
+        to settings: inout ServerSettings,
+        problems: inout [SettingsError.Problem]
+    ) {
+        var providers: [String: [IdentitySetting.Field: String]] = [:]
+        for key in file.keys where key.first == "identity" && key.count == 3 {
+            guard let field = IdentitySetting.Field(rawValue: key[2]) else { continue }
+            providers[key[1], default: [:]][field] =
+                (field.isList ? file.list(of: key) : file.text(of: key)) ?? ""
+        }
+        settings.identity = Self.made(of: providers, &problems) {
+            name,
+            members throws(SettingsError) in
+            try IdentitySetting(name: name, members: members, source: source)
+        }
+    }
+
     private func applyCollections(
         of file: SettingsFile,
         _ source: String,
@@ -302,8 +365,21 @@ extension SettingsLoader {
             else { return .default }
             return .file(file.path)
         }
-        let quotas = settings.quotas.map {
-            Effective(key: "quotas.\($0.name)", value: "\($0.perDay)", source: source("quotas"))
+        let quotas = settings.quotas.flatMap { quota in
+            quota.texts.map { field, text in
+                Effective(
+                    key: "quotas.\(quota.name)" + (field.isEmpty ? "" : ".\(field)"),
+                    value: text,
+                    source: source("quotas")
+                )
+            }
+        }
+        let products = settings.appStore.products.sorted { $0.key < $1.key }.map { id, product in
+            Effective(
+                key: "appStore.products.\(id)",
+                value: product.text,
+                source: file.map { .file($0.path) } ?? .default
+            )
         }
         let functions = settings.functions.flatMap { function in
             function.texts.map { field, value in
@@ -332,7 +408,16 @@ extension SettingsLoader {
                 )
             }
         }
-        return quotas + collections + upstreams + functions
+        let identity = settings.identity.flatMap { provider in
+            provider.texts.map { field, value in
+                Effective(
+                    key: "identity.\(provider.name).\(field.rawValue)",
+                    value: value,
+                    source: source("identity")
+                )
+            }
+        }
+        return products + quotas + collections + upstreams + identity + functions
     }
 }
 
@@ -344,13 +429,17 @@ extension SettingsLoader {
         let sections = Set(
             Setting.all.compactMap { $0.key.split(separator: ".").first }
                 .map { String($0) }
-        ).union(["quotas", "collections", "functions", "upstreams"])
+        ).union(["quotas", "collections", "functions", "upstreams", "identity"])
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
             if known.contains(name) { return nil }
             // An empty section.
             if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
-            if key.first == "quotas", key.count == 2 { return nil }
+            if key.first == "quotas" {
+                if key.count == 2 { return nil }
+                if key.count == 3, QuotaSetting.Field(rawValue: key[2]) != nil { return nil }
+            }
+            if key.starts(with: ["appStore", "products"]), key.count > 2 { return nil }
             if key.first == "collections" {
                 if key.count == 2, file.isEmpty(key) { return nil }
                 if key.count == 3, RecordCollection.Field(rawValue: key[2]) != nil { return nil }
@@ -366,6 +455,12 @@ extension SettingsLoader {
                 if UpstreamSetting.Field(rawValue: key[2]) != nil { return nil }
                 let fields = UpstreamSetting.Field.allCases
                 let all = fields.map { "upstreams.\(key[1]).\($0.rawValue)" }
+                return unknown(name, among: all, source: source)
+            }
+            if key.first == "identity", key.count == 3 {
+                if IdentitySetting.Field(rawValue: key[2]) != nil { return nil }
+                let fields = IdentitySetting.Field.allCases
+                let all = fields.map { "identity.\(key[1]).\($0.rawValue)" }
                 return unknown(name, among: all, source: source)
             }
             return unknown(name, among: known.union(sections).sorted(), source: source)

@@ -8,8 +8,11 @@ import SanguineServer
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Look up accounts, and grant them tokens or quota units.",
-        subcommands: [Show.self, Grant.self, GiveBack.self]
+        abstract: "Look up accounts, and support, export or delete them.",
+        subcommands: [
+            Find.self, List.self, Show.self, Grant.self, Debit.self, GiveBack.self, Plan.self,
+            Revoke.self, Delete.self, Export.self,
+        ]
     )
 
     /// `sanguine account show`.

@@ -30,7 +30,10 @@ struct Serve: AsyncParsableCommand {
     func run() async throws {
         let loaded = try await options.load()
         let folder = try data.usableFolder(writing: true)
-        let settings = loaded.settings
+        var settings = loaded.settings
+        if settings.mail.smtpHost == nil, settings.mail.folder == nil {
+            settings.mail.folder = folder.appending(path: "mail").path
+        }
         let level = Logger.Level(rawValue: settings.log.level) ?? .info
         LoggingSystem.bootstrap { JSONLogHandler(label: $0, level: level) }
         let logger = Logger(label: "sanguine")
@@ -49,12 +52,12 @@ struct Serve: AsyncParsableCommand {
             let server = try await SanguineServer(
                 storage: storage,
                 keys: keys,
-                adminToken: try AdminToken.loadOrCreate(in: folder),
+                adminTokens: try AdminToken.loadOrCreateAll(in: folder, settings: settings),
                 settings: settings,
                 registry: registry,
                 log: .standardError,
                 logger: logger
-            ) { ports in
+            ) { [settings] ports in
                 let scheme = settings.http.tlsCertificate == nil ? "http" : "https"
                 Output.announce("listening on \(scheme)://\(settings.http.urlHost):\(ports.http)")
             }

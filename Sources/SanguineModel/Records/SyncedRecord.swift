@@ -29,12 +29,29 @@ public struct RecordCollection: Hashable, Sendable {
         case everyone
     }
 
+    /// Determines which record remains if a guest is merged into an account that has a record with
+    /// the same id.
+    ///
+    /// A deletion counts as the account's record, and a guest's deletion never deletes a record of
+    /// the account.
+    public enum MergeRule: String, Codable, Sendable, CaseIterable {
+        /// The record that was changed last; of two that were changed at the same time, the
+        /// account's.
+        case newer
+        /// The account's record.
+        case account
+        /// The guest's record.
+        case guest
+    }
+
     /// The name: a lowercase letter, then at most 63 of `a–z A–Z 0–9 _ -`.
     public let name: String
     /// The accounts that may read the records.
     public let access: Access
     /// The members by whose values records can be looked up and ordered, at most 8.
     public let indexes: [String]
+    /// The record that remains when a guest is merged.
+    public let onMerge: MergeRule
 
     /// Declares a collection.
     ///
@@ -46,10 +63,18 @@ public struct RecordCollection: Hashable, Sendable {
     ///     everyone may read the records, the server sets this member to the moment at which it
     ///     created the record, as text in RFC 3339, and ignores the client's value. Until then the
     ///     client shows its own moment.
-    public init(_ name: String, access: Access = .owner, indexes: [String] = []) {
+    ///   - rule: The record that remains when a guest is merged into an account that has a record
+    ///     with the same id. Default: the newer one.
+    public init(
+        _ name: String,
+        access: Access = .owner,
+        indexes: [String] = [],
+        onMerge rule: MergeRule = .newer
+    ) {
         self.name = name
         self.access = access
         self.indexes = indexes
+        onMerge = rule
     }
 
     /// Whether the server sets the creation time of records, so that a client cannot put its

@@ -90,18 +90,36 @@ public struct GuestRequest: Hashable, Codable, Sendable {
     ///
     /// Default: the configuration's.
     public var language: String?
+    /// The name of the device for the list of sessions, 1 to 64 characters; `nil` for none.
+    public var deviceName: String?
+    /// StoreKit's `AppTransaction` as the App Store signed it, by which a reinstalled app finds its
+    /// guest.
+    ///
+    /// Default: none.
+    public var signedAppTransaction: String?
+    /// StoreKit's `AppStore.deviceVerificationID`, which proves that this device requested the app
+    /// transaction.
+    ///
+    /// Default: none; required with ``signedAppTransaction``.
+    public var deviceVerificationId: String?
 
     /// Creates the body.
     public init(
         deviceId: String,
         deviceSecret: String,
         timeZone: String? = nil,
-        language: String? = nil
+        language: String? = nil,
+        deviceName: String? = nil,
+        signedAppTransaction: String? = nil,
+        deviceVerificationId: String? = nil
     ) {
         self.deviceId = deviceId
         self.deviceSecret = deviceSecret
         self.timeZone = timeZone
         self.language = language
+        self.deviceName = deviceName
+        self.signedAppTransaction = signedAppTransaction
+        self.deviceVerificationId = deviceVerificationId
     }
 }
 

@@ -2,7 +2,10 @@
 public struct Balance: Hashable, Codable, Sendable {
     /// The unit; `tokens` by default.
     public var unit: String
-    /// The amount that can be spent; never below zero.
+    /// The amount that can be spent.
+    ///
+    /// It is below zero only after a purchase was refunded whose tokens had been spent; nothing can
+    /// be spent then until it is covered.
     public var available: Int64
     /// The amount that is held for operations that are not settled yet.
     public var held: Int64
@@ -14,6 +17,10 @@ public struct Balance: Hashable, Codable, Sendable {
     ///
     /// See ``OperationState``. The query is `?operations=<key>,<key>`, with at most 100 keys.
     public var operations: [String: OperationState]?
+    /// The parts of ``available`` that expire, the soonest first, or `nil` if none does.
+    ///
+    /// Spends and captures use the soonest to expire first.
+    public var expiring: [ExpiringAmount]?
 
     /// Creates a balance from its parts.
     public init(
@@ -22,7 +29,8 @@ public struct Balance: Hashable, Codable, Sendable {
         held: Int64,
         head: Int64,
         asOf: Timestamp,
-        operations: [String: OperationState]? = nil
+        operations: [String: OperationState]? = nil,
+        expiring: [ExpiringAmount]? = nil
     ) {
         self.unit = unit
         self.available = available
@@ -30,6 +38,21 @@ public struct Balance: Hashable, Codable, Sendable {
         self.head = head
         self.asOf = asOf
         self.operations = operations
+        self.expiring = expiring
+    }
+}
+
+/// An amount that expires unless it is spent before.
+public struct ExpiringAmount: Hashable, Codable, Sendable {
+    /// The amount.
+    public var amount: Int64
+    /// The time at which it expires.
+    public var at: Timestamp
+
+    /// Creates an amount.
+    public init(amount: Int64, at: Timestamp) {
+        self.amount = amount
+        self.at = at
     }
 }
 
@@ -167,6 +190,37 @@ public struct HoldRequest: Hashable, Codable, Sendable {
     }
 }
 
+/// The body of the administrator's grant.
+public struct GrantRequest: Hashable, Codable, Sendable {
+    /// The amount, at least 1.
+    public var amount: Int64
+    /// The purpose, 1 to 200 characters, which appears in the ledger.
+    public var reason: String
+    /// The time at which the amount expires, as far as it is not spent; `nil` for never.
+    public var expiresAt: Timestamp?
+
+    /// Creates the body.
+    public init(amount: Int64, reason: String, expiresAt: Timestamp? = nil) {
+        self.amount = amount
+        self.reason = reason
+        self.expiresAt = expiresAt
+    }
+}
+
+/// The body of the administrator's request that sets the spending limit of an account.
+public struct SpendingLimitRequest: Hashable, Codable, Sendable {
+    /// The amount that the account may spend per day, at least 0; `nil` for the server's limit.
+    public var perDay: Int64?
+    /// The reason, 1 to 200 characters, which appears in the ledger.
+    public var reason: String
+
+    /// Creates the body.
+    public init(perDay: Int64?, reason: String) {
+        self.perDay = perDay
+        self.reason = reason
+    }
+}
+
 /// An amount that is held.
 public struct Hold: Hashable, Codable, Sendable {
     /// The hold's id.
@@ -209,13 +263,62 @@ public struct CaptureRequest: Hashable, Codable, Sendable {
     public init(amount: Int64) { self.amount = amount }
 }
 
+/// The body of `POST /v1/purchases`.
+public struct PurchaseRequest: Hashable, Codable, Sendable {
+    /// A store whose purchases a server can verify.
+    public enum Provider: String, Codable, Sendable {
+        /// Apple's App Store.
+        case appStore
+    }
+
+    /// The store.
+    public var provider: Provider
+    /// The transaction as the store signed it: StoreKit's `jwsRepresentation`.
+    public var signedTransaction: String
+
+    /// Creates the body.
+    public init(provider: Provider = .appStore, signedTransaction: String) {
+        self.provider = provider
+        self.signedTransaction = signedTransaction
+    }
+}
+
+/// The response to `POST /v1/purchases`.
+public struct PurchaseAnswer: Hashable, Codable, Sendable {
+    /// The balance after the purchase.
+    public var balance: Balance
+    /// The plan after the purchase.
+    public var plan: Account.Plan
+    /// The time at which the plan ends; `nil` for never or for `free`.
+    public var planExpiresAt: Timestamp?
+    /// The id of the transaction.
+    public var transactionId: String
+    /// The tokens that the transaction credited, now or when it was sent before.
+    public var credited: Int64
+
+    /// Creates the response.
+    public init(
+        balance: Balance,
+        plan: Account.Plan,
+        planExpiresAt: Timestamp? = nil,
+        transactionId: String,
+        credited: Int64
+    ) {
+        self.balance = balance
+        self.plan = plan
+        self.planExpiresAt = planExpiresAt
+        self.transactionId = transactionId
+        self.credited = credited
+    }
+}
+
 /// An entry of an account's ledger.
 ///
 /// The amounts of all entries add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// The reason for a change of the balance.
     public enum Kind: String, Codable, Sendable, CaseIterable {
-        /// An amount was granted: at the account's creation, by support, or by a purchase.
+        /// An amount was granted, at the account's creation or by support.
         case grant
         /// An amount was spent at once.
         case spend
@@ -227,6 +330,18 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         case capture
         /// A hold expired and was released.
         case expire
+        /// An administrator took an amount back, or the account was deleted.
+        case debit
+        /// The amount of a guest moved to the account into which the guest was merged.
+        case mergeOut = "merge_out"
+        /// The amount of a merged guest was received.
+        case mergeIn = "merge_in"
+        /// A purchase was credited, or its refund was reversed.
+        case purchase
+        /// A refunded purchase was taken back; the only entry that may take `available` below zero.
+        case refund
+        /// A grant with an expiry time expired, as far as it was not spent.
+        case expireGrant = "expire_grant"
     }
 
     /// The entry's id.

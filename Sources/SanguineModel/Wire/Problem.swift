@@ -21,14 +21,15 @@ public struct Problem: Error, Hashable, Codable, Sendable {
     public var available: Int64?
     /// For `insufficient_tokens`: the amount held for running operations, in the balance's unit.
     public var held: Int64?
-    /// For `insufficient_tokens`: the amount that the operation needs, in the balance's unit.
+    /// For `insufficient_tokens` and `spending_limit_reached`: the amount that the operation needs,
+    /// in the balance's unit.
     public var required: Int64?
     /// For `upstream_timeout`, `upstream_failed`, `upstream_refused`, `interrupted` and
     /// `call_cancelled`: the charge of the call, in the balance's unit.
     ///
     /// `nil` if its hold was released.
     public var charged: Int64?
-    /// For `quota_exhausted`: the start of the next period.
+    /// For `quota_exhausted` and `spending_limit_reached`: the start of the next period.
     public var resetsAt: Timestamp?
     /// For `quota_exhausted`: the plans that lift the quota.
     public var lifts: [String]?

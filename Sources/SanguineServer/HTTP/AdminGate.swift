@@ -3,19 +3,20 @@ import Hummingbird
 import SanguineAuthority
 import SanguineModel
 
-/// Requires the admin token for `/admin/v1`, or the cookie of a browser that signed in with it.
+/// Requires an admin token for `/admin/v1`, or the cookie of a browser that signed in with one.
 ///
-/// The right token is always accepted. Wrong ones are counted by address.
+/// A right token is always accepted. Wrong ones are counted by address. Each route checks the role of
+/// the token; see ``AdminRole``.
 struct AdminGate: RouterMiddleware {
     /// The cookie of a browser that is signed in.
     static let cookie = "sanguine-admin"
 
-    private let token: AdminToken?
+    private let tokens: [AdminToken]
     private let clock: any WallClock
     private let wrongTokens: RateLimiter<String>
 
-    init(token: AdminToken?, clock: any WallClock, delay: any Clock<Duration>) {
-        self.token = token
+    init(tokens: [AdminToken], clock: any WallClock, delay: any Clock<Duration>) {
+        self.tokens = tokens
         self.clock = clock
         wrongTokens = RateLimiter(
             policy: RatePolicy(name: "admin", limit: EdgeLimits.wrongAdminTokens),
@@ -28,13 +29,14 @@ struct AdminGate: RouterMiddleware {
         context: ServerContext,
         next: (Request, ServerContext) async throws -> Response
     ) async throws -> Response {
-        let isKnown =
+        let token =
             if let authorization = request.headers[.authorization] {
-                isRight(bearer: authorization)
+                token(bearer: authorization)
             } else {
-                request.headers[values: .cookie].contains(where: isRight(cookies:))
+                request.headers[values: .cookie].lazy.compactMap(token(cookies:)).first
             }
-        guard isKnown else { throw refusal(context) }
+        guard let token else { throw refusal(context) }
+        context.exchange.administrator = Administrator(name: token.owner, role: token.role)
         return try await next(request, context)
     }
 
@@ -44,29 +46,36 @@ struct AdminGate: RouterMiddleware {
     ///   cannot send.
     /// - Throws: `unauthenticated`, or `rate_limited` after too many wrong tokens.
     func signIn(with text: String, _ context: ServerContext) throws(Problem) -> String {
-        guard let token, token.matches(text) else { throw refusal(context) }
+        guard let token = token(text) else { throw refusal(context) }
         let seconds = EdgeLimits.adminSessionSeconds
         let pass = token.pass(until: clock.now() + .seconds(seconds))
         return "\(Self.cookie)=\(pass); Path=/admin; Max-Age=\(seconds); HttpOnly; SameSite=Strict"
     }
 
-    private func isRight(bearer authorization: String) -> Bool {
-        let parts = authorization.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return false }
-        return token?.matches(String(parts[1])) == true
+    /// Returns the token with the text; all are compared, so that the time reveals nothing.
+    private func token(_ text: String) -> AdminToken? {
+        tokens.filter { $0.matches(text) }.first
     }
 
-    private func isRight(cookies: String) -> Bool {
-        guard let token else { return false }
-        return cookies.split(separator: ";").contains { pair in
+    private func token(bearer authorization: String) -> AdminToken? {
+        let parts = authorization.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
+        return token(String(parts[1]))
+    }
+
+    private func token(cookies: String) -> AdminToken? {
+        let now = clock.now()
+        for pair in cookies.split(separator: ";") {
             let parts = pair.drop { $0 == " " }.split(separator: "=", maxSplits: 1)
-            return parts.count == 2 && parts[0] == Self.cookie
-                && token.accepts(String(parts[1]), at: clock.now())
+            guard parts.count == 2, parts[0] == Self.cookie else { continue }
+            let pass = String(parts[1])
+            if let token = tokens.filter({ $0.accepts(pass, at: now) }).first { return token }
         }
+        return nil
     }
 
     private func refusal(_ context: ServerContext) -> Problem {
-        guard token != nil else {
+        guard !tokens.isEmpty else {
             return Problem(.unauthenticated, "Start the server with an admin token: it has none.")
         }
         let decision = wrongTokens.admit(context.address)
@@ -81,5 +90,25 @@ struct AdminGate: RouterMiddleware {
             .unauthenticated,
             "Send 'Authorization: Bearer' with the text of 'admin-token' in the data folder."
         )
+    }
+}
+
+/// The bearer of an admin token.
+struct Administrator: Hashable, Sendable {
+    /// The name of the token.
+    let name: String
+    /// The rights of the token.
+    let role: AdminRole
+
+    /// Refuses a call that needs more rights.
+    ///
+    /// - Throws: `role_missing`.
+    func require(_ least: AdminRole) throws(Problem) {
+        guard role >= least else {
+            throw Problem(
+                .roleMissing,
+                "Use an admin token with the role '\(least.rawValue)': this one has '\(role.rawValue)'."
+            )
+        }
     }
 }

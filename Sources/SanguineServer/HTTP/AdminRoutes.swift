@@ -8,6 +8,7 @@ import SanguineModel
 struct AdminRoutes: Sendable {
     let authority: Authority
     let gate: Gate
+    let calls: CallRunner?
     let admin: AdminGate
     let metrics: OpenMetricsRegistry
 
@@ -15,10 +16,8 @@ struct AdminRoutes: Sendable {
         routes.get("metrics", use: scrape)
         routes.post("admin/session", use: signIn)
         let admin = routes.group("admin/v1").add(middleware: self.admin)
-        admin.get("accounts", use: find)
-        admin.post("accounts/:id/grants", use: grant)
-        admin.post("accounts/:id/quotas/:name", use: giveBack)
-        admin.put("accounts/:id/plan", use: setPlan)
+        AdminAccountRoutes(authority: authority, gate: gate, calls: calls).add(to: admin)
+        AdminLedgerRoutes(authority: authority, gate: gate).add(to: admin)
     }
 
     @Sendable
@@ -41,56 +40,6 @@ struct AdminRoutes: Sendable {
         )
     }
 
-    @Sendable
-    private func find(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let query = request.uri.queryParameters
-        let account: Account? =
-            if let device = query["deviceId"] {
-                try await authority.account(deviceID: String(device))
-            } else if let email = query["email"] {
-                try await authority.account(email: String(email))
-            } else {
-                throw Problem(.malformedRequest, "Add '?deviceId=' or '?email=' to the path.")
-            }
-        guard let account else {
-            throw Problem(.notFound, "Check the device id or e-mail address: no account has it.")
-        }
-        return Response(.read(account, to: gate.wire(request, context)))
-    }
-
-    @Sendable
-    private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let submission = try await gate.admission.submission(
-            gate.wire(request, context),
-            as: SpendRequest.self,
-            meaning: \.meaning
-        )
-        return Response(.answer(try await authority.grant(try accountID(context), submission)))
-    }
-
-    @Sendable
-    private func giveBack(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let submission = try await gate.admission.submission(
-            gate.wire(request, context),
-            as: SpendRequest.self,
-            meaning: \.meaning
-        )
-        let name = context.parameters.get("name") ?? ""
-        return Response(
-            .answer(try await authority.giveBack(name, try accountID(context), submission))
-        )
-    }
-
-    @Sendable
-    private func setPlan(_ request: Request, _ context: ServerContext) async throws -> Response {
-        struct Body: Codable, Sendable { var plan: Account.Plan }
-        let body = try await decoded(Body.self, request, context)
-        let id = try accountID(context)
-        _ = try await authority.account(id)  // "Not found" takes precedence over invalid content.
-        let (account, head) = try await authority.setPlan(try body.get().plan, of: id)
-        return Response(.changed(account, head: head))
-    }
-
     private func decoded<Body: Decodable & Sendable>(
         _ type: Body.Type,
         _ request: Request,
@@ -100,12 +49,5 @@ struct AdminRoutes: Sendable {
         return try await WireBody.perform(bytes.count, for: nil) { () throws(Problem) in
             try WireBody.decode(Body.self, from: bytes)
         }
-    }
-
-    private func accountID(_ context: ServerContext) throws(Problem) -> Identifier {
-        guard let id = context.parameters.get("id").flatMap({ Identifier($0) }) else {
-            throw Problem(.notFound, "Use a UUID as the account id in the path.")
-        }
-        return id
     }
 }

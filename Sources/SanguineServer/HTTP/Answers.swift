@@ -71,7 +71,9 @@ extension Response {
                     try await writer.write(ByteBuffer(bytes: bytes))
                 }
                 // Closes the connection, so that the client does not wait for the missing rest.
-                guard stream.length ?? count == count else { throw BodyBrokeOff() }
+                guard stream.length ?? count == count, stream.isComplete() else {
+                    throw BodyBrokeOff()
+                }
                 try await writer.finish(nil)
             } catch {
                 stream.close()

@@ -55,6 +55,7 @@ final class Exchange: Sendable {
         var isUnread = false
         var streamedBytes: Int?
         var body: SharedPool.Permit?
+        var administrator: Administrator?
     }
 
     private let state = Mutex(State())
@@ -88,6 +89,12 @@ final class Exchange: Sendable {
     var streamedBytes: Int? {
         get { state.withLock { $0.streamedBytes } }
         set { state.withLock { $0.streamedBytes = newValue } }
+    }
+
+    /// The bearer of the admin token, once it was checked.
+    var administrator: Administrator? {
+        get { state.withLock { $0.administrator } }
+        set { state.withLock { $0.administrator = newValue } }
     }
 
     /// Keeps the reserved bytes of the body until the request is answered.

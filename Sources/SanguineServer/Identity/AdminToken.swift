@@ -10,20 +10,33 @@ import SanguineModel
 /// curl -H "Authorization: Bearer $(cat data/admin-token)" http://127.0.0.1:8081/admin/v1/accounts
 /// ```
 ///
-/// To replace it, delete the file and restart the server.
+/// To replace it, delete the file and restart the server. Further tokens with fewer rights are named
+/// by the setting `admin.tokens`; that of `anna` is in the file `admin-token.anna`.
 public struct AdminToken: Sendable {
     /// The file's name.
     public static let name = "admin-token"
+
+    /// The name in the audit log.
+    public let owner: String
+    /// The rights.
+    public let role: AdminRole
 
     private let secret: Secret
     private let digest: SHA256Digest
 
     /// Generates a token from the system's random numbers.
-    public init() {
-        self.init(Base64URL.encode(SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }))
+    ///
+    /// - Parameters:
+    ///   - owner: The name in the audit log. Default: `owner`.
+    ///   - role: The rights. Default: all.
+    public init(owner: String = "owner", role: AdminRole = .owner) {
+        let key = SymmetricKey(size: .bits256)
+        self.init(owner, role, Base64URL.encode(key.withUnsafeBytes { Array($0) }))
     }
 
-    private init(_ text: String) {
+    private init(_ owner: String, _ role: AdminRole, _ text: String) {
+        self.owner = owner
+        self.role = role
         secret = Secret(text)
         digest = SHA256.hash(data: Data(text.utf8))
     }
@@ -35,10 +48,26 @@ public struct AdminToken: Sendable {
     /// - Throws: ``OwnerFileError`` if others may read the file, if it contains no token of 32 to
     ///   256 visible characters, or if it cannot be written.
     public static func loadOrCreate(in folder: URL) throws(OwnerFileError) -> AdminToken {
-        let path = folder.appending(path: name)
+        try loadOrCreate(at: folder.appending(path: name), ownerName, .owner)
+    }
+
+    /// Reads or generates the token of a name in the settings.
+    static func loadOrCreate(
+        in folder: URL,
+        name owner: String,
+        role: AdminRole
+    ) throws(OwnerFileError) -> AdminToken {
+        try loadOrCreate(at: folder.appending(path: "\(name).\(owner)"), owner, role)
+    }
+
+    private static func loadOrCreate(
+        at path: URL,
+        _ owner: String,
+        _ role: AdminRole
+    ) throws(OwnerFileError) -> AdminToken {
         let file = OwnerFile(path)
         guard let data = try file.read() else {
-            let token = AdminToken()
+            let token = AdminToken(owner: owner, role: role)
             try file.create(Data("\(token.reveal())\n".utf8))
             return token
         }
@@ -46,7 +75,7 @@ public struct AdminToken: Sendable {
         guard (32...256).contains(text.utf8.count),
             text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         else { throw .noSecret(path: path.path) }
-        return AdminToken(text)
+        return AdminToken(owner, role, text)
     }
 
     /// Returns the text of the token.

@@ -3,8 +3,8 @@ import SanguineAuthority
 import SanguineModel
 import ServiceLifecycle
 
-/// Performs periodic work: settles calls that ended while the storage failed, expires holds, and
-/// deletes outdated data.
+/// Performs periodic work: settles calls that ended while the storage failed, expires holds, wakes
+/// the delivery of e-mails, and deletes outdated data and the data of deleted accounts.
 struct Housekeeping: Service {
     /// The interval between checks of the holds; a hold expires about this much later, or more if
     /// many expire at once.
@@ -16,6 +16,8 @@ struct Housekeeping: Service {
     ///
     /// If a turn deletes this many, the next turn sweeps again.
     static let sweepLimit = 1_000
+    /// The number of steps per turn that remove data of deleted accounts, some hundred rows each.
+    static let removalSteps = 32
     /// The number of checks of the holds per check of the free space: one every ten seconds.
     static let looksPerSpace = 10
 
@@ -24,6 +26,7 @@ struct Housekeeping: Service {
     let uploads: UploadTimeouts
     let live: LiveHub
     let readiness: Readiness
+    var mail: MailDelivery?
     let freeBytes: Int
     let delay: any Clock<Duration>
     let logger: Logger
@@ -42,11 +45,20 @@ struct Housekeeping: Service {
                 await logDataCheck(&check)
                 uploads.endTurn()
                 live.checkTime()
+                mail?.wakeUp()
                 if look % Self.looksPerSweep == 0 { isSweepDue = true }
                 // Before the holds expire: a settlement knows the cost of the call.
                 await settleEnded(&unsettled)
                 await attempt("Expired holds could not be settled") { () async throws(Problem) in
                     try await calls.expireHolds()
+                }
+                await attempt("The data of a deleted account could not be removed") {
+                    () async throws(Problem) in
+                    try await calls.removeDeleted(limit: Self.removalSteps)
+                }
+                await attempt("Expired grants could not be removed") {
+                    () async throws(Problem) in
+                    try await authority.expireGrants()
                 }
                 if isSweepDue {
                     let dropped = await attempt("The cleanup failed") { () async throws(Problem) in

@@ -140,6 +140,13 @@ final class LiveHub: Sendable {
         guarded.withLock { $0.accounts[account]?.account }?.committed(head)
     }
 
+    /// Ends the connections of an account whose sessions have ended.
+    func accessEnded(_ account: Identifier) {
+        let own = guarded.withLock { $0.accounts[account]?.account }
+        let moment = clock.now()
+        for connection in own?.connections ?? [] { endIfOver(connection, at: moment) }
+    }
+
     /// Checks the time, once a second: sends pings, and ends expired connections and slow writes.
     func checkTime() {
         let (accounts, isStopped) = guarded.withLock { guarded in

@@ -128,6 +128,30 @@ struct LoggedStorage: Storage {
         }
     }
 
+    func accounts(_ query: AccountsQuery) async throws(StorageError) -> [AccountRow] {
+        do throws(StorageError) {
+            return try await storage.accounts(query)
+        } catch {
+            throw logged(error, "accounts")
+        }
+    }
+
+    func rows(_ query: AccountRowsQuery) async throws(StorageError) -> [Row] {
+        do throws(StorageError) {
+            return try await storage.rows(query)
+        } catch {
+            throw logged(error, "rows")
+        }
+    }
+
+    func audit(before number: Int64?, limit: Int) async throws(StorageError) -> [AuditRow] {
+        do throws(StorageError) {
+            return try await storage.audit(before: number, limit: limit)
+        } catch {
+            throw logged(error, "audit")
+        }
+    }
+
     func account(email: String) async throws(StorageError) -> AccountRow? {
         do throws(StorageError) {
             return try await storage.account(email: email)
@@ -144,9 +168,33 @@ struct LoggedStorage: Storage {
         }
     }
 
-    func verifyLedger() async throws(StorageError) -> LedgerReport {
+    func transfers(
+        after number: Int64,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
         do throws(StorageError) {
-            return try await storage.verifyLedger()
+            return try await storage.transfers(after: number, limit: limit)
+        } catch {
+            throw logged(error, "transfers")
+        }
+    }
+
+    func accounts(
+        withGrantsExpiringBy moment: Timestamp,
+        limit: Int
+    ) async throws(StorageError) -> [Identifier] {
+        do throws(StorageError) {
+            return try await storage.accounts(withGrantsExpiringBy: moment, limit: limit)
+        } catch {
+            throw logged(error, "accounts")
+        }
+    }
+
+    func verifyLedger(
+        progress: @escaping @Sendable (LedgerProgress) -> Void
+    ) async throws(StorageError) -> LedgerReport {
+        do throws(StorageError) {
+            return try await storage.verifyLedger(progress: progress)
         } catch {
             throw logged(error, "verifyLedger")
         }

@@ -7,12 +7,16 @@ extension RecordCollection {
         case access
         /// The members that records can be queried by. Default: none.
         case indexes
+        /// The record that remains when a guest is merged into an account that has one with the
+        /// same id: `newer`, `account` or `guest`. Default: `newer`.
+        case onMerge
 
         /// A description of the permitted values.
         public var allowed: String {
             switch self {
             case .access: "owner, everyone"
             case .indexes: "at most \(WireLimits.indexesPerCollection) names, each once"
+            case .onMerge: "newer, account, guest"
             }
         }
     }
@@ -32,15 +36,29 @@ extension RecordCollection {
         guard let access = Access(rawValue: text) else {
             throw SettingsError([Self.refusal(of: name, .access, value: text, source: source)])
         }
+        let ruleText = members[.onMerge] ?? MergeRule.newer.rawValue
+        guard let rule = MergeRule(rawValue: ruleText) else {
+            throw SettingsError([
+                Self.refusal(of: name, .onMerge, value: ruleText, source: source)
+            ])
+        }
         let indexes = members[.indexes]?.split(separator: ",").map { name in
             String(name.filter { !$0.isWhitespace })
         }
-        self.init(name, access: access, indexes: indexes?.filter { !$0.isEmpty } ?? [])
+        self.init(
+            name,
+            access: access,
+            indexes: indexes?.filter { !$0.isEmpty } ?? [],
+            onMerge: rule
+        )
     }
 
     /// The members in the form of the file, in the order of ``Field``.
     public var texts: [(field: Field, text: String)] {
-        [(.access, access.rawValue), (.indexes, indexes.joined(separator: ", "))]
+        [
+            (.access, access.rawValue), (.indexes, indexes.joined(separator: ", ")),
+            (.onMerge, onMerge.rawValue),
+        ]
     }
 
     static func problems(in collections: [RecordCollection]) -> [SettingsError.Problem] {

@@ -57,6 +57,21 @@ extension ServerSettings {
             let allowed = "the path of a file, because TLS needs the certificate and its key"
             problems.append(refusal(of: missing, value: "", allowed: allowed))
         }
+        if mail.smtpHost != nil, mail.from == nil {
+            let allowed = "an address such as no-reply@example.org, because SMTP needs a sender"
+            problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
+        }
+        problems += problemsOfAppStore
+        if events.file != nil, events.webhook != nil {
+            let allowed = "nothing, because 'events.file' is set"
+            problems.append(
+                refusal(of: "events.webhook", value: events.webhook ?? "", allowed: allowed)
+            )
+        }
+        if events.webhook != nil, events.webhookSecret == nil {
+            let allowed = "a secret, because 'events.webhook' is set"
+            problems.append(refusal(of: "events.webhookSecret", value: "", allowed: allowed))
+        }
         problems += listProblems(quotas.map(\.name), list: "quotas")
         problems += listProblems(functions.map(\.name), list: "functions")
         problems += quotas.flatMap { QuotaSetting.Field.problems(in: $0) }
@@ -64,6 +79,8 @@ extension ServerSettings {
         problems += functions.flatMap(\.problems)
         problems += functions.flatMap { problemsOfNames(in: $0) }
         problems += problemsOfUpstreams
+        problems += listProblems(identity.map(\.name), list: "identity")
+        problems += identity.flatMap(\.problems)
         // The default function may be missing in a file, which disables the OpenAI endpoints.
         let door = functions.first { $0.name == openAI.function }
         let others = ["", OpenAI().function]

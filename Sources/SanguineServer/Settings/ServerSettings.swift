@@ -1,4 +1,5 @@
 import Foundation
+public import SanguineAuthority
 public import SanguineModel
 
 /// All settings of a server, with their defaults.
@@ -184,6 +185,56 @@ public struct ServerSettings: Hashable, Sendable {
         public var defaultLanguage = "en"
     }
 
+    /// The access of administrators.
+    public struct Admin: Hashable, Sendable {
+        /// Admin tokens in addition to that of the owner, each as a name and a role:
+        /// `anna:support`.
+        ///
+        /// A name consists of lower-case letters, digits and hyphens. For the roles, see
+        /// ``AdminRole``. Default: none.
+        public var tokens: [String] = []
+    }
+
+    /// The amounts that accounts may spend.
+    public struct Spending: Hashable, Sendable {
+        /// The amount that an account may spend per day of its calendar; `nil` for any.
+        ///
+        /// Default: `nil`.
+        public var perDay: Int?
+    }
+
+    /// The delivery of events for analytics; none without a file and a webhook.
+    public struct Events: Hashable, Sendable {
+        /// The file that receives the events as JSON Lines; `nil` for none.
+        ///
+        /// Default: `nil`.
+        public var file: String?
+        /// The maximum size of the file in bytes, after which a new one begins.
+        ///
+        /// Default: 64 MiB.
+        public var fileBytes = 64 << 20
+        /// The number of full files that are kept in addition to the current one.
+        ///
+        /// Default: 4.
+        public var filesKept = 4
+        /// The URL to which the events are posted; `nil` for none.
+        ///
+        /// Default: `nil`.
+        public var webhook: String?
+        /// The secret that signs the posts, `whsec_` and 24 to 64 bytes in Base64.
+        ///
+        /// Default: `nil`.
+        public var webhookSecret: Secret?
+        /// The maximum number of events that wait to be delivered; beyond it, the oldest are
+        /// dropped.
+        ///
+        /// Default: 100,000.
+        public var waiting = 100_000
+
+        /// Whether events are delivered anywhere.
+        var areDelivered: Bool { file != nil || webhook != nil }
+    }
+
     /// The tokens that authenticate requests.
     public struct Tokens: Hashable, Sendable {
         /// The lifetime of an access token.
@@ -312,12 +363,20 @@ public struct ServerSettings: Hashable, Sendable {
         public var access = true
     }
 
+    /// The e-mails of the server.
+    public var mail = Mail()
     /// The addresses and ports of the server, and its permitted clients.
     public var http = HTTP()
     /// The limits of requests, connections, memory and time.
     public var limits = Limits()
+    /// The access of administrators.
+    public var admin = Admin()
     /// The defaults of a new account.
     public var accounts = Accounts()
+    /// The amounts that accounts may spend.
+    public var spending = Spending()
+    /// The delivery of events for analytics.
+    public var events = Events()
     /// The tokens that authenticate requests.
     public var tokens = Tokens()
     /// The time for which responses to operations are replayed.
@@ -328,6 +387,8 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: 10 min.
     public var holdsDuration: Duration = .seconds(10 * 60)
+    /// The app whose App Store purchases the server accepts.
+    public var appStore = AppStore()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.
@@ -336,9 +397,9 @@ public struct ServerSettings: Hashable, Sendable {
     public var openAI = OpenAI()
     /// The contents of the log.
     public var log = Log()
-    /// The daily quotas of an account.
+    /// The quotas of an account.
     ///
-    /// Default: three readings.
+    /// Default: three readings per day.
     public var quotas = [QuotaSetting(name: "readings", perDay: 3)]
     /// The collections of records; others do not exist.
     ///
@@ -353,21 +414,59 @@ public struct ServerSettings: Hashable, Sendable {
     ///
     /// Default: none.
     public var upstreams: [UpstreamSetting] = []
+    /// The OpenID providers whose identity tokens are accepted.
+    ///
+    /// Default: none.
+    public var identity: [IdentitySetting] = []
 
     /// Creates the default settings.
     public init() {}
 }
 
-/// The number of times that an account may do something in a day.
+/// The number of times that an account may do something in a period.
 public struct QuotaSetting: Hashable, Sendable {
     /// The name in the path.
     public var name: String
-    /// The number from one midnight in the account's time zone to the next.
-    public var perDay: Int
+    /// The number from the beginning of a period to the next, in the account's time zone.
+    public var perPeriod: Int
+    /// The period.
+    ///
+    /// Default: a day.
+    public var period = QuotaRule.Period.day
+    /// Whether the plan `premium` has no limit.
+    ///
+    /// Default: true.
+    public var isLifted = true
+    /// The number for the plan `premium`, if it has a limit of its own.
+    ///
+    /// Default: `nil`.
+    public var premium: Int?
 
-    /// Creates a quota.
+    /// Creates a quota per day without a limit for `premium`.
     public init(name: String, perDay: Int) {
         self.name = name
-        self.perDay = perDay
+        perPeriod = perDay
+    }
+
+    /// Creates a quota.
+    ///
+    /// - Parameters:
+    ///   - name: The name in the path.
+    ///   - limit: The number in a period.
+    ///   - period: The period.
+    ///   - isLifted: Whether the plan `premium` has no limit. Default: true.
+    ///   - premium: The number for the plan `premium`, if it has a limit of its own. Default: none.
+    public init(
+        name: String,
+        limit: Int,
+        period: QuotaRule.Period,
+        isLifted: Bool = true,
+        premium: Int? = nil
+    ) {
+        self.name = name
+        perPeriod = limit
+        self.period = period
+        self.isLifted = isLifted
+        self.premium = premium
     }
 }

@@ -5,7 +5,8 @@ import SanguineModel
 extension Setting {
     /// All settings with a key, in the order of the documentation.
     public static let all: [Setting] =
-        http + limits + accounts + tokens + operations + upstream + video + openAI + log
+        http + admin + limits + accounts + spending + tokens + mail + operations + appStore
+        + upstream + video + openAI + events + log
 
     private static let http = [
         Setting(
@@ -65,6 +66,16 @@ extension Setting {
             allowed: "the path of a file, together with 'http.tlsCertificate'",
             "The certificate's private key in PEM, in a file that only its owner may read."
         ),
+    ]
+
+    private static let admin = [
+        Setting(
+            "admin.tokens",
+            .texts(\.admin.tokens),
+            allowed: "names with a role: read, support or owner, such as anna:support",
+            isValid: { AdminTokenSetting($0) != nil },
+            "Further admin tokens; that of anna is in the file admin-token.anna."
+        )
     ]
 
     private static let limits = [
@@ -205,6 +216,14 @@ extension Setting {
         ),
     ]
 
+    private static let spending = [
+        Setting(
+            "spending.perDay",
+            .optionalInteger(\.spending.perDay, 1...Int(WireLimits.amount)),
+            "The amount that an account may spend per day of its calendar. Default: any."
+        )
+    ]
+
     private static let tokens = [
         Setting(
             "tokens.accessLifetime",
@@ -243,6 +262,37 @@ extension Setting {
             "holds.duration",
             .duration(\.holdsDuration, .seconds(1) ... .seconds(86_400)),
             "How long a hold lasts if the request sets no time."
+        ),
+    ]
+
+    private static let appStore = [
+        Setting(
+            "appStore.bundleId",
+            .optionalText(\.appStore.bundleId),
+            allowed: "1 to 155 letters, digits, . and -",
+            isValid: isBundle,
+            "The bundle identifier of the app whose purchases are accepted."
+        ),
+        Setting(
+            "appStore.environment",
+            .choice(\.appStore.environment, of: ["production", "sandbox"]),
+            "The only accepted environment of the App Store."
+        ),
+        Setting(
+            "appStore.appAppleId",
+            .optionalInteger(\.appStore.appAppleId, 1...Int(Int64.max)),
+            "The app's numeric identifier, which notifications in production must name."
+        ),
+        Setting(
+            "appStore.roots",
+            .texts(\.appStore.roots),
+            allowed: "paths of files, such as AppleRootCA-G3.cer",
+            "The trusted root certificates, in DER or PEM."
+        ),
+        Setting(
+            "appStore.familySharing",
+            .choice(\.appStore.familySharing, of: ["refuse", "count"]),
+            "Whether purchases that a family member shares are refused or count."
         ),
     ]
 
@@ -351,6 +401,15 @@ extension Setting {
             "Whether every request gets a line in the log."
         ),
     ]
+
+    private static func isBundle(_ text: String) -> Bool {
+        (1...155).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                UInt8(ascii: ".") == byte || UInt8(ascii: "-") == byte
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                    || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte & 0xDF)
+            }
+    }
 
     private static func isOrigin(_ text: String) -> Bool {
         if text == "*" { return true }

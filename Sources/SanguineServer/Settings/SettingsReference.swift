@@ -25,14 +25,43 @@ public enum SettingsReference {
             text += "| `\(field.rawValue)` | \(field.allowed) |\n"
         }
         text += "| `inputs.<name>` | \(FunctionSetting.allowedInput) |\n"
+        text += identity
+        for field in IdentitySetting.Field.allCases {
+            text += "| `\(field.rawValue)` | \(field.allowed) |\n"
+        }
         text.removeLast()
         return text
     }
 
+    /// The section about identity providers, which only the file can contain.
+    private static let identity = """
+
+        ## Identity providers
+
+        Only the file can declare them. Users sign in with the identity tokens (ID tokens) of \
+        these OpenID providers. The providers `apple` and `google` need only the audiences: the \
+        app's bundle id, or its client ids.
+
+        ```yaml
+        identity:
+          apple:
+            audiences: [com.example.app]
+          example:
+            issuer: https://login.example.com
+            audiences: [app-1, app-2]
+            keys: https://login.example.com/keys  # default: discovered from the issuer
+            nonce: hashed         # any (default), or hashed: the token has the nonce's SHA-256
+        ```
+
+        | member of an identity provider | allowed values |
+        |---|---|
+
+        """
+
     /// The section about lists, which only the file can contain.
     private static let lists = """
 
-        ## Quotas, collections, upstreams and functions
+        ## Quotas, products, collections, upstreams and functions
 
         Only the file can declare them. A file that declares any quota replaces the default \
         quotas; the same holds for collections and functions. Do not change the access of a \
@@ -42,6 +71,19 @@ public enum SettingsReference {
         ```yaml
         quotas:
           readings: 3               # per day, from midnight to midnight in the account's zone
+          letters:
+            limit: 10
+            period: month           # day (default), week from Monday, or month
+            premium: 100            # the limit of the plan premium; without it, premium has none
+          drafts:
+            limit: 20
+            lifts: none             # the plans without a limit: premium (default), or none
+
+        appStore:
+          products:                 # by the product's identifier in App Store Connect
+            com.example.tokens100: tokens 100      # each unit credits 100
+            com.example.premium.monthly: plan premium
+            com.example.pass: plan premium 30d     # for products without an end of their own
 
         collections:
           notes:

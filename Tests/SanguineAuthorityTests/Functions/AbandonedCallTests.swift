@@ -69,7 +69,7 @@ struct AbandonedCallTests {
 
     private func settings(readings: Int64) -> AuthoritySettings {
         var settings = AuthoritySettings()
-        settings.quotas = ["readings": readings]
+        settings.quotas = ["readings": QuotaRule(limit: readings)]
         return settings
     }
 

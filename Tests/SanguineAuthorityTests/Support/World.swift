@@ -62,7 +62,7 @@ struct World {
             touched.insert(transfer.account)
             transfers[transfer.account, default: []].append(transfer)
             audits[transfer.account, default: LedgerAudit(account: transfer.account)].add(transfer)
-        case .index, .unindex, .pruneResults: break
+        case .index, .unindex, .pruneResults, .rehome: break
         }
     }
 

@@ -138,7 +138,8 @@ struct AdminRouteTests {
         try await LiveServer.with { server in
             let guest = try await server.guest()
             let path = "/admin/v1/accounts/\(guest.account.id)/plan"
-            let reply = try await server.send("PUT", path, #"{"plan":"premium"}"#, toAdmin: true)
+            let premium = #"{"plan":"premium","reason":"b"}"#
+            let reply = try await server.send("PUT", path, premium, toAdmin: true)
             #expect(try reply.decode(Account.self).plan == .premium)
             #expect(reply.head == 3)
             let consume = "/v1/quotas/readings/consume"
@@ -146,10 +147,11 @@ struct AdminRouteTests {
             #expect(quota.unlimited)
             #expect(quota.used == 10)
             #expect(quota.remaining == nil)
-            let gold = try await server.send("PUT", path, #"{"plan":"gold"}"#, toAdmin: true)
+            let unknown = #"{"plan":"gold","reason":"b"}"#
+            let gold = try await server.send("PUT", path, unknown, toAdmin: true)
             #expect(gold.code == "invalid_content")
             let stranger = "/admin/v1/accounts/0199f3c8-2f6b-7c1e-9a54-3d2b8e07f6aa/plan"
-            let lost = try await server.send("PUT", stranger, #"{"plan":"gold"}"#, toAdmin: true)
+            let lost = try await server.send("PUT", stranger, unknown, toAdmin: true)
             #expect(lost.code == "not_found")
         }
     }
@@ -169,7 +171,7 @@ struct AdminRouteTests {
                 #expect(reply.code == "not_found")
             }
             let bare = try await server.send("GET", accounts, toAdmin: true)
-            #expect(bare.code == "malformed_request")
+            #expect(try bare.decode(ListPage<Account>.self).items.count == 1)
         }
     }
 

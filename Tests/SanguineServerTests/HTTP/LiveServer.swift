@@ -17,9 +17,11 @@ struct LiveServer: Sendable {
     struct Setup: Sendable {
         var settings = ServerSettings()
         var functions: [ServerFunction] = []
+        var mail: (any MailSender)?
         var storage: any Storage = MemoryStorage()
         var keys = SigningKeys()
         var adminToken = AdminToken()
+        var adminTokens: [AdminToken] = []
         var isWithoutAdminToken = false
         var registry = OpenMetricsRegistry()
         var log: LogQueue?
@@ -40,8 +42,10 @@ struct LiveServer: Sendable {
                 storage: storage,
                 keys: keys,
                 adminToken: isWithoutAdminToken ? nil : adminToken,
+                adminTokens: adminTokens,
                 settings: settings,
                 functions: functions,
+                mail: mail,
                 registry: registry,
                 log: log,
                 logger: logger,

@@ -224,7 +224,7 @@ struct MalformedRequestTests {
         ("PURGE", "/v1/balance", "GET, HEAD"),
         ("PUT", "/v1/balance", "GET, HEAD"), ("OPTIONS", "/v1/balance", "GET, HEAD"),
         ("GET", "/v1/spend", "POST"), ("TRACE", "/v1/spend", "POST"),
-        ("POST", "/v1/account", "GET, HEAD, PATCH"), ("GET", "/v1/holds/1/capture", "POST"),
+        ("POST", "/v1/account", "DELETE, GET, HEAD, PATCH"), ("GET", "/v1/holds/1/capture", "POST"),
         ("POST", "/health/live", "GET, HEAD"),
     ])
     func `an unsupported method is refused with the allowed ones`(

@@ -51,8 +51,8 @@ struct Examination {
             return [Finding("folder", .failed, finding, remedy: remedy)]
         }
         return [
-            permissions, keyFile, databaseFile, pairing, integrity, ledger, feeds, files, space,
-            limits, clock, lock,
+            permissions, keyFile, databaseFile, pairing, integrity, ledger, audit, feeds, files,
+            space, limits, clock, lock,
         ]
     }
 
@@ -168,6 +168,25 @@ struct Examination {
             }
             let counts = "\(report.accounts) accounts, \(report.transfers) transfers"
             return Finding("ledger", .ok, "Every balance is the sum of its entries: \(counts).")
+        }
+    }
+
+    private var audit: Finding {
+        checked("audit") { contents in
+            guard contents.data.pages.isEmpty else {
+                return Finding("audit", .skipped, "The audit log needs an undamaged database.")
+            }
+            let audit = contents.data.audit
+            guard let finding = audit.finding else {
+                let count = "\(audit.count) entries"
+                return Finding("audit", .ok, "The chain of the audit log is unbroken: \(count).")
+            }
+            return Finding(
+                "audit",
+                .failed,
+                "The audit log was altered: \(finding).",
+                remedy: "Compare it with the one in a backup, and find out who had access."
+            )
         }
     }
 

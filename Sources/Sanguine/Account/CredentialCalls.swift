@@ -1,0 +1,121 @@
+import Foundation
+import SanguineModel
+
+/// Sends the user's credentials, and continues with the sessions that the server issues for them.
+///
+/// Every request has an idempotency key, and is sent again under the same key if its answer is
+/// lost.
+struct CredentialCalls: Sendable {
+    let users: UserSwitcher
+
+    private var services: ClientServices { users.services }
+    private var configuration: SanguineClient.Configuration { services.configuration }
+
+    /// The way in which a request proves who sends it.
+    enum Proof {
+        /// The user's token; signs in a guest if there is no user.
+        case token
+        /// The token of a guest, who becomes a part of the account; otherwise none.
+        case guestToken
+        /// None.
+        case nothing
+    }
+
+    /// Sends a request with a session as its answer, and continues with it.
+    ///
+    /// - Returns: The account.
+    func signIn(
+        _ path: String,
+        _ body: some Encodable & Sendable,
+        _ proof: Proof
+    ) async throws(SanguineError) -> SignedIn {
+        let user = users.current
+        let response = try await send("POST", path, body, proof, as: user)
+        let answer = try WireCoding.decode(SignedIn.self, from: response)
+        let device = try user.session.deviceId()
+        let wasGuest = user.session.isGuest
+        let session = StoredSession(answer, device: device, at: configuration.clock.now())
+        let former = try users.adopt(session, for: user)
+        let analytics = services.metrics.analytics
+        if answer.merged != nil {
+            analytics.post(.merged)
+        } else if wasGuest, answer.account.kind == .registered,
+            answer.account.id == session.account, proof == .token
+        {
+            analytics.post(.upgraded)
+        }
+        let next = users.current
+        if next.session.account == answer.account.id {
+            services.queries.set(answer.account, for: .account, in: next.cacheScope)
+            next.locale.received(answer.account)
+        }
+        if let former { await user.session.notifyServer(ofEnd: former) }
+        return answer
+    }
+
+    /// Sends a request, again under the same key if its answer is lost.
+    ///
+    /// - Returns: The response, with a status from 200 to 299.
+    @discardableResult
+    func send(
+        _ method: String,
+        _ path: String,
+        _ body: (some Encodable & Sendable)? = nil as String?,
+        _ proof: Proof = .token,
+        as user: UserScope? = nil
+    ) async throws(SanguineError) -> TransportResponse {
+        if let refusal = configuration.refusal { throw refusal }
+        let user = user ?? users.current
+        var json: Data?
+        if let body { json = try WireCoding.encode(body, as: "the body of \(path)") }
+        var headers: [String: String] = [:]
+        if method != "GET" {
+            var random = configuration.random
+            let key = Identifier(at: configuration.clock.now(), using: &random)
+            headers["Idempotency-Key"] = key.description
+        }
+        let request = try TransportRequest(
+            method: method,
+            base: configuration.server,
+            path: path,
+            headers: headers,
+            json: json,
+            timeout: SessionLimits.requestTimeout
+        )
+        return try await send(request, proof, as: user)
+    }
+
+    private func send(
+        _ request: TransportRequest,
+        _ proof: Proof,
+        as user: UserScope
+    ) async throws(SanguineError) -> TransportResponse {
+        let schedule = configuration.schedule(RetrySchedule(attempts: SessionLimits.attempts))
+        let isAuthorized = proof == .token || proof == .guestToken && user.session.isGuest
+        if proof == .token { user.authorizer.allowSignIn() }
+        var failures = 0
+        while true {
+            do throws(SanguineError) {
+                guard isAuthorized else {
+                    try user.authorizer.check()
+                    return try await services.exchange.send(request)
+                }
+                return try await user.functions.call.send(request)
+            } catch {
+                failures += 1
+                var random = configuration.random
+                guard error.isTransport,
+                    let delay = schedule.delay(afterFailures: failures, of: error, using: &random),
+                    (try? await configuration.delay.sleep(for: delay)) != nil
+                else { throw error }
+            }
+        }
+    }
+}
+
+extension SanguineError {
+    /// Whether there was no response, so that the request may be sent again under its key.
+    fileprivate var isTransport: Bool {
+        if case .transport = self { true } else { false }
+    }
+}

@@ -1,0 +1,207 @@
+import SanguineModel
+
+/// The commands of e-mail addresses, passwords and codes.
+struct EmailCommands: Sendable {
+    let identity: IdentityCommands
+
+    private var now: Timestamp { identity.now }
+
+    /// The result of presenting a code.
+    enum Confirmation: Sendable {
+        case done(IdentityCommands.Registration)
+        case wrongCode
+    }
+
+    /// Counts an attempt against all limits.
+    func count(_ limits: [AttemptLimit]) -> Command<Void> {
+        Command(keys: limits.map(\.key)) { loaded throws(Problem) in
+            Decision((), changes: try changes(of: limits, loaded))
+        }
+    }
+
+    /// Removes one counted attempt from all limits.
+    func forgive(_ limits: [AttemptLimit]) -> Command<Void> {
+        Command(keys: limits.map(\.key)) { loaded throws(Problem) in
+            var changes: [Change] = []
+            for limit in limits {
+                if let change = try limit.forgiving(loaded, at: now) { changes.append(change) }
+            }
+            return Decision((), changes: changes)
+        }
+    }
+
+    /// Stores a request that waits for its code, and the message with the code.
+    func start(
+        _ verification: Verification,
+        _ mail: Mail,
+        _ limits: [AttemptLimit]
+    ) -> Command<Void> {
+        Command(keys: limits.map(\.key)) { loaded throws(Problem) in
+            let counted = try changes(of: limits, loaded)
+            return Decision((), changes: counted + [.put(verification), .put(mail)])
+        }
+    }
+
+    /// Binds the address of a registration or a change, if the code is right.
+    ///
+    /// - Parameters:
+    ///   - known: The request as it was read; it must not have been replaced since.
+    ///   - address: The address to bind.
+    ///   - account: The account.
+    ///   - old: The address that the account had when it was read.
+    ///   - codeHash: The keyed hash of the presented code.
+    ///   - notice: The message to the old address.
+    /// - Returns: The command. It refuses with `verification_failed` or `email_taken`.
+    func confirm(
+        _ known: Verification,
+        _ address: EmailAddress,
+        of account: Identifier,
+        replacing old: String?,
+        codeHash: String,
+        notice: Mail?
+    ) -> Command<Confirmation> {
+        let login = Login.Name.email(address.text)
+        let oldLogin = old.map { Login.Name.email($0) }
+        let bind = identity.register(login, password: nil, email: address.text, account)
+        return Command(
+            keys: bind.keys + [Verification.key(known.id)]
+                + (oldLogin.map { [Login.key($0.text)] } ?? []),
+            surplus: bind.surplus
+        ) { loaded, reader throws(Problem) in
+            if let wrong = try presented(codeHash, known, loaded) { return wrong }
+            guard loaded.account(account)?.profile.email == old else { throw .accountChanged }
+            var previous: Login?
+            if let oldLogin, let found = try loaded.document(Login.self, oldLogin.text),
+                found.account == account
+            {
+                previous = found
+            }
+            if known.purpose == .registration, let previous, previous.name != login.text {
+                throw .hasAddress
+            }
+            let decided = try identity.register(
+                login,
+                password: known.passwordHash ?? previous?.passwordHash,
+                email: address.text,
+                account
+            ).decide(loaded, reader)
+            var changes = decided.changes + [.delete(known)]
+            if let previous, previous.name != login.text {
+                changes.append(.delete(previous))
+                if let notice { changes.append(.put(notice)) }
+            }
+            return Decision(.done(decided.outcome), changes: changes)
+        }
+    }
+
+    /// Sets the password of a login, if the code is right.
+    ///
+    /// - Throws: The command refuses with `verification_failed`.
+    func reset(
+        _ known: Verification,
+        _ login: Login,
+        of address: EmailAddress,
+        codeHash: String,
+        password: PasswordHash,
+        notice: Mail
+    ) -> Command<Confirmation> {
+        let bind = setPassword(login, of: address, password, notice)
+        return Command(
+            keys: bind.keys + [Verification.key(known.id)],
+            surplus: bind.surplus
+        ) { loaded, reader throws(Problem) in
+            if let wrong = try presented(codeHash, known, loaded) { return wrong }
+            let decided = try bind.decide(loaded, reader)
+            return Decision(
+                .done(decided.outcome),
+                changes: decided.changes + [.delete(known)]
+            )
+        }
+    }
+
+    /// Counts a code as wrong whatever it is, because the address belongs to no account.
+    ///
+    /// The command loads as many rows as ``reset(_:_:of:codeHash:password:notice:)`` does.
+    func reject(_ known: Verification, of address: EmailAddress) -> Command<Confirmation> {
+        let bind = identity.register(
+            .email(address.text),
+            password: nil,
+            email: nil,
+            Identifier(at: now)
+        )
+        return Command(
+            keys: bind.keys + [Verification.key(known.id)],
+            surplus: bind.surplus
+        ) { loaded throws(Problem) in
+            try presented("", known, loaded) ?? Decision(.wrongCode)
+        }
+    }
+
+    /// Sets the password of a login that is still as it was read, opens a session, and ends others.
+    func setPassword(
+        _ login: Login,
+        of address: EmailAddress,
+        _ password: PasswordHash,
+        _ notice: Mail
+    ) -> Command<IdentityCommands.Registration> {
+        let bind = identity.register(
+            .email(address.text),
+            password: password.text,
+            email: nil,
+            login.account
+        )
+        return Command(keys: bind.keys, surplus: bind.surplus) { loaded, reader throws(Problem) in
+            guard try loaded.document(Login.self, login.name) == login else {
+                throw .accountChanged
+            }
+            let decided = try bind.decide(loaded, reader)
+            return Decision(decided.outcome, changes: decided.changes + [.put(notice)])
+        }
+    }
+
+    /// Returns the decision for a wrong code, or `nil` if the code is right.
+    ///
+    /// - Throws: `verification_failed` for a request that was replaced, used, has expired, or has
+    ///   had too many wrong codes.
+    private func presented(
+        _ codeHash: String,
+        _ known: Verification,
+        _ loaded: Loaded
+    ) throws(Problem) -> Decision<Confirmation>? {
+        guard var stored = try loaded.document(Verification.self, known.id),
+            stored.isSame(as: known), now < stored.expiresAt,
+            stored.wrong < Verification.wrongCodes
+        else { throw .verificationFailed }
+        guard !stored.hasCode(hash: codeHash) else { return nil }
+        stored.wrong += 1
+        return Decision(.wrongCode, changes: [.put(stored)])
+    }
+
+    private func changes(
+        of limits: [AttemptLimit],
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        var changes: [Change] = []
+        for limit in limits { changes.append(try limit.counting(loaded, at: now)) }
+        return changes
+    }
+}
+
+extension Problem {
+    /// The refusal of a request during which the account has changed.
+    static var accountChanged: Problem {
+        Problem(
+            .overloaded,
+            "The account has changed in the meantime. Send the request again.",
+            retryAfter: 1
+        )
+    }
+
+    /// The refusal of a second e-mail address.
+    static var hasAddress: Problem {
+        Problem(
+            .invalidContent,
+            "The account has an e-mail address. Change it with POST /v1/account/email."
+        )
+    }
+}

@@ -1,0 +1,18 @@
+/// The limits of attempts to sign in and of codes that are sent.
+enum EmailLimits {
+    /// The number of failed attempts to sign in with an e-mail address, in ``failureWindow``.
+    static let failuresPerEmail = 5
+    /// The number of failed attempts from a network address, in ``failureWindow``.
+    static let failuresPerAddress = 10
+    /// The window for failed attempts.
+    static let failureWindow = Duration.seconds(60)
+
+    /// The number of codes that an account can request, in ``codeWindow``.
+    static let codesPerAccount = 5
+    /// The number of codes that are sent to an e-mail address, in ``codeWindow``.
+    static let codesPerEmail = 5
+    /// The number of codes that can be requested from a network address, in ``codeWindow``.
+    static let codesPerAddress = 30
+    /// The window for codes.
+    static let codeWindow = Duration.seconds(3_600)
+}

@@ -1,0 +1,196 @@
+import Crypto
+import Foundation
+import SanguineModel
+
+/// The text of a code that moves a guest to another device.
+enum MoveCodeText {
+    /// Digits and letters without 0, 1, I, L, O and U, which are mistaken for others.
+    static let alphabet = Array("23456789ABCDEFGHJKMNPQRSTVWXYZ")
+    /// The number of characters, which stand for 39 bits.
+    static let length = 8
+
+    /// Returns a code from the system's random numbers.
+    static func random() -> String {
+        String((0..<length).map { _ in alphabet[Int.random(in: 0..<alphabet.count)] })
+    }
+
+    /// Returns the code as it was issued, or `nil` if no code can be meant.
+    static func canonical(_ text: String) -> String? {
+        guard text.utf8.count <= 64 else { return nil }
+        let code = text.uppercased().filter { $0 != " " && $0 != "-" }
+        guard code.count == length, code.allSatisfy(alphabet.contains) else { return nil }
+        return code
+    }
+
+    /// Returns the hash that identifies a stored code.
+    ///
+    /// It has a key, because so few codes could all be tried against a stolen database.
+    static func hash(_ code: String, key: SymmetricKey) -> String {
+        Base64URL.encode(
+            HMAC<SHA256>.authenticationCode(for: Data("move code \(code)".utf8), using: key)
+        )
+    }
+}
+
+/// A code that was issued and can be redeemed, found by its hash.
+struct OpenMoveCode: StoredDocument, Hashable {
+    static let kind = DocumentKind.moveCode
+
+    var hash: String
+    var account: Identifier
+    var expiresAt: Timestamp
+    /// The device that redeemed the code; `nil` while it can be redeemed.
+    var usedBy: String?
+
+    var documentID: String { hash }
+    var documentAccount: Identifier? { account }
+    var documentExpiry: Timestamp? { expiresAt }
+}
+
+/// The name of the only code of an account that can be redeemed.
+struct CurrentMoveCode: StoredDocument, Hashable {
+    static let kind = DocumentKind.moveCode
+
+    var account: Identifier
+    var hash: String
+    var expiresAt: Timestamp
+
+    static func id(_ account: Identifier) -> String { "account \(account)" }
+
+    var documentID: String { Self.id(account) }
+    var documentAccount: Identifier? { account }
+    var documentExpiry: Timestamp? { expiresAt }
+}
+
+/// The commands of codes that move a guest to another device.
+struct MoveCommands: Sendable {
+    /// The time for which a code can be redeemed.
+    static let life = Duration.seconds(600)
+
+    let identity: IdentityCommands
+    private var now: Timestamp { identity.now }
+
+    init(identity: IdentityCommands) { self.identity = identity }
+
+    /// Stores a new code, and voids an earlier one.
+    func issue(_ code: String, hash: String, _ account: Identifier) -> Command<MoveCode> {
+        let pointer = CurrentMoveCode.key(CurrentMoveCode.id(account))
+        return Command(keys: [.account(account), pointer]) { loaded throws(Problem) in
+            guard loaded.account(account)?.state == .active else { throw .noAccount }
+            let end = now + Self.life
+            let open = OpenMoveCode(hash: hash, account: account, expiresAt: end)
+            let current = CurrentMoveCode(account: account, hash: hash, expiresAt: end)
+            let old = try loaded.document(CurrentMoveCode.self, CurrentMoveCode.id(account))
+            let void = old.map { [Change.delete(OpenMoveCode.key($0.hash))] } ?? []
+            return Decision(
+                MoveCode(code: code, expiresAt: end),
+                changes: void + [.put(open), .put(current)]
+            )
+        }
+    }
+
+    /// The result of redeeming a code.
+    struct Redemption: Sendable {
+        /// The empty guest that the device was before; `nil` for none.
+        var left: Identifier?
+    }
+
+    /// Gives the device to the account of a code.
+    ///
+    /// - Parameters:
+    ///   - hash: The hash of the code.
+    ///   - account: The account of the code.
+    ///   - device: The device.
+    ///   - former: The account of the device, as found before; `nil` for a new device.
+    /// - Returns: The command.
+    func redeem(
+        _ hash: String,
+        of account: Identifier,
+        _ device: IdentityCommands.Device,
+        from former: Identifier?
+    ) -> Command<Redemption> {
+        var keys: [Key] = [.account(account), .device(device.id), OpenMoveCode.key(hash)]
+        if let former, former != account {
+            keys += [.account(former), .balance(former), .feed(former)]
+        }
+        return Command(keys: keys) { loaded throws(Problem) in
+            guard var code = try loaded.document(OpenMoveCode.self, hash),
+                code.account == account, now < code.expiresAt,
+                loaded.account(account)?.state == .active
+            else { throw .moveCodeInvalid }
+            let known = loaded.device(device.id)
+            if let known, !known.hasSecret(hash: device.secretHash) { throw .otherSecret }
+            if let user = code.usedBy {
+                // The response may have been lost.
+                guard user == device.id, known?.account == account else { throw .moveCodeInvalid }
+                return Decision(Redemption(left: nil))
+            }
+            guard known?.account == former else { throw .changedMeanwhile }
+            code.usedBy = device.id
+            let row = DeviceRow(
+                id: device.id,
+                secretHash: device.secretHash,
+                account: account,
+                createdAt: known?.createdAt ?? now
+            )
+            var changes = [Change.put(code), .put(.device(row))]
+            var left: Identifier?
+            if let former, former != account, var guest = loaded.account(former) {
+                guard guest.state != .active || isUntouched(guest, loaded) else {
+                    throw .deviceHasData
+                }
+                if guest.state == .active {
+                    guest.state = .merged(into: account)
+                    changes.append(.put(.account(guest)))
+                    left = former
+                }
+            }
+            return Decision(Redemption(left: left), changes: changes)
+        }
+    }
+
+    /// Whether nothing has happened in a guest's account since it was created.
+    private func isUntouched(_ guest: AccountRow, _ loaded: Loaded) -> Bool {
+        guard guest.profile.kind == .guest, guest.profile.plan == .free,
+            let balance = loaded.balance(guest.id)
+        else { return false }
+        // A new account's profile and balance have the numbers 1 and 2.
+        return balance.head <= 2 && balance.held == 0
+            && (loaded.feed(guest.id).map { $0.bytes == 0 && $0.records == 0 } ?? true)
+    }
+}
+
+extension Problem {
+    static var moveCodeInvalid: Problem {
+        Problem(
+            .moveCodeInvalid,
+            "Show a new code on the other device: this one is wrong, was used, or has expired."
+        )
+    }
+
+    fileprivate static var otherSecret: Problem {
+        Problem(
+            .deviceSecretMismatch,
+            "Send the secret of this device, or redeem the code with a new 'deviceId'."
+        )
+    }
+
+    fileprivate static var changedMeanwhile: Problem {
+        Problem(
+            .overloaded,
+            "The device was changed by another request. Redeem the code again.",
+            retryAfter: 1
+        )
+    }
+
+    fileprivate static var deviceHasData: Problem {
+        Problem(
+            .identityTaken,
+            """
+            This device already is a guest with data, which would be lost. To keep it, register \
+            the other device's account, then sign in to it here with POST /v1/sessions, which \
+            merges this guest into it. To leave it, redeem the code with a new 'deviceId'.
+            """
+        )
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import SanguineModel
+
+/// A merge that was done; its repetitions receive the same result.
+struct CompletedMerge: StoredDocument, Hashable {
+    static let kind = DocumentKind.merge
+
+    /// The guest.
+    var guest: Identifier
+    /// The account into which it was merged.
+    var account: Identifier
+    /// The guest's session that performed the merge.
+    var session: Identifier
+    /// The result.
+    var merged: MergedGuest
+    /// The number in the account's feed that includes everything of the guest.
+    var head: Int64
+    /// The time of the merge.
+    var at: Timestamp
+
+    var documentID: String { Self.id(guest) }
+    var documentAccount: Identifier? { account }
+
+    static func id(_ guest: Identifier) -> String { guest.description }
+}
+
+extension DocumentRow {
+    /// The result of a merge for a guest's document.
+    enum MergeFate {
+        /// The account receives it.
+        case moves
+        /// It is removed: it would change the guest, which no longer exists.
+        case ends
+        /// It stays as it is: it reports the past, or the server works on it.
+        case stays
+    }
+
+    var mergeFate: MergeFate {
+        switch kind {
+        case .verification, .moveCode: .ends
+        case .event, .removal, .merge, .identityToken: .stays
+        case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
+        }
+    }
+
+    /// Returns the document as one of the account.
+    ///
+    /// Each mention of the guest, in the id and the body, becomes one of the account. Ids of
+    /// accounts are unique texts of one length, so no other text can contain one by accident.
+    func rehomed(from guest: Identifier, to account: Identifier) -> DocumentRow {
+        func renamed(_ text: String) -> String {
+            text.replacingOccurrences(of: guest.description, with: account.description)
+        }
+        var row = self
+        row.id = renamed(id)
+        row.account = account
+        row.body = Array(renamed(String(decoding: body, as: UTF8.self)).utf8)
+        return row
+    }
+
+    /// Returns the document with the members of another one that it lacks, at any depth.
+    func filled(from other: DocumentRow) -> DocumentRow {
+        guard let own = try? JSONParser.parse(body, limits: .tolerant).value,
+            let theirs = try? JSONParser.parse(other.body, limits: .tolerant).value
+        else { return self }
+        var row = self
+        row.body = ResponseEncoder.encode(own.filled(from: theirs))
+        return row
+    }
+}
+
+extension JSONValue {
+    /// Returns the object with the members of another one that it lacks, at any depth.
+    fileprivate func filled(from other: JSONValue) -> JSONValue {
+        guard case .object(var own) = self, case .object(let theirs) = other else { return self }
+        for (name, value) in theirs {
+            own[name] = own[name].map { $0.filled(from: value) } ?? value
+        }
+        return .object(own)
+    }
+}

@@ -1,0 +1,236 @@
+import Foundation
+import SanguineModel
+
+/// Everything that a merge changes, and its description.
+struct MergePlan {
+    private let guest: AccountRow
+    private let guestBalance: BalanceRow
+    private let now: Timestamp
+    private var account: AccountRow
+    private let accountBalance: BalanceRow
+
+    /// The changes to store, in order.
+    private(set) var changes: [Change] = []
+    /// The head of the account's feed afterwards.
+    private(set) var head: Int64
+    /// Whether the account receives the guest's plan.
+    private var takesPlan = false
+    /// The guest's sessions, which end.
+    private(set) var ended: [Identifier] = []
+    private(set) var preview: MergePreview
+    private(set) var merged: MergedGuest
+
+    init(
+        from guest: AccountRow,
+        _ guestBalance: BalanceRow,
+        to account: AccountRow,
+        _ accountBalance: BalanceRow,
+        now: Timestamp
+    ) {
+        self.guest = guest
+        self.guestBalance = guestBalance
+        self.account = account
+        self.accountBalance = accountBalance
+        self.now = now
+        // The guest's last transfers have the next number of its feed.
+        head = max(accountBalance.head, guestBalance.head + 1)
+        preview = MergePreview(
+            guest: guest.id,
+            account: account.profile,
+            records: 0,
+            conflictCount: 0,
+            conflicts: [],
+            tokens: MergePreview.Tokens(
+                moved: guestBalance.available,
+                held: guestBalance.held,
+                available: guestBalance.available + accountBalance.available
+            ),
+            quotas: [],
+            blobs: 0,
+            bytes: 0,
+            guestHead: guestBalance.head,
+            accountHead: accountBalance.head
+        )
+        merged = MergedGuest(from: guest.id, records: 0, balances: 0, blobs: 0)
+    }
+
+    /// Makes the plan.
+    ///
+    /// - Throws: `operation_in_progress`, `invalid_content`, or the storage's error.
+    mutating func make(
+        _ settings: AuthoritySettings,
+        _ quotas: QuotaCommands,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws {
+        let theirs = try reader.ownedRows(of: guest.id)
+        let own = try reader.ownedRows(of: account.id)
+        try check(theirs, own, settings, reader)
+        try moveRecords(theirs, own, settings, loaded, reader)
+        takePlan()
+        let holds = moveQuotas(theirs, own, quotas, loaded)
+        moveDocuments(theirs, own)
+        moveTokens()
+        changes += holds.map { .put(.hold($0)) }
+        changes.append(.rehome(Rehoming(of: guest.id, to: account.id, head: head)))
+        changes.append(
+            .pruneResults(of: account.id, keeping: settings.resultsKept(isPublic: false))
+        )
+        endGuest(theirs.sessions)
+    }
+
+    private func check(
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ settings: AuthoritySettings,
+        _ reader: any RecordReader
+    ) throws {
+        let merges = own.documents.count { $0.kind == .merge }
+        guard merges < max(1, settings.mergedGuestsPerAccount) else {
+            throw Problem(
+                .invalidContent,
+                """
+                Sign in without merging: at most \(settings.mergedGuestsPerAccount) guests can be \
+                merged into an account.
+                """
+            )
+        }
+        // Its end would be stored under the account's operation.
+        for key in theirs.runningKeys where try reader.hasOperation(account.id, key: key) {
+            throw Problem(
+                .operationInProgress,
+                """
+                Merge again after 'Retry-After': the guest has a running call with a key that the \
+                account has used as well.
+                """,
+                retryAfter: 1
+            )
+        }
+    }
+
+    private mutating func moveRecords(
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ settings: AuthoritySettings,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws {
+        var records = RecordMerge(
+            of: guest.id,
+            into: account.id,
+            loaded.feed(account.id) ?? FeedRow(account: account.id),
+            head: head,
+            schema: settings.schema,
+            reader: reader
+        )
+        try records.moveRecords()
+        records.moveBlobs(theirs.blobs, known: own.blobs)
+        head = records.head
+        changes += records.changes
+        changes += [.delete(.feed(guest.id)), .put(.feed(records.feed))]
+        let conflicts = records.conflicts.sorted {
+            RecordKey($0.collection, $0.id) < RecordKey($1.collection, $1.id)
+        }
+        preview.records = records.records
+        preview.conflictCount = conflicts.count
+        preview.conflicts = Array(conflicts.prefix(MergePreview.listedConflicts))
+        preview.blobs = records.blobs
+        preview.bytes = records.feed.bytes
+        merged.records = records.records
+        merged.blobs = records.blobs
+    }
+
+    /// Gives the account the guest's plan if it ends later than its own.
+    private mutating func takePlan() {
+        guard guest.profile.plan == .premium else { return }
+        if account.profile.plan == .premium {
+            guard let own = account.planExpiresAt else { return }
+            if let theirs = guest.planExpiresAt, theirs <= own { return }
+        }
+        takesPlan = true
+        account.profile.plan = .premium
+        account.planExpiresAt = guest.planExpiresAt
+        head += 1
+        account.seq = head
+        changes.append(.put(.account(account)))
+        preview.account = account.profile
+    }
+
+    /// Returns the holds that change.
+    private mutating func moveQuotas(
+        _ theirs: OwnedRows,
+        _ own: OwnedRows,
+        _ quotas: QuotaCommands,
+        _ loaded: Loaded
+    ) -> [HoldRow] {
+        let merge = QuotaMerge(
+            quotas,
+            of: guest.profile,
+            into: account.profile,
+            loaded,
+            guestHolds: theirs.openHolds.sorted { $0.id < $1.id },
+            accountHolds: own.openHolds.sorted { $0.id < $1.id }
+        )
+        var rows: [String: QuotaRow] = [:]
+        for name in quotas.limits.keys {
+            if let row = loaded.quota(account.id, name: name) { rows[name] = row }
+            if loaded.quota(guest.id, name: name) != nil {
+                changes.append(.delete(.quota(guest.id, name: name)))
+            }
+        }
+        for period in merge.periods { rows[period.name] = period }
+        // A change of the plan changes all of them.
+        let isChanged = Set(merge.periods.map(\.name))
+        for var row in rows.values.sorted(by: { $0.name < $1.name })
+        where isChanged.contains(row.name) || takesPlan {
+            head += 1
+            row.seq = head
+            rows[row.name] = row
+            changes.append(.put(.quota(row)))
+        }
+        preview.quotas = quotas.limits.keys.sorted().compactMap { name in
+            quotas.quota(name, of: account.profile, rows[name])
+        }
+        return merge.holds
+    }
+
+    private mutating func moveDocuments(_ theirs: OwnedRows, _ own: OwnedRows) {
+        for row in theirs.documents where row.mergeFate != .stays {
+            changes.append(.delete(row.key))
+            guard row.mergeFate == .moves else { continue }
+            let new = row.rehomed(from: guest.id, to: account.id)
+            let known = own.documents.first { $0.key == new.key }
+            changes.append(.put(.document(known?.filled(from: new) ?? new)))
+        }
+    }
+
+    private mutating func moveTokens() {
+        let reason = "merged guest"
+        var leaving = LedgerDraft(guestBalance, now: now)
+        let moved = leaving.moveOut(reason: reason)
+        var balance = accountBalance
+        balance.head = head
+        var arriving = LedgerDraft(balance, now: now)
+        arriving.moveIn(moved, holding: guestBalance.held, reason: reason)
+        head = arriving.balance.head
+        merged.balances = moved.amount
+        changes += leaving.appended + [.delete(.balance(guest.id))] + arriving.changes
+    }
+
+    /// Makes the guest an alias of the account.
+    private mutating func endGuest(_ sessions: [SessionRow]) {
+        for var session in sessions {
+            session.endedAt = now
+            ended.append(session.id)
+            changes.append(.put(.session(session)))
+        }
+        var alias = guest
+        alias.state = .merged(into: account.id)
+        // Only the account has the person's data.
+        alias.profile.displayName = nil
+        alias.profile.settings = [:]
+        changes.append(.put(.account(alias)))
+        let data: [String: JSONValue] = ["records": .integer(Int64(merged.records))]
+        changes.append(.event(AnalyticsEvent(.accountMerged, of: account.id, at: now, data: data)))
+    }
+}

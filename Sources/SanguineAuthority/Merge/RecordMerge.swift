@@ -1,0 +1,135 @@
+import Foundation
+import SanguineModel
+
+/// The move of a guest's records and files to an account.
+///
+/// Invariants:
+/// 1. Each moved record has a number of its own in the account's feed, so that a page of the feed
+///    can end after any of them.
+/// 2. `feed` counts the account's records, tombstones and bytes as they will be stored.
+struct RecordMerge {
+    /// The number of records that are read at a time.
+    private static let page = 512
+
+    private let guest: Identifier
+    private let account: Identifier
+    private let schema: RecordSchema
+    private let reader: any RecordReader
+
+    /// The head of the account's feed, after the records so far.
+    private(set) var head: Int64
+    /// The totals of the account.
+    private(set) var feed: FeedRow
+    /// The changes to store, in order.
+    private(set) var changes: [Change] = []
+    /// The number of records that were moved.
+    private(set) var records = 0
+    /// The number of files that were moved.
+    private(set) var blobs = 0
+    /// The records that both sides have.
+    private(set) var conflicts: [MergePreview.Conflict] = []
+
+    init(
+        of guest: Identifier,
+        into account: Identifier,
+        _ feed: FeedRow,
+        head: Int64,
+        schema: RecordSchema,
+        reader: any RecordReader
+    ) {
+        self.guest = guest
+        self.account = account
+        self.feed = feed
+        self.head = head
+        self.schema = schema
+        self.reader = reader
+    }
+
+    /// Moves the records, and removes the guest's tombstones.
+    ///
+    /// - Throws: the storage's error.
+    mutating func moveRecords() throws {
+        var last: Int64 = 0
+        while true {
+            let rows = try reader.liveRecords(of: guest, after: last, limit: Self.page)
+            for row in rows { try move(row) }
+            guard rows.count == Self.page, let seq = rows.last?.seq else { break }
+            last = seq
+        }
+        for row in try reader.tombstones(of: guest, limit: .max) {
+            changes.append(.delete(.record(row.name)))
+        }
+    }
+
+    /// Moves the files; a file that the account has as well is counted once.
+    mutating func moveBlobs(_ rows: [BlobRow], known: [BlobRow]) {
+        let known = Set(known.map(\.id))
+        for var row in rows {
+            changes.append(.delete(.blob(guest, row.id)))
+            guard !known.contains(row.id) else { continue }
+            row.account = account
+            changes.append(.put(.blob(row)))
+            feed.bytes += row.storedBytes
+            blobs += 1
+        }
+    }
+
+    private mutating func move(_ row: RecordRow) throws {
+        let collection = schema.collection(row.name.collection)
+        var new = row
+        new.owner = account
+        if row.name.scope != nil {
+            new.name = RecordName(row.name.collection, in: account, row.name.id)
+        }
+        let old = new.name == row.name ? nil : try reader.record(new.name)
+        var unindexed = entries(of: row, in: collection)
+        if new.name != row.name { changes.append(.delete(.record(row.name))) }
+        if let old {
+            let isKept = guestWins(row, over: old, by: collection?.onMerge ?? .newer)
+            conflicts.append(
+                MergePreview.Conflict(
+                    collection: row.name.collection,
+                    id: row.name.id,
+                    kept: isKept ? .guest : .account
+                )
+            )
+            guard isKept else {
+                changes += unindexed.map(Change.unindex)
+                return
+            }
+            if old.isLive { unindexed.formUnion(entries(of: old, in: collection)) }
+        }
+        head += 1
+        (new.seq, new.through) = (head, head)
+        let indexed = entries(of: new, in: collection)
+        changes += unindexed.subtracting(indexed).map(Change.unindex)
+        changes.append(.put(.record(new)))
+        changes += indexed.map(Change.index)
+        feed.records += old?.isLive == true ? 0 : 1
+        feed.tombstones -= old?.isLive == false ? 1 : 0
+        feed.bytes += new.storedBytes - (old?.storedBytes ?? 0)
+        records += 1
+    }
+
+    private func guestWins(
+        _ row: RecordRow,
+        over old: RecordRow,
+        by rule: RecordCollection.MergeRule
+    ) -> Bool {
+        switch rule {
+        case .newer: row.updatedAt > old.updatedAt
+        case .account: false
+        case .guest: true
+        }
+    }
+
+    /// Returns the entries of a record in all indexes; one that is not JSON has no members.
+    private func entries(
+        of row: RecordRow,
+        in collection: RecordCollection?
+    ) -> Set<IndexEntry> {
+        guard let collection, !collection.indexes.isEmpty else { return [] }
+        let fields = (try? RecordValue(json: Data(row.value)).fields()) ?? [:]
+        return collection.entries(of: row.name.id, owner: row.owner, fields)
+    }
+}

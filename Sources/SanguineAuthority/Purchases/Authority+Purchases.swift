@@ -1,0 +1,263 @@
+package import SanguineModel
+
+/// The result of a notification of the App Store.
+package struct StoreNotificationOutcome: Sendable {
+    /// The id of the notification.
+    package var id: String
+    /// The type, and the subtype if there is one.
+    package var type: String
+    /// Whether it took effect, was repeated, or was only acknowledged.
+    package var result: Result
+    /// The answer to a request for consumption data; `nil` for other notifications.
+    package var consumption: ConsumptionReport?
+
+    /// The effect of a notification.
+    package enum Result: String, Sendable {
+        /// It took effect.
+        case applied
+        /// It was handled before.
+        case repeated
+        /// It has no effect: a test, or a type or product that this version does not know.
+        case acknowledged
+    }
+}
+
+/// The answer to the App Store's request for consumption data: how much of a purchase was used.
+public struct ConsumptionReport: Hashable, Codable, Sendable {
+    /// The transaction that the customer wants to be refunded.
+    public var transactionId: String
+    /// The spent part of its tokens, in milliunits of a percent: 100,000 for all.
+    ///
+    /// Tokens that were granted or bought otherwise count as spent last.
+    public var consumptionPercentage: Int64
+    /// Whether the tokens were credited.
+    public var isDelivered: Bool
+}
+
+extension Authority {
+    /// Credits a transaction that the App Store signed to the account.
+    ///
+    /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
+    ///   `invalid_content`, `purchase_invalid`, `purchase_foreign`, `purchase_taken`.
+    package func purchase(
+        _ account: Identifier,
+        _ submission: Submission<PurchaseRequest>
+    ) async throws(Problem) -> Answer {
+        let store = try storeVerifier()
+        var holder = PurchaseCommands.Holder(account: account, aliases: [])
+        var content: Result<PurchaseCommands.News, Problem>
+        do throws(Problem) {
+            let signed = try submission.content.get().signedTransaction
+            let transaction = try await store.transaction(signed, now: clock.now())
+            guard !transaction.isFamilyShared || store.settings.countsFamilySharing else {
+                throw Problem(
+                    .purchaseForeign,
+                    "Buy the product with this Apple account: it was shared by a family member."
+                )
+            }
+            let news = PurchaseCommands.News(transaction)
+            holder = try await self.holder(of: news, sentBy: account)
+            content = .success(news)
+        } catch {
+            content = .failure(error)
+        }
+        return try await perform(
+            purchases(store.settings).credit(holder, submission.with(content))
+        )
+    }
+
+    /// Handles a server notification of the App Store, version 2.
+    ///
+    /// - Throws: `purchase_invalid`, `purchase_foreign`.
+    package func storeNotification(
+        _ signed: String
+    ) async throws(Problem) -> StoreNotificationOutcome {
+        let store = try storeVerifier()
+        let now = clock.now()
+        let notification = try await store.notification(signed, now: now)
+        var outcome = StoreNotificationOutcome(
+            id: notification.id,
+            type: [notification.type, notification.subtype].compactMap(\.self)
+                .joined(separator: " "),
+            result: .acknowledged
+        )
+        guard let signedTransaction = notification.content?.signedTransactionInfo else {
+            return outcome
+        }
+        let transaction = try await store.transaction(signedTransaction, now: now)
+        var renewal: AppStoreRenewal?
+        if let signed = notification.content?.signedRenewalInfo {
+            renewal = try await store.renewal(signed, now: now)
+        }
+        guard !transaction.isFamilyShared || store.settings.countsFamilySharing,
+            store.settings.products[transaction.product] != nil
+        else { return outcome }
+        if notification.type == "CONSUMPTION_REQUEST" {
+            outcome.consumption = try await consumption(of: transaction.id)
+            outcome.result = .applied
+            return outcome
+        }
+        guard let news = PurchaseCommands.News(notification, transaction, renewal) else {
+            return outcome
+        }
+        outcome.result = try await apply(news, notification.id, store.settings)
+        return outcome
+    }
+
+    private func apply(
+        _ news: PurchaseCommands.News,
+        _ id: String,
+        _ settings: AppStoreSettings
+    ) async throws(Problem) -> StoreNotificationOutcome.Result {
+        // Another request may claim the transaction between the look-up and the command.
+        for _ in 0..<Self.attempts {
+            let holder = try await holder(of: news)
+            let command = purchases(settings).notify(id, news, holder)
+            switch try await perform(command) {
+            case .done: return .applied
+            case .repeated: return .repeated
+            case .moved: continue
+            }
+        }
+        throw Problem(.overloaded, "Send the notification again.", retryAfter: 1)
+    }
+
+    private func purchases(_ settings: AppStoreSettings) -> PurchaseCommands {
+        PurchaseCommands(settings: settings, identity: identity, encoder: encoder)
+    }
+
+    func storeVerifier() throws(Problem) -> AppStoreVerifier {
+        guard let store else {
+            throw Problem(
+                .notFound,
+                "Configure 'appStore' on the server: it does not accept purchases."
+            )
+        }
+        return store
+    }
+
+    /// Returns the account that sends a transaction, with the guests that were merged into it if
+    /// one of them has the transaction.
+    ///
+    /// - Throws: `purchase_taken` if the transaction names another account.
+    private func holder(
+        of news: PurchaseCommands.News,
+        sentBy account: Identifier
+    ) async throws(Problem) -> PurchaseCommands.Holder {
+        let sender = PurchaseCommands.Holder(account: account, aliases: [])
+        if let named = news.transaction.account, named != account,
+            let other = try await holder(named), other.account != account
+        {
+            throw .purchaseTaken
+        }
+        guard let owner = try await owner(of: news), owner != account,
+            let holder = try await holder(owner), holder.account == account
+        else { return sender }
+        return holder
+    }
+
+    /// Returns the account for the news of a notification; `nil` if it is not known yet.
+    private func holder(
+        of news: PurchaseCommands.News
+    ) async throws(Problem) -> PurchaseCommands.Holder? {
+        if let owner = try await owner(of: news) { return try await holder(owner) }
+        guard let named = news.transaction.account else { return nil }
+        return try await holder(named)
+    }
+
+    private func owner(of news: PurchaseCommands.News) async throws(Problem) -> Identifier? {
+        let purchase = StorePurchase.id(news.transaction.id)
+        let subscription = StoreSubscription.id(news.transaction.originalID)
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([
+                StorePurchase.key(purchase), StoreSubscription.key(subscription),
+            ])
+        }
+        if let known = try loaded.document(StorePurchase.self, purchase)?.account { return known }
+        return try loaded.document(StoreSubscription.self, subscription)?.account
+    }
+
+    /// Follows the merges of an account; `nil` if it does not exist or was deleted.
+    private func holder(
+        _ account: Identifier
+    ) async throws(Problem) -> PurchaseCommands.Holder? {
+        var (account, aliases) = (account, Set<Identifier>())
+        for _ in 0..<Self.attempts {
+            let id = account
+            let loaded = try await read { storage throws(StorageError) in
+                try await storage.load([.account(id)])
+            }
+            switch loaded.account(id)?.state {
+            case .active: return PurchaseCommands.Holder(account: id, aliases: aliases)
+            case .merged(let target):
+                aliases.insert(id)
+                account = target
+            case .deleted, nil: return nil
+            }
+        }
+        return nil
+    }
+
+    /// Returns how much of a transaction's tokens was spent until now.
+    private func consumption(
+        of transaction: String
+    ) async throws(Problem) -> ConsumptionReport {
+        let id = StorePurchase.id(transaction)
+        let found = try await read { storage throws(StorageError) in
+            try await storage.load([StorePurchase.key(id)])
+        }
+        var report = ConsumptionReport(
+            transactionId: transaction,
+            consumptionPercentage: 0,
+            isDelivered: false
+        )
+        guard let purchase = try found.document(StorePurchase.self, id),
+            let owner = purchase.account, purchase.credited > 0,
+            let holder = try await holder(owner)
+        else { return report }
+        let loaded = try await read { storage throws(StorageError) in
+            try await storage.load([.balance(holder.account)])
+        }
+        report.isDelivered = true
+        guard let balance = loaded.balance(holder.account) else { return report }
+        let left = min(max(0, balance.available + balance.held), purchase.credited)
+        report.consumptionPercentage =
+            (purchase.credited - left) * AppStoreTransaction.wholePart / purchase.credited
+        return report
+    }
+
+    private static let attempts = 8
+}
+
+extension PurchaseCommands.News {
+    /// The news of a notification; `nil` for a type without an effect.
+    init?(
+        _ notification: AppStoreNotification,
+        _ transaction: AppStoreTransaction,
+        _ renewal: AppStoreRenewal?
+    ) {
+        self.init(transaction)
+        knownAt = notification.signedAt
+        switch notification.type {
+        case "REFUND", "REVOKE":
+            isVoid = true
+            // Also if the transaction does not say so itself.
+            if transaction.revokedAt == nil { refundedPart = AppStoreTransaction.wholePart }
+        case "REFUND_REVERSED":
+            (refundedPart, isVoid) = (0, transaction.isUpgraded)
+        case "DID_FAIL_TO_RENEW":
+            guard notification.subtype == "GRACE_PERIOD", let end = renewal?.graceEndsAt else {
+                grace = .over
+                return
+            }
+            grace = .until(end)
+        case "DID_RENEW", "EXPIRED", "GRACE_PERIOD_EXPIRED", "SUBSCRIBED", "OFFER_REDEEMED":
+            grace = .over
+        case "ONE_TIME_CHARGE", "DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_STATUS",
+            "RENEWAL_EXTENDED", "REFUND_DECLINED":
+            break
+        default:
+            return nil
+        }
+    }
+}

@@ -1,0 +1,382 @@
+import SanguineModel
+
+/// The commands of purchases.
+///
+/// All of them bring the stored state to what the App Store states about a transaction, and credit
+/// or take back the difference. So neither repeated nor reordered news changes the result: the news
+/// that was signed last decides.
+struct PurchaseCommands: Sendable {
+    let settings: AppStoreSettings
+    let identity: IdentityCommands
+    let encoder: ResponseEncoder
+
+    private var now: Timestamp { identity.now }
+
+    /// What the App Store states about a transaction.
+    struct News: Sendable {
+        /// The state of the grace period.
+        enum Grace: Hashable, Sendable {
+            case until(Timestamp)
+            case over
+        }
+
+        var transaction: AppStoreTransaction
+        /// The refunded part in milliunits of a percent.
+        var refundedPart: Int64
+        /// Whether a plan that it pays for is void.
+        var isVoid: Bool
+        /// The news about the grace period; `nil` for none.
+        var grace: Grace?
+        /// The time at which the App Store signed the news.
+        var knownAt: Timestamp
+
+        init(_ transaction: AppStoreTransaction) {
+            self.transaction = transaction
+            refundedPart = transaction.refundedPart
+            isVoid = transaction.revokedAt != nil || transaction.isUpgraded
+            knownAt = transaction.signedAt
+        }
+    }
+
+    /// The account of a purchase, with the guests that were merged into it.
+    struct Holder: Sendable {
+        var account: Identifier
+        var aliases: Set<Identifier>
+
+        func owns(_ other: Identifier?) -> Bool {
+            other.map { $0 == account || aliases.contains($0) } ?? true
+        }
+    }
+
+    /// Credits a transaction to the account that sends it, once.
+    ///
+    /// - Throws: in this order `not_found`, `idempotency_mismatch`, `idempotency_expired`,
+    ///   the problem of the content, `purchase_taken`.
+    func credit(_ holder: Holder, _ submission: Submission<News>) -> Command<Answer> {
+        let account = holder.account
+        let news = try? submission.content.get()
+        let operation = Key.operation(account, key: submission.key)
+        let keys = identity.profileKeys(account) + (news.map { Self.keys($0, account) } ?? [])
+        return Command(keys: keys + [operation]) { loaded throws(Problem) in
+            guard loaded.account(account)?.state == .active, loaded.balance(account) != nil else {
+                throw .noAccount
+            }
+            let row = loaded.operation(account, key: submission.key)
+            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                return Decision(Answer(answer, replayed: true))
+            }
+            let news = try submission.content.get()
+            guard let effect = try apply(news, to: holder, loaded) else { throw .purchaseTaken }
+            let answer = encoder.answer(
+                200,
+                PurchaseAnswer(
+                    balance: encoder.message(effect.balance),
+                    plan: effect.account.profile(at: now).plan,
+                    planExpiresAt: effect.account.planExpiresAt,
+                    transactionId: news.transaction.id,
+                    credited: effect.credited
+                ),
+                head: effect.balance.head
+            )
+            let done = OperationRow(
+                account: account,
+                key: submission.key,
+                fingerprint: submission.fingerprint.bytes,
+                state: .done(answer),
+                at: now
+            )
+            return Decision(Answer(answer), changes: effect.changes + [.put(.operation(done))])
+        }
+    }
+
+    /// The result of a notification.
+    enum Handled: Hashable, Sendable {
+        /// It took effect.
+        case done
+        /// It was handled before.
+        case repeated
+        /// The transaction belongs to another account by now: the caller looks again.
+        case moved
+    }
+
+    /// Applies the news of a notification to the account, or stores it until the account is known.
+    func notify(_ id: String, _ news: News, _ holder: Holder?) -> Command<Handled> {
+        var keys = [HandledNotification.key(HandledNotification.id(id))]
+        if let account = holder?.account {
+            keys += identity.profileKeys(account) + Self.keys(news, account)
+        } else {
+            keys += Self.keys(news)
+        }
+        return Command(keys: keys) { loaded throws(Problem) in
+            if loaded.document(.purchase, HandledNotification.id(id)) != nil {
+                return Decision(.repeated)
+            }
+            let handled = Change.put(HandledNotification(id: id, at: now))
+            guard let holder else {
+                guard let changes = try store(news, loaded) else { return Decision(.moved) }
+                return Decision(.done, changes: changes + [handled])
+            }
+            guard let effect = try apply(news, to: holder, loaded) else { return Decision(.moved) }
+            return Decision(.done, changes: effect.changes + [handled])
+        }
+    }
+
+    private static func keys(_ news: News) -> [Key] {
+        [
+            StorePurchase.key(StorePurchase.id(news.transaction.id)),
+            StoreSubscription.key(StoreSubscription.id(news.transaction.originalID)),
+        ]
+    }
+
+    private static func keys(_ news: News, _ account: Identifier) -> [Key] {
+        keys(news) + [PlanSources.key(PlanSources.id(account))]
+    }
+
+    /// The effect of news on an account.
+    private struct Effect {
+        var account: AccountRow
+        var balance: BalanceRow
+        var changes: [Change]
+        /// The tokens that the transaction credited, now or earlier.
+        var credited: Int64
+    }
+
+    /// Applies news to an account; `nil` if the transaction belongs to another one.
+    private func apply(
+        _ news: News,
+        to holder: Holder,
+        _ loaded: Loaded
+    ) throws(Problem) -> Effect? {
+        let id = holder.account
+        guard let account = loaded.account(id), let balance = loaded.balance(id) else {
+            throw .noAccount
+        }
+        switch settings.products[news.transaction.product] {
+        case .tokens(let tokens):
+            var purchase = try purchase(news, loaded)
+            guard holder.owns(purchase.account) else { return nil }
+            return try credit(tokens, news, &purchase, account, balance)
+        case .premium(let days):
+            var subscription = try subscription(news, loaded)
+            guard holder.owns(subscription.account) else { return nil }
+            subscription.account = id
+            add(news, days: days, to: &subscription)
+            var sources =
+                try loaded.document(PlanSources.self, PlanSources.id(id))
+                ?? PlanSources(of: account)
+            sources.purchases[subscription.original] = subscription.term
+            let (row, feed, changes) = identity.change(account, balance, to: &sources, loaded)
+            return Effect(
+                account: row,
+                balance: feed,
+                changes: changes + [.put(subscription)],
+                credited: 0
+            )
+        case nil:
+            throw Problem(
+                .purchaseInvalid,
+                "Declare the product in 'appStore.products': this server does not know it."
+            )
+        }
+    }
+
+    private func credit(
+        _ tokens: Int64,
+        _ news: News,
+        _ purchase: inout StorePurchase,
+        _ account: AccountRow,
+        _ balance: BalanceRow
+    ) throws(Problem) -> Effect {
+        var draft = LedgerDraft(balance, now: now)
+        let reason = "App Store \(purchase.transaction)"
+        var events: [Change] = []
+        if purchase.account == nil {
+            purchase.credited = tokens * news.transaction.quantity
+            try Amounts.checkGrant(purchase.credited, to: balance)
+            draft.purchase(purchase.credited, reason: reason)
+            events.append(event(.purchase, news, of: account.id, tokens: purchase.credited))
+        }
+        purchase.account = account.id
+        if news.knownAt >= purchase.knownAt {
+            (purchase.refundedPart, purchase.knownAt) = (news.refundedPart, news.knownAt)
+        }
+        // Rounded in the buyer's favor.
+        let refunded = purchase.credited * purchase.refundedPart / AppStoreTransaction.wholePart
+        let more = refunded - purchase.refunded
+        purchase.refunded = refunded
+        if more > 0 {
+            draft.refund(more, reason: reason)
+            events.append(event(.refund, news, of: account.id, tokens: more))
+        }
+        if more < 0 { draft.purchase(-more, reason: "\(reason), refund reversed") }
+        return Effect(
+            account: account,
+            balance: draft.balance,
+            changes: draft.changes + [.put(purchase)] + events,
+            credited: purchase.credited
+        )
+    }
+
+    private func event(
+        _ kind: AnalyticsEvent.Kind,
+        _ news: News,
+        of account: Identifier,
+        tokens: Int64
+    ) -> Change {
+        let data: [String: JSONValue] = [
+            "product": .string(news.transaction.product), "tokens": .integer(tokens),
+        ]
+        return .event(AnalyticsEvent(kind, of: account, at: now, data: data))
+    }
+
+    /// Stores news about a transaction without a known account; `nil` if it has one by now.
+    private func store(_ news: News, _ loaded: Loaded) throws(Problem) -> [Change]? {
+        switch settings.products[news.transaction.product] {
+        case .tokens:
+            var purchase = try purchase(news, loaded)
+            guard purchase.account == nil else { return nil }
+            if news.knownAt >= purchase.knownAt {
+                (purchase.refundedPart, purchase.knownAt) = (news.refundedPart, news.knownAt)
+            }
+            return [.put(purchase)]
+        case .premium(let days):
+            var subscription = try subscription(news, loaded)
+            guard subscription.account == nil else { return nil }
+            add(news, days: days, to: &subscription)
+            return [.put(subscription)]
+        case nil: return []
+        }
+    }
+
+    private func add(_ news: News, days: Int?, to subscription: inout StoreSubscription) {
+        let transaction = news.transaction
+        let period = StoreSubscription.Period(
+            endsAt: transaction.expiresAt
+                ?? days.map { transaction.purchasedAt + .seconds(Int64($0) * 86_400) },
+            isVoid: news.isVoid,
+            knownAt: news.knownAt
+        )
+        subscription.add(period, of: transaction.id)
+        guard let grace = news.grace, news.knownAt >= subscription.graceKnownAt else { return }
+        subscription.graceKnownAt = news.knownAt
+        if case .until(let end) = grace {
+            subscription.graceEndsAt = end
+        } else {
+            subscription.graceEndsAt = nil
+        }
+    }
+
+    private func purchase(_ news: News, _ loaded: Loaded) throws(Problem) -> StorePurchase {
+        let id = news.transaction.id
+        return try loaded.document(StorePurchase.self, StorePurchase.id(id))
+            ?? StorePurchase(transaction: id, knownAt: Self.beginning)
+    }
+
+    private func subscription(
+        _ news: News,
+        _ loaded: Loaded
+    ) throws(Problem) -> StoreSubscription {
+        let id = news.transaction.originalID
+        return try loaded.document(StoreSubscription.self, StoreSubscription.id(id))
+            ?? StoreSubscription(
+                original: id,
+                graceKnownAt: Self.beginning,
+                knownAt: Self.beginning
+            )
+    }
+
+    private static let beginning = Timestamp(millisecondsSince1970: 0)
+}
+
+extension IdentityCommands {
+    /// Sets the plan that the sources give the account now.
+    ///
+    /// - Returns: The changed rows, and the changes with the sources.
+    func change(
+        _ row: AccountRow,
+        _ feed: BalanceRow,
+        to sources: inout PlanSources,
+        _ loaded: Loaded
+    ) -> (AccountRow, BalanceRow, [Change]) {
+        var (row, feed) = (row, feed)
+        sources.drop(before: now)
+        let (plan, endsAt) = sources.plan(at: now)
+        let before = row
+        row.profile.plan = plan
+        row.planExpiresAt = endsAt
+        var changes = [Change.put(sources)]
+        if before.profile.plan != plan || before.profile(at: now).plan != plan {
+            changes += store(&row, &feed, loaded, quotas: true)
+        } else if row != before {
+            // The end is not a part of the profile, so that no device needs to know.
+            changes.append(.put(.account(row)))
+        }
+        return (row, feed, changes)
+    }
+
+    /// Sets or removes the plan that an administrator gives the account.
+    ///
+    /// A plan that a purchase pays for stays until it ends.
+    func setPlan(
+        _ plan: Account.Plan,
+        until end: Timestamp? = nil,
+        of account: Identifier
+    ) -> Command<(Account, head: Int64)> {
+        let keys = profileKeys(account) + [PlanSources.key(PlanSources.id(account))]
+        return Command(keys: keys) { loaded throws(Problem) in
+            guard let row = loaded.account(account), row.state != .deleted,
+                let feed = loaded.balance(account)
+            else { throw .noAccount }
+            if plan == .free, end != nil {
+                throw Problem(.invalidContent, "Set 'expiresAt' only for the plan 'premium'.")
+            }
+            if let end, end <= now {
+                throw Problem(.invalidContent, "Set 'expiresAt' to a time in the future.")
+            }
+            var sources =
+                try loaded.document(PlanSources.self, PlanSources.id(account))
+                ?? PlanSources(of: row)
+            sources.administrator = plan == .free ? nil : PlanTerm(endsAt: end)
+            let (changed, head, changes) = change(row, feed, to: &sources, loaded)
+            return Decision((changed.profile(at: now), head.head), changes: changes)
+        }
+    }
+
+    /// Puts the end of a plan into the feed.
+    ///
+    /// - Returns: Whether the plan is over.
+    func endPlan(of account: Identifier) -> Command<Bool> {
+        Command(keys: profileKeys(account)) { loaded in
+            guard var row = loaded.account(account), var feed = loaded.balance(account),
+                row.isPlanOver(at: now)
+            else { return Decision(false) }
+            row.profile.plan = .free
+            row.planExpiresAt = nil
+            return Decision(true, changes: store(&row, &feed, loaded, quotas: true))
+        }
+    }
+}
+
+extension AccountRow {
+    /// Whether the plan has ended, but the profile does not show it yet.
+    func isPlanOver(at now: Timestamp) -> Bool {
+        profile.plan != .free && planExpiresAt.map { $0 <= now } ?? false
+    }
+
+    /// The profile at a time: a plan that has ended is `free`.
+    func profile(at now: Timestamp) -> Account {
+        guard isPlanOver(at: now) else { return profile }
+        var profile = profile
+        profile.plan = .free
+        return profile
+    }
+}
+
+extension Problem {
+    static var purchaseTaken: Problem {
+        Problem(
+            .purchaseTaken,
+            "Sign in to the account that made the purchase: it was credited there."
+        )
+    }
+}

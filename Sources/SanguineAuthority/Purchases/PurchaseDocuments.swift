@@ -1,0 +1,179 @@
+import SanguineModel
+
+/// A transaction of the App Store that credits tokens.
+struct StorePurchase: StoredDocument, Hashable {
+    static let kind = DocumentKind.purchase
+    /// The time for which news about a transaction is kept that no account has sent.
+    static let unclaimedKept = Duration.seconds(400 * 86_400)
+
+    /// The id of the transaction.
+    var transaction: String
+    /// The account that has the tokens; `nil` until it is known.
+    var account: Identifier?
+    /// The credited tokens, without refunds.
+    var credited: Int64 = 0
+    /// The tokens that refunds have taken back.
+    var refunded: Int64 = 0
+    /// The refunded part in milliunits of a percent, as of ``knownAt``.
+    var refundedPart: Int64 = 0
+    /// The time at which the App Store signed the newest news.
+    var knownAt: Timestamp
+
+    var documentID: String { Self.id(transaction) }
+    var documentAccount: Identifier? { account }
+    var documentExpiry: Timestamp? { account == nil ? knownAt + Self.unclaimedKept : nil }
+
+    static func id(_ transaction: String) -> String { "appStore \(transaction)" }
+}
+
+/// A subscription or another product of the App Store that sets the plan.
+struct StoreSubscription: StoredDocument, Hashable {
+    static let kind = DocumentKind.purchase
+    /// The number of transactions that are kept, those that end last.
+    static let periodsLimit = 16
+
+    /// The part of a subscription that one transaction pays for.
+    struct Period: Codable, Hashable, Sendable {
+        /// The end; `nil` for never.
+        var endsAt: Timestamp?
+        /// Whether it was refunded, revoked, or replaced by an upgrade.
+        var isVoid: Bool
+        /// The time at which the App Store signed the newest news.
+        var knownAt: Timestamp
+    }
+
+    /// The id of the first transaction, which all renewals share.
+    var original: String
+    /// The account that has the plan; `nil` until it is known.
+    var account: Identifier?
+    /// The transactions by their ids.
+    var periods: [String: Period] = [:]
+    /// The end of the billing grace period; `nil` for none.
+    var graceEndsAt: Timestamp?
+    /// The time at which the App Store signed the newest news about the grace period.
+    var graceKnownAt: Timestamp
+    /// The time at which the App Store signed the newest news.
+    var knownAt: Timestamp
+
+    var documentID: String { Self.id(original) }
+    var documentAccount: Identifier? { account }
+    var documentExpiry: Timestamp? {
+        account == nil ? knownAt + StorePurchase.unclaimedKept : nil
+    }
+
+    static func id(_ original: String) -> String { "appStore subscription \(original)" }
+
+    /// The time for which it pays; `nil` for none.
+    var term: PlanTerm? {
+        var term: PlanTerm?
+        for period in periods.values where !period.isVoid {
+            term = PlanTerm.longer(term, PlanTerm(endsAt: period.endsAt))
+        }
+        // A grace period extends a subscription, but does not replace a refunded one.
+        guard let term, let graceEndsAt else { return term }
+        return PlanTerm.longer(term, PlanTerm(endsAt: graceEndsAt))
+    }
+
+    /// Adds a transaction, unless newer news about it is known.
+    mutating func add(_ period: Period, of transaction: String) {
+        knownAt = max(knownAt, period.knownAt)
+        if let known = periods[transaction], known.knownAt > period.knownAt { return }
+        periods[transaction] = period
+        guard periods.count > Self.periodsLimit else { return }
+        let first = periods.min { lhs, rhs in
+            (lhs.value.endsAt ?? .distantFuture, lhs.key)
+                < (rhs.value.endsAt ?? .distantFuture, rhs.key)
+        }
+        if let first { periods[first.key] = nil }
+    }
+}
+
+/// The time for which an account has a plan.
+struct PlanTerm: Codable, Hashable, Sendable {
+    /// The end; `nil` for never.
+    var endsAt: Timestamp?
+
+    func isOver(at now: Timestamp) -> Bool { endsAt.map { $0 <= now } ?? false }
+
+    /// Returns the one that ends later.
+    static func longer(_ lhs: PlanTerm?, _ rhs: PlanTerm?) -> PlanTerm? {
+        guard let lhs, let rhs else { return lhs ?? rhs }
+        guard let left = lhs.endsAt, let right = rhs.endsAt else { return PlanTerm(endsAt: nil) }
+        return PlanTerm(endsAt: max(left, right))
+    }
+}
+
+/// Everything that gives an account its plan.
+struct PlanSources: StoredDocument, Hashable {
+    static let kind = DocumentKind.purchase
+
+    var account: Identifier
+    /// The term that an administrator has set; `nil` for none.
+    var administrator: PlanTerm?
+    /// The terms of purchases, by the id of the first transaction.
+    var purchases: [String: PlanTerm] = [:]
+
+    var documentID: String { Self.id(account) }
+    var documentAccount: Identifier? { account }
+
+    static func id(_ account: Identifier) -> String { "plan \(account)" }
+
+    /// Creates the sources of an account that has none stored: a plan that it has nevertheless was
+    /// set by an administrator.
+    init(of row: AccountRow) {
+        account = row.id
+        if row.profile.plan == .premium {
+            administrator = PlanTerm(endsAt: row.planExpiresAt)
+        }
+    }
+
+    /// The plan at a time, and its end; `nil` for never.
+    func plan(at now: Timestamp) -> (plan: Account.Plan, endsAt: Timestamp?) {
+        let terms = [administrator] + purchases.values.map(Optional.some)
+        let longest = terms.reduce(nil, PlanTerm.longer)
+        guard let longest, !longest.isOver(at: now) else { return (.free, nil) }
+        return (.premium, longest.endsAt)
+    }
+
+    /// Removes terms that are over, so that the document stays small.
+    mutating func drop(before now: Timestamp) {
+        purchases = purchases.filter { !$0.value.isOver(at: now) }
+    }
+}
+
+/// A notification that was handled.
+struct HandledNotification: StoredDocument, Hashable {
+    static let kind = DocumentKind.purchase
+    /// The time for which it is kept; the App Store repeats notifications for three days.
+    static let kept = Duration.seconds(40 * 86_400)
+
+    var id: String
+    var at: Timestamp
+
+    var documentID: String { Self.id(id) }
+    var documentAccount: Identifier? { nil }
+    var documentExpiry: Timestamp? { at + Self.kept }
+
+    static func id(_ id: String) -> String { "appStore notification \(id)" }
+}
+
+/// The guest of an Apple account that has the app.
+struct AppTransactionGuest: StoredDocument, Hashable {
+    static let kind = DocumentKind.purchase
+
+    /// Apple's `appTransactionId`.
+    var id: String
+    /// The account that a reinstalled app finds.
+    var account: Identifier
+
+    var documentID: String { Self.id(id) }
+    /// The document survives the account: otherwise its deletion would give a new grant.
+    var documentAccount: Identifier? { nil }
+
+    static func id(_ id: String) -> String { "appStore app \(id)" }
+}
+
+extension Timestamp {
+    /// Later than every time that the App Store states.
+    fileprivate static var distantFuture: Timestamp { Timestamp(millisecondsSince1970: .max) }
+}

@@ -1,0 +1,14 @@
+import SanguineModel
+
+// `/v1/accounts/identity`.
+extension Endpoints {
+    var identities: [Endpoint] { [Endpoint("POST", "accounts/identity", bind)] }
+
+    @Sendable
+    private func bind(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        // Without an idempotency key: each identity token can be used once.
+        let (identity, body) = try await admission.body(request, as: IdentityRequest.self)
+        let (signedIn, head) = try await authority.register(try body.get(), identity)
+        return .changed(signedIn, head: head)
+    }
+}
