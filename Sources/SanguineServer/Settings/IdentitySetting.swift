@@ -1,4 +1,4 @@
-public import SanguineAuthority
+import SanguineAuthority
 
 /// An OpenID provider whose identity tokens the server accepts.
 ///
@@ -8,6 +8,14 @@ public import SanguineAuthority
 /// settings.identity = [IdentitySetting(name: "apple", audiences: ["com.example.app"])]
 /// ```
 public struct IdentitySetting: Hashable, Sendable {
+    /// The form in which a token contains the nonce.
+    public enum NonceForm: String, CaseIterable, Hashable, Sendable {
+        /// As it was created, or as its SHA-256.
+        case any
+        /// As its SHA-256 only, so that a stolen token is useless without the nonce itself.
+        case hashed
+    }
+
     /// The name in requests, such as `apple`.
     public var name: String
     /// The issuer (`iss`) of the provider's tokens.
@@ -22,8 +30,8 @@ public struct IdentitySetting: Hashable, Sendable {
     public var keys: String?
     /// The form in which a token contains the nonce.
     ///
-    /// Default: ``IdentityProvider/NonceForm/any``.
-    public var nonce: IdentityProvider.NonceForm
+    /// Default: ``NonceForm/any``.
+    public var nonce: NonceForm
 
     /// Creates a provider.
     public init(
@@ -31,7 +39,7 @@ public struct IdentitySetting: Hashable, Sendable {
         issuer: String? = nil,
         audiences: [String],
         keys: String? = nil,
-        nonce: IdentityProvider.NonceForm = .any
+        nonce: NonceForm = .any
     ) {
         self.name = name
         self.issuer = issuer
@@ -47,7 +55,7 @@ public struct IdentitySetting: Hashable, Sendable {
             provider = IdentityProvider(name: name, issuers: [issuer], audiences: audiences)
         }
         if let keys { provider?.keys = keys }
-        provider?.nonce = nonce
+        provider?.nonce = nonce == .hashed ? .hashed : .any
         return provider
     }
 }
@@ -75,7 +83,7 @@ extension IdentitySetting {
             case .audiences: "1 to 100 bundle ids or client ids, without spaces"
             case .keys: "an https URL, or http for this machine"
             case .nonce:
-                IdentityProvider.NonceForm.allCases.map(\.rawValue).joined(separator: ", ")
+                NonceForm.allCases.map(\.rawValue).joined(separator: ", ")
             }
         }
     }
@@ -92,7 +100,7 @@ extension IdentitySetting {
         members: [Field: String],
         source: String
     ) throws(SettingsError) {
-        let form = members[.nonce].map { IdentityProvider.NonceForm(rawValue: $0) }
+        let form = members[.nonce].map { NonceForm(rawValue: $0) }
         self.init(
             name: name,
             issuer: members[.issuer],
