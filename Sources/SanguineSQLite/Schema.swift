@@ -359,9 +359,7 @@ extension Schema {
 
     // A merge finds the rows of a guest by their owner.
     private static let merges = """
-        CREATE INDEX devices_by_account ON devices (account);
         CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
-        CREATE INDEX blobs_by_account ON blobs (account);
         """
 
     // Earlier versions did not record which indexes contain all records: those with entries get
