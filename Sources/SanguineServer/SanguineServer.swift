@@ -110,10 +110,7 @@ public struct SanguineServer: Service {
         uploads = UploadTimeouts(turns: settings.limits.requestTimeout.secondsRoundedUp)
         answers = .bytes(settings.limits.answerBytes)
         bodies = .bytes(settings.limits.receivedBytes)
-        files = SharedPool(
-            limit: EdgeLimits.filesAtOnce * settings.limits.blobBytes,
-            accountShare: settings.limits.blobBytes
-        )
+        files = Self.pool(of: settings.limits)
         live = LiveHub(
             feed: AuthorityFeed(authority: authority),
             limits: LiveHub.Limits(settings.limits),
@@ -139,6 +136,13 @@ public struct SanguineServer: Service {
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
+    }
+
+    private static func pool(of limits: ServerSettings.Limits) -> SharedPool {
+        SharedPool(
+            limit: EdgeLimits.filesAtOnce * limits.blobBytes,
+            accountShare: limits.blobBytes
+        )
     }
 
     private static func rules(

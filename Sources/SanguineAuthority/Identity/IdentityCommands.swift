@@ -53,14 +53,6 @@ struct IdentityCommands: Sendable {
                     changes: try linked(device, to: known.account, loaded)
                 )
             }
-            let deviceRow = { account in
-                DeviceRow(
-                    id: device.id,
-                    secretHash: device.secretHash,
-                    account: account,
-                    createdAt: now
-                )
-            }
             if let app = device.app {
                 let guest = try loaded.document(
                     AppTransactionGuest.self,
@@ -72,7 +64,7 @@ struct IdentityCommands: Sendable {
                 {
                     return Decision(
                         .known(found.id),
-                        changes: [.put(.device(deviceRow(found.id)))]
+                        changes: [.put(.device(row(of: device, found.id)))]
                     )
                 }
             }
@@ -84,7 +76,7 @@ struct IdentityCommands: Sendable {
             let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
                 .created(account, session, head: draft.balance.head),
-                changes: [.put(.device(deviceRow(id))), .put(.account(account))] + ledger
+                changes: [.put(.device(row(of: device, id))), .put(.account(account))] + ledger
                     + [
                         .put(.session(session)),
                         .event(AnalyticsEvent(.accountCreated, of: id, at: now)),
@@ -123,6 +115,15 @@ struct IdentityCommands: Sendable {
         )
         if grant > 0 { draft.grant(grant, reason: "welcome") }
         return (account, newSession(for: id, deviceName: device.deviceName), draft)
+    }
+
+    private func row(of device: Device, _ account: Identifier) -> DeviceRow {
+        DeviceRow(
+            id: device.id,
+            secretHash: device.secretHash,
+            account: account,
+            createdAt: now
+        )
     }
 
     private func keys(of device: Device) -> [Key] {

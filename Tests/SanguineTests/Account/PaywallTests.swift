@@ -43,16 +43,18 @@ struct PaywallTests {
 
     @Test func `a consumption without a network throws and is undone`() async throws {
         let network = FaultyOnce(fixture.authority, path: "none")
-        let client = try await client(fixture.device(network: network))
-        defer { client.close() }
+        let device = fixture.device(network: network)
+        let client = try await client(device)
+        defer { withExtendedLifetime(device) { client.close() } }
         network.isOffline.withLock { $0 = true }
         await #expect(throws: SanguineError.self) { try await client.consume("readings") }
         #expect(client.quotas["readings"]?.used == 0)
     }
 
     @Test @MainActor func `a paywall shows the limit, the reset and what lifts it`() async throws {
-        let client = try await client(fixture.device())
-        defer { client.close() }
+        let device = fixture.device()
+        let client = try await client(device)
+        defer { withExtendedLifetime(device) { client.close() } }
         let paywall = client.paywall(for: "readings")
         let limit = try #require(paywall.limit)
         #expect(paywall.remaining == limit && !paywall.isExhausted)
@@ -69,8 +71,9 @@ struct PaywallTests {
     }
 
     @Test @MainActor func `a paywall opens when the plan changes on any device`() async throws {
-        let client = try await client(fixture.device())
-        defer { client.close() }
+        let device = fixture.device()
+        let client = try await client(device)
+        defer { withExtendedLifetime(device) { client.close() } }
         let paywall = client.paywall(for: "readings")
         for _ in 0..<(paywall.limit ?? 0) { try await client.consume("readings") }
         try await eventually("the quota is exhausted") { paywall.isExhausted }
