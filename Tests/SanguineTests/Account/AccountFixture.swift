@@ -9,6 +9,8 @@ import SanguineTesting
 struct AccountFixture {
     let authority: InMemoryAuthority
     let clock: ManualWallClock
+    /// A device closes its client when it is released.
+    private let devices = WatchedState<[TestDevice]>([])
 
     init(accounts: InMemoryAuthority.Accounts = .one) {
         let clock = ManualWallClock()
@@ -16,14 +18,15 @@ struct AccountFixture {
         authority = InMemoryAuthority(schema: .counters, accounts: accounts, clock: clock)
     }
 
-    /// Returns a device whose account follows its zone.
+    /// Returns a device whose account follows its zone; it lives as long as the fixture.
     func device(
         seed: UInt64 = 1,
         _ locale: DeviceLocale = DeviceLocale(timeZone: "Europe/Berlin"),
         network: (any HTTPTransport)? = nil,
         change: @escaping TestDevice.Configure = { _ in }
     ) -> TestDevice {
-        TestDevice(network: network ?? authority, clock: clock, seed: seed) { configuration in
+        let device = TestDevice(network: network ?? authority, clock: clock, seed: seed) {
+            configuration in
             configuration.deviceLocale = locale
             configuration.language = "en"
             configuration.schema = .counters
@@ -31,6 +34,8 @@ struct AccountFixture {
             configuration.logger = .silent
             change(&configuration)
         }
+        devices.withLock { $0.append(device) }
+        return device
     }
 
     /// The account on the server.

@@ -86,7 +86,7 @@ struct DebugReportTests {
     // MARK: - Cache
 
     @Test func `entries are counted by audience and freshness`() async throws {
-        let test = try TestClient(network: .profiles())
+        let test = try TestClient(network: .profiles()) { $0.followsDeviceTimeZone = false }
         _ = try await test.client.value(of: .fleeting("a"))
         test.wall.advance(by: .minutes(10))
         _ = try await test.client.value(of: .fleeting("b"))
