@@ -14,6 +14,8 @@ struct SyncWorld {
     init(_ change: (inout AuthoritySettings) -> Void = { _ in }) async throws {
         var settings = AuthoritySettings()
         settings.schema = .test
+        // A quota that was never used is in the feed too.
+        settings.quotas = [:]
         change(&settings)
         authority = Authority(
             storage: storage,
