@@ -357,11 +357,9 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         """
 
-    // A merge finds the rows of a guest by their owner.
+    // A merge finds the rows of a guest by their owner: also by the indexes of `administration`.
     private static let merges = """
-        CREATE INDEX devices_by_account ON devices (account);
         CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
-        CREATE INDEX blobs_by_account ON blobs (account);
         """
 
     // Earlier versions did not record which indexes contain all records: those with entries get
