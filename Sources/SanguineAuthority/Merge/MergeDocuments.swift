@@ -11,6 +11,8 @@ struct CompletedMerge: StoredDocument, Hashable {
     var account: Identifier
     /// The guest's session that performed the merge.
     var session: Identifier
+    /// The session of the account that the merge opened.
+    var opened: Identifier
     /// The result.
     var merged: MergedGuest
     /// The number in the account's feed that includes everything of the guest.
