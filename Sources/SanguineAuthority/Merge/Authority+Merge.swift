@@ -154,19 +154,33 @@ extension Authority {
         before number: Int64?,
         limit: Int
     ) async throws(Problem) -> [NumberedTransfer] {
-        var found: [NumberedTransfer] = []
-        for owner in try await ledgerOwners(of: account) {
-            found += try await read { storage throws(StorageError) in
-                try await storage.transfers(of: owner, before: number, limit: limit)
-            }
+        let owners = try await ledgerOwners(of: account)
+        return try await read { storage throws(StorageError) in
+            try await storage.transfers(ofAll: owners, before: number, limit: limit)
         }
-        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
     }
 
     private static let ticketList = "merge"
 
     private var mergeCommands: MergeCommands {
         MergeCommands(settings: settings, quotas: quota, now: clock.now())
+    }
+}
+
+extension Storage {
+    /// Returns the transfers of several accounts, newest first.
+    ///
+    /// See ``Storage/transfers(of:before:limit:)``.
+    func transfers(
+        ofAll owners: [Identifier],
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        var found: [NumberedTransfer] = []
+        for owner in owners {
+            found += try await transfers(of: owner, before: number, limit: limit)
+        }
+        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
     }
 }
 
