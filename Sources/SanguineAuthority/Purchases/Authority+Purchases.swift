@@ -17,7 +17,8 @@ package struct StoreNotificationOutcome: Sendable {
         case applied
         /// It was handled before.
         case repeated
-        /// It has no effect: a test, or a type or product that this version does not know.
+        /// It has no effect: a test, a type or product that this version does not know, or a
+        /// transaction of an account that was deleted.
         case acknowledged
     }
 }
@@ -111,7 +112,10 @@ extension Authority {
     ) async throws(Problem) -> StoreNotificationOutcome.Result {
         // Another request may claim the transaction between the look-up and the command.
         for _ in 0..<Self.attempts {
-            let holder = try await holder(of: news)
+            let owner = try await owner(of: news)
+            let holder = try await holder(of: news, ownedBy: owner)
+            // Nothing is left to change in an account that was deleted.
+            if owner != nil, holder == nil { return .acknowledged }
             let command = purchases(settings).notify(id, news, holder)
             switch try await perform(command) {
             case .done: return .applied
@@ -158,9 +162,10 @@ extension Authority {
 
     /// Returns the account for the news of a notification; `nil` if it is not known yet.
     private func holder(
-        of news: PurchaseCommands.News
+        of news: PurchaseCommands.News,
+        ownedBy owner: Identifier?
     ) async throws(Problem) -> PurchaseCommands.Holder? {
-        if let owner = try await owner(of: news) { return try await holder(owner) }
+        if let owner { return try await holder(owner) }
         guard let named = news.transaction.account else { return nil }
         return try await holder(named)
     }
