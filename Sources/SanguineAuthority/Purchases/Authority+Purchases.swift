@@ -57,7 +57,7 @@ extension Authority {
                 )
             }
             let news = PurchaseCommands.News(transaction)
-            holder = try await self.holder(of: news, sentBy: account)
+            holder = try await self.holder(of: news, sentBy: account, store.settings)
             content = .success(news)
         } catch {
             content = .failure(error)
@@ -143,10 +143,14 @@ extension Authority {
     /// Returns the account that sends a transaction, with the guests that were merged into it if
     /// one of them has the transaction.
     ///
+    /// A subscription of an account that was deleted continues in the account that sends it, because
+    /// its buyer still pays. Tokens were credited once and for all.
+    ///
     /// - Throws: `purchase_taken` if the transaction names another account.
     private func holder(
         of news: PurchaseCommands.News,
-        sentBy account: Identifier
+        sentBy account: Identifier,
+        _ settings: AppStoreSettings
     ) async throws(Problem) -> PurchaseCommands.Holder {
         let sender = PurchaseCommands.Holder(account: account, aliases: [])
         if let named = news.transaction.account, named != account,
@@ -154,10 +158,14 @@ extension Authority {
         {
             throw .purchaseTaken
         }
-        guard let owner = try await owner(of: news), owner != account,
-            let holder = try await holder(owner), holder.account == account
-        else { return sender }
-        return holder
+        guard let owner = try await owner(of: news), owner != account else { return sender }
+        guard let holder = try await holder(owner) else {
+            guard case .premium? = settings.products[news.transaction.product] else {
+                return sender
+            }
+            return PurchaseCommands.Holder(account: account, aliases: [owner])
+        }
+        return holder.account == account ? holder : sender
     }
 
     /// Returns the account for the news of a notification; `nil` if it is not known yet.

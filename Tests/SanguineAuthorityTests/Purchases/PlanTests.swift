@@ -131,6 +131,26 @@ struct PlanTests {
         #expect(try await world.plan(who[1].account) == .premium)
     }
 
+    @Test func `a subscription of a deleted account continues in the buyer's next one`()
+        async throws
+    {
+        let world = try PurchaseWorld()
+        let (old, new) = (try await world.account(1), try await world.account(2))
+        let tokens = world.store.transaction("9", of: "tokens")
+        try await world.purchase(old, month("1", world, from: 0))
+        try await world.purchase(old, tokens)
+        let note = AuditNote(actor: "a", role: "owner", action: "b", account: nil, reason: "c")
+        _ = try await world.authority.deleteAccount(old, by: note)
+
+        #expect(try await world.purchase(new, month("1", world, from: 0)).plan == .premium)
+        try await world.notify("REFUND", "n1", month("1", world, from: 0), after: 10)
+        #expect(try await world.plan(new) == .free)
+        let refusal = await problem { () async throws(Problem) in
+            try await world.purchase(new, tokens)
+        }
+        #expect(refusal?.code == .purchaseTaken)
+    }
+
     @Test func `an end in the past is refused`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()
