@@ -43,7 +43,7 @@ struct EmailChangeTests {
         #expect(try await authority.account(email: "ana@example.org") == nil)
     }
 
-    /// Whoever knew the old password may have requested them.
+    /// A thief of the old password may have requested them.
     @Test func `a new password voids the codes for another address and another device`()
         async throws
     {
