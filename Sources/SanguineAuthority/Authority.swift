@@ -85,8 +85,8 @@ public final class Authority: Sendable {
     ///
     /// - Parameters:
     ///   - command: The command.
-    ///   - isForDeleted: Whether to perform it for a deleted account too. Default: no; it is refused
-    ///     with `not_found`.
+    ///   - isForDeleted: Whether to perform it for a deleted account too. Default: no; it is
+    ///     refused with `not_found`.
     /// - Returns: The outcome.
     /// - Throws: The problem of the command or the storage.
     func perform<Outcome>(

@@ -130,7 +130,8 @@ public struct AuthoritySettings: Hashable, Sendable {
 
     /// The number of guests that may be merged into one account.
     ///
-    /// Each page of the account's ledger reads the entries of all of them. At least 1. Default: 100.
+    /// Each page of the account's ledger reads the entries of all of them. At least 1. Default:
+    /// 100.
     public var mergedGuestsPerAccount = 100
 
     /// The time for which the bytes of a file without an owner are kept, which is longer than an

@@ -91,16 +91,13 @@ public struct SanguineServer: Service {
         onListening: @escaping @Sendable (Ports) async -> Void = { _ in }
     ) async throws {
         try settings.validate(with: functions)
-        var authoritySettings = AuthoritySettings(settings, registering: types)
-        authoritySettings.appStore = try settings.appStore.load()
-        let faults = authoritySettings.schema.faults
-        guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
+        let rules = try Self.rules(of: settings, registering: types)
         let readiness = Readiness(delay: delay)
         self.readiness = readiness
         authority = Authority(
             storage: LoggedStorage(storage, logger: logger, clock: delay) { readiness.saw($0) },
             keys: keys,
-            settings: authoritySettings,
+            settings: rules,
             clock: clock,
             keyServer: HTTPKeyServer(logger: logger),
             delay: delay
@@ -142,6 +139,17 @@ public struct SanguineServer: Service {
         self.clock = clock
         self.delay = delay
         self.onListening = onListening
+    }
+
+    private static func rules(
+        of settings: ServerSettings,
+        registering types: [any Registrable.Type]
+    ) throws(SettingsError) -> AuthoritySettings {
+        var rules = AuthoritySettings(settings, registering: types)
+        rules.appStore = try settings.appStore.load()
+        let faults = rules.schema.faults
+        guard faults.isEmpty else { throw SettingsError(faults.map { .unusable(reason: $0) }) }
+        return rules
     }
 
     /// Serves until the surrounding task is cancelled or a graceful shutdown is triggered.
@@ -374,7 +382,8 @@ public struct SanguineServer: Service {
 
     /// The routes of the port for metrics and administration.
     ///
-    /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is none.
+    /// - Parameter calls: The runner whose calls end with a deleted account; `nil` if there is
+    ///   none.
     /// - Returns: The routes.
     func adminRouter(_ calls: CallRunner? = nil) -> Router<ServerContext> {
         let router = Router(context: ServerContext.self, options: .autoGenerateHeadEndpoints)

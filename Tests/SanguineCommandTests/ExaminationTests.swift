@@ -50,7 +50,7 @@ struct ExaminationTests {
 
     @Test func `a healthy folder needs no remedies`() {
         let findings = healthy().findings
-        #expect(findings.count == 12)
+        #expect(findings.count == 13)
         #expect(findings.allSatisfy { $0.status == .ok && $0.remedy == nil })
     }
 

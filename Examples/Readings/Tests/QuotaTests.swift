@@ -83,7 +83,7 @@ struct QuotaTests {
             )
             #expect(set.status == 200)
             try await eventually("the plan") {
-                _ = try? await client.refresh(.quotas)
+                try await client.refresh(.quotas)
                 return await screen.quota?.unlimited == true
             }
             try await eventually("no paywall") { await screen.paywall.isLifted }

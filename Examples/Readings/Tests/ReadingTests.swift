@@ -122,10 +122,11 @@ struct ReadingTests {
                 let screen = await world.screen(client)
                 await screen.resume()
                 try await eventually("no reading and no unit") {
-                    _ = try? await client.refresh(.quotas)
+                    try await client.refresh(.quotas)
                     let isEmpty = await screen.history.isEmpty
                     return await screen.quota?.used == 0 && isEmpty
                 }
+                #expect(await screen.history.isEmpty)
                 client.close()
             }
         }

@@ -94,11 +94,7 @@ final class UserScope: Sendable {
         }
         mutations = RemoteMutationDriver(outbox, services, user: cacheScope)
         mutations.onAccountChange { carrier.changedAccount(at: $0) }
-        feed = UserFeed(
-            records,
-            server,
-            pollInterval: configuration.recordPolling
-        )
+        feed = UserFeed(records, server, pollInterval: configuration.recordPolling)
         functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed

@@ -10,8 +10,8 @@ package struct OutgoingEvent: Hashable, Sendable {
     package let id: String
     /// The keyed hash of the account; events of one account are delivered in order.
     package let subject: String
-    /// The CloudEvent 1.0 in JSON; empty for an event that a newer version of the server stored, and
-    /// that this one cannot read.
+    /// The CloudEvent 1.0 in JSON; empty for an event that a newer version of the server stored,
+    /// and that this one cannot read.
     package let body: [UInt8]
 
     /// Creates an event.

@@ -41,7 +41,8 @@ struct CallSettlement: Sendable {
         change = .withdraw(reason)
     }
 
-    /// Returns the settlement of the call as one of another account, into which its guest was merged.
+    /// Returns the settlement of the call as one of another account, into which its guest was
+    /// merged.
     func paid(by account: Identifier) -> CallSettlement {
         var settlement = self
         settlement.call = call.paid(by: account)

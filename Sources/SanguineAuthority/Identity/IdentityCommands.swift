@@ -79,30 +79,7 @@ struct IdentityCommands: Sendable {
             // The Apple account has had the grant already.
             let grant = device.app?.account == nil ? settings.grant : 0
             let id = newcomer ?? Identifier(at: now)
-            let account = AccountRow(
-                profile: Account(
-                    id: id,
-                    kind: .guest,
-                    timeZone: device.timeZone,
-                    language: device.language,
-                    createdAt: now
-                ),
-                seq: 1
-            )
-            var draft = LedgerDraft(
-                BalanceRow(
-                    account: id,
-                    // The profile has number 1; without a grant, the balance has number 2.
-                    head: grant > 0 ? 1 : 2,
-                    available: 0,
-                    held: 0,
-                    seq: grant > 0 ? 1 : 2,
-                    changedAt: now
-                ),
-                now: now
-            )
-            if grant > 0 { draft.grant(grant, reason: "welcome") }
-            let session = newSession(for: id, deviceName: device.deviceName)
+            let (account, session, draft) = created(device, as: id, grant: grant)
             // The balance is stored even without a grant, because every account must have one.
             let ledger = grant > 0 ? draft.changes : [.put(.balance(draft.balance))]
             return Decision(
@@ -114,6 +91,38 @@ struct IdentityCommands: Sendable {
                     ] + (try linked(device, to: id, loaded))
             )
         }
+    }
+
+    /// Returns a new guest with its session and its first balance.
+    private func created(
+        _ device: Device,
+        as id: Identifier,
+        grant: Int64
+    ) -> (AccountRow, SessionRow, LedgerDraft) {
+        let account = AccountRow(
+            profile: Account(
+                id: id,
+                kind: .guest,
+                timeZone: device.timeZone,
+                language: device.language,
+                createdAt: now
+            ),
+            seq: 1
+        )
+        var draft = LedgerDraft(
+            BalanceRow(
+                account: id,
+                // The profile has number 1; without a grant, the balance has number 2.
+                head: grant > 0 ? 1 : 2,
+                available: 0,
+                held: 0,
+                seq: grant > 0 ? 1 : 2,
+                changedAt: now
+            ),
+            now: now
+        )
+        if grant > 0 { draft.grant(grant, reason: "welcome") }
+        return (account, newSession(for: id, deviceName: device.deviceName), draft)
     }
 
     private func keys(of device: Device) -> [Key] {

@@ -10,8 +10,8 @@ import SanguineModel
 ///    none.
 /// 3. The running balances of the last transfer equal the balance.
 /// 4. An amount of zero creates no transfer, unless it is a note.
-/// 5. At most `available` expires, nothing of an amount below zero, and none of it has expired when the draft begins and after each
-///    settlement of a hold.
+/// 5. At most `available` expires, nothing of an amount below zero, and none of it has expired when
+///    the draft begins and after each settlement of a hold.
 struct LedgerDraft {
     private(set) var balance: BalanceRow
     private var transfers: [Transfer] = []

@@ -177,8 +177,8 @@ struct QuotaCommands: Sendable {
 
     /// Returns the stored period, or a new one if the stored one is over or has not begun.
     ///
-    /// A period that ends further ahead than a period lasts was begun by a clock that was fast and is
-    /// correct now.
+    /// A period that ends further ahead than a period lasts was begun by a clock that was fast and
+    /// is correct now.
     func current(_ name: String, of profile: Account, _ row: QuotaRow?) -> QuotaRow {
         let zone = profile.zone
         let span = limits[name]?.period ?? .day

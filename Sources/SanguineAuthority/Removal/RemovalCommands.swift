@@ -5,8 +5,8 @@ import SanguineModel
 ///
 /// Invariants:
 ///
-/// 1. The first commit ends all access: the account's state is stored as deleted, so neither a token
-///    nor a device nor a login leads to it, and no other command changes it.
+/// 1. The first commit ends all access: the account's state is stored as deleted, so neither a
+///    token nor a device nor a login leads to it, and no other command changes it.
 /// 2. Every step removes a bounded number of rows, and none that belongs to another account.
 /// 3. A hold of a call stays until the call is settled. The ledger's entries stay forever; what can
 ///    still be spent is taken back at the end, so that sums stay right.

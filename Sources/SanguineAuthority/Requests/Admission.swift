@@ -38,8 +38,8 @@ package struct Admission: Sendable {
 
     /// Admits a request with a guest's token that merges the guest into an account.
     ///
-    /// A merge ends the guest's sessions. Its token is still admitted here until it expires, because
-    /// the answer may have been lost: the repetition receives the same result.
+    /// A merge ends the guest's sessions. Its token is still admitted here until it expires,
+    /// because the answer may have been lost: the repetition receives the same result.
     func merging(_ request: any WireRequest) async throws(Problem) -> Identity {
         do throws(Problem) {
             return try await read(request)

@@ -374,13 +374,6 @@ extension SettingsLoader {
                 )
             }
         }
-        let products = settings.appStore.products.sorted { $0.key < $1.key }.map { id, product in
-            Effective(
-                key: "appStore.products.\(id)",
-                value: product.text,
-                source: file.map { .file($0.path) } ?? .default
-            )
-        }
         let functions = settings.functions.flatMap { function in
             function.texts.map { field, value in
                 Effective(
@@ -417,7 +410,18 @@ extension SettingsLoader {
                 )
             }
         }
-        return products + quotas + collections + upstreams + identity + functions
+        return products(of: settings, file: file) + quotas + collections + upstreams + identity
+            + functions
+    }
+
+    private static func products(of settings: ServerSettings, file: SettingsFile?) -> [Effective] {
+        settings.appStore.products.sorted { $0.key < $1.key }.map { id, product in
+            Effective(
+                key: "appStore.products.\(id)",
+                value: product.text,
+                source: file.map { .file($0.path) } ?? .default
+            )
+        }
     }
 }
 

@@ -17,8 +17,9 @@ struct Ledger: AsyncParsableCommand {
                 Works while the server is running. Exits 0 if every balance equals the sum of its \
                 entries. Otherwise, or if the data is damaged, it exits 1 and prints the \
                 differences. It also checks the chain of hashes of the audit log. It reads the \
-                same data as 'sanguine doctor'. Progress goes to standard error. Counters of feeds that differ from the data are reported too; they are no \
-                damage, and do not change the exit status.
+                same data as 'sanguine doctor'. Progress goes to standard error. Counters of feeds \
+                that differ from the data are reported too; they are no damage, and do not change \
+                the exit status.
                 """
         )
 

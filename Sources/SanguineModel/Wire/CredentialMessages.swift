@@ -44,8 +44,8 @@ public struct CodeRequest: Hashable, Codable, Sendable {
     public init(code: String) { self.code = code }
 }
 
-/// The body of `POST /v1/sessions` and `POST /v1/accounts/merge/preview`: an e-mail address with its
-/// password, or an identity token.
+/// The body of `POST /v1/sessions` and `POST /v1/accounts/merge/preview`: an e-mail address with
+/// its password, or an identity token.
 public struct SessionRequest: Hashable, Codable, Sendable {
     /// The e-mail address.
     public var email: String?

@@ -13,7 +13,7 @@ extension Setting {
         Setting(
             "events.fileBytes",
             .integer(\.events.fileBytes, 1_024...(1 << 40)),
-            "The size in bytes after which a new file begins; older ones get the suffix .1, .2, …"
+            "The size in bytes after which a new file begins; older ones get a number as their suffix."
         ),
         Setting(
             "events.filesKept",

@@ -5,8 +5,8 @@ import SanguineModel
 
 /// Requires an admin token for `/admin/v1`, or the cookie of a browser that signed in with one.
 ///
-/// A right token is always accepted. Wrong ones are counted by address. Each route checks the role of
-/// the token; see ``AdminRole``.
+/// A right token is always accepted. Wrong ones are counted by address. Each route checks the role
+/// of the token; see ``AdminRole``.
 struct AdminGate: RouterMiddleware {
     /// The cookie of a browser that is signed in.
     static let cookie = "sanguine-admin"
@@ -107,7 +107,10 @@ struct Administrator: Hashable, Sendable {
         guard role >= least else {
             throw Problem(
                 .roleMissing,
-                "Use an admin token with the role '\(least.rawValue)': this one has '\(role.rawValue)'."
+                """
+                Use an admin token with the role '\(least.rawValue)': this one has \
+                '\(role.rawValue)'.
+                """
             )
         }
     }

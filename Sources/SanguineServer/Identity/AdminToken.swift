@@ -10,8 +10,8 @@ import SanguineModel
 /// curl -H "Authorization: Bearer $(cat data/admin-token)" http://127.0.0.1:8081/admin/v1/accounts
 /// ```
 ///
-/// To replace it, delete the file and restart the server. Further tokens with fewer rights are named
-/// by the setting `admin.tokens`; that of `anna` is in the file `admin-token.anna`.
+/// To replace it, delete the file and restart the server. Further tokens with fewer rights are
+/// named by the setting `admin.tokens`; that of `anna` is in the file `admin-token.anna`.
 public struct AdminToken: Sendable {
     /// The file's name.
     public static let name = "admin-token"

@@ -7,8 +7,8 @@ import ServiceLifecycle
 /// Delivers the stored events for analytics, at least once, and in order for each account.
 ///
 /// Events are removed only after the sink has accepted them. While it fails, deliveries are retried
-/// with growing pauses, and the number of waiting events is bounded: the oldest are dropped, counted
-/// by the metric `events_dropped`, and reported in the log.
+/// with growing pauses, and the number of waiting events is bounded: the oldest are dropped,
+/// counted by the metric `events_dropped`, and reported in the log.
 struct EventDelivery: Service {
     /// The number of events in one batch.
     static let batch = 100

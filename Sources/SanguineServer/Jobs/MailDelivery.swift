@@ -7,9 +7,9 @@ import Synchronization
 
 /// Sends the e-mails that wait in the outbox of the storage.
 ///
-/// A message stays in the outbox until it is sent. Failed ones are sent again, with a growing pause,
-/// until they are useless; the log and a metric then name them. A message whose removal from the
-/// outbox fails is not sent a second time by this process.
+/// A message stays in the outbox until it is sent. Failed ones are sent again, with a growing
+/// pause, until they are useless; the log and a metric then name them. A message whose removal from
+/// the outbox fails is not sent a second time by this process.
 ///
 /// Mutable state: `unrecorded`, guarded by its mutex; bounded by ``recordLimit``.
 final class MailDelivery: Service {

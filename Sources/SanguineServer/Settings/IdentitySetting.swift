@@ -79,7 +79,7 @@ extension IdentitySetting {
         public var allowed: String {
             switch self {
             case .issuer:
-                "an https URL, or http for this machine; required unless the name is apple or google"
+                "an https URL, or http for this machine; required except for apple and google"
             case .audiences: "1 to 100 bundle ids or client ids, without spaces"
             case .keys: "an https URL, or http for this machine"
             case .nonce:

@@ -61,7 +61,7 @@ extension ServerSettings {
             let allowed = "an address such as no-reply@example.org, because SMTP needs a sender"
             problems.append(refusal(of: "mail.from", value: "", allowed: allowed))
         }
-        problems += problemsOfAppStore
+        problems += appStore.problems(limit: Self.listLimit)
         if events.file != nil, events.webhook != nil {
             let allowed = "nothing, because 'events.file' is set"
             problems.append(

@@ -388,7 +388,7 @@ public struct ServerSettings: Hashable, Sendable {
     /// Default: 10 min.
     public var holdsDuration: Duration = .seconds(10 * 60)
     /// The app whose App Store purchases the server accepts.
-    public var appStore = AppStore()
+    public var appStore = AppStoreSetting()
     /// The language model that functions call.
     public var upstream = Upstream()
     /// The extraction of frames from videos.

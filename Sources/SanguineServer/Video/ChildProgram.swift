@@ -187,8 +187,9 @@ final class ChildProgram: Sendable {
         #if canImport(Darwin)
         posix_spawnattr_set_qos_class_np(&attributes, QOS_CLASS_BACKGROUND)
         #else
-        // `SCHED_IDLE`, which Swift does not import. A thread of the server that wakes up interrupts
-        // such a process at once; one with a low priority runs to the end of its slice first.
+        // `SCHED_IDLE`, which Swift does not import. A thread of the server that wakes up
+        // interrupts such a process at once; one with a low priority runs to the end of its slice
+        // first.
         posix_spawnattr_setschedpolicy(&attributes, 5)
         var parameters = sched_param()
         posix_spawnattr_setschedparam(&attributes, &parameters)

@@ -288,8 +288,8 @@ public final class InMemoryAuthority: StreamingTransport {
 
     /// Performs the work that a server does every second.
     ///
-    /// It ends expired holds, removes expired grants and data, and ends live connections with invalid
-    /// tokens.
+    /// It ends expired holds, removes expired grants and data, and ends live connections with
+    /// invalid tokens.
     public func runJobs() async {
         do {
             try await memory.authority.expireHolds()

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Logging
+import NIOCore
 import SanguineModel
 import SanguineTesting
 import TestSupport
@@ -155,7 +156,9 @@ struct IdentityRouteTests {
             .bytes(ScriptedUpstream.json(String(repeating: " ", count: 101)))
         } _: { provider in
             let url = "http://127.0.0.1:\(provider.port)/keys"
-            await #expect(throws: (any Error).self) { try await server.get(url, upTo: 100) }
+            await #expect(throws: NIOTooManyBytesError.self) {
+                try await server.get(url, upTo: 100)
+            }
         }
     }
 
@@ -168,7 +171,7 @@ struct IdentityRouteTests {
             let fetch = Task { try await server.get(url, upTo: 100) }
             _ = try await provider.arrivals.first("a request")
             fetch.cancel()
-            await #expect(throws: (any Error).self) { try await fetch.finished() }
+            await #expect(throws: CancellationError.self) { try await fetch.finished() }
         }
     }
 }

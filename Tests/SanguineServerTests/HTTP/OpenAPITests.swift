@@ -19,6 +19,7 @@ struct OpenAPITests {
 
     /// Paths of calls that change nothing in the account or carry their own key.
     private static let unkeyed = [
+        "/v1/accounts/merge", "/v1/accounts/merge/preview",
         "/v1/accounts/guest", "/v1/accounts/identity", "/v1/sessions/refresh", "/v1/sessions/codes",
         "/v1/sessions/codes/redeem", "/v1/live/tickets", "/v1/sync/push",
         "/admin/session", "/v1/chat/completions", "/v1/embeddings", "/v1/blobs",
@@ -148,9 +149,10 @@ struct OpenAPITests {
                 let parameters = elements(operation["parameters"]).compactMap { $0["$ref"]?.string }
                 let takesKey = parameters.contains("#/components/parameters/IdempotencyKey")
                 let isKeyed =
-                    method == "post"
-                    && !Self.unkeyed.contains(path)
-                    && !path.hasSuffix("/quote")
+                    path == "/admin/v1/accounts/{id}/spending"
+                    || method == "post"
+                        && !Self.unkeyed.contains(path)
+                        && !path.hasSuffix("/quote")
                 #expect(takesKey == isKeyed, "\(name)")
             }
         }

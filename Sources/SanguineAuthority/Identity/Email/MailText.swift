@@ -6,8 +6,8 @@ struct MailText: Sendable {
 
     /// The message with a code.
     ///
-    /// It contains no link, because a link is opened in the session of a browser, and not in the one
-    /// that requested the message.
+    /// It contains no link, because a link is opened in the session of a browser, and not in the
+    /// one that requested the message.
     func code(
         _ code: String,
         _ purpose: Verification.Purpose,

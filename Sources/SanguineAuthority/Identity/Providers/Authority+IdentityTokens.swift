@@ -85,14 +85,14 @@ extension Authority {
         _ work: () async throws(Problem) -> Value
     ) async throws(Problem) -> Value {
         let token = SpentIdentityToken(verified)
-        try await perform(identity.spend(token))
+        try await perform(token.spending)
         do throws(Problem) {
             return try await work()
         } catch {
             let status = error.code.meaning.status
             // After another error, the work may have been done.
             if status < 500 || error.code == .overloaded {
-                try? await perform(identity.restore(token))
+                try? await perform(token.restoring)
             }
             throw error
         }

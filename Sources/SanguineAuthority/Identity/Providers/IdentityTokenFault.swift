@@ -47,8 +47,8 @@ enum IdentityTokenFault: Hashable, CaseIterable {
         case .notYetValid: "Send the token later: its 'nbf' is in the future."
         case .nonce:
             """
-            Send the 'nonce' of the request that got this token: the token contains another one, or \
-            none.
+            Send the 'nonce' of the request that got this token: the token contains another one, \
+            or none.
             """
         case .subject: "Send a token whose subject ('sub') has 1 to 255 visible ASCII characters."
         case .used: "Get a new token from the provider: this one was used before."

@@ -19,23 +19,21 @@ struct SpentIdentityToken: StoredDocument, Hashable {
     }
 }
 
-extension IdentityCommands {
-    /// Marks a token as used.
+extension SpentIdentityToken {
+    /// Marks the token as used.
     ///
     /// The command throws `identity_token_invalid` if it was used before.
-    func spend(_ token: SpentIdentityToken) -> Command<Void> {
-        Command(keys: [SpentIdentityToken.key(token.documentID)]) { loaded throws(Problem) in
-            guard try loaded.document(SpentIdentityToken.self, token.documentID) == nil else {
+    var spending: Command<Void> {
+        Command(keys: [Self.key(documentID)]) { loaded throws(Problem) in
+            guard try loaded.document(Self.self, documentID) == nil else {
                 throw IdentityTokenFault.used.problem
             }
-            return Decision((), changes: [.put(token)])
+            return Decision((), changes: [.put(self)])
         }
     }
 
-    /// Makes a token usable again, because the request that used it was refused.
-    func restore(_ token: SpentIdentityToken) -> Command<Void> {
-        Command(keys: [SpentIdentityToken.key(token.documentID)]) { _ in
-            Decision((), changes: [.delete(token)])
-        }
+    /// Makes the token usable again, because the request that used it was refused.
+    var restoring: Command<Void> {
+        Command(keys: [Self.key(documentID)]) { _ in Decision((), changes: [.delete(self)]) }
     }
 }
