@@ -105,7 +105,7 @@ extension Command {
     /// The command without the events that it stores.
     var withoutEvents: Command<Outcome> {
         let decide = decide
-        return Command(
+        var command = Command(
             keys: keys,
             surplus: surplus,
             reading: { loaded, reader throws(Problem) in
@@ -116,5 +116,7 @@ extension Command {
                 return decision
             }
         )
+        command.isLong = isLong
+        return command
     }
 }

@@ -54,7 +54,7 @@ struct CallCommands: Sendable {
                     call.quota = QuotaHold(of: quota, on: period.day)
                     call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
                     rows.append(.quota(period))
-                    if let profile = loaded.account(account)?.profile {
+                    if let profile = loaded.account(account)?.profile(at: now) {
                         events = quotas.exhaustion(of: period, profile)
                     }
                 } catch {
