@@ -43,6 +43,8 @@ final class AccountGame {
         var isOnline = true
         /// The words of accounts that were deleted on the device.
         var deleted: Set<String> = []
+        /// The number of the owner who used the device last, if they did not leave.
+        var last: Int?
     }
 
     private let seed: UInt64
@@ -164,6 +166,7 @@ final class AccountGame {
         guard isDone, client.accountId == owner.account else { return }
         devices[index].hasCredentials = true
         devices[index].hidden = []
+        devices[index].last = owner.number
         if let former, former.number != owner.number {
             if former.isRegistered {
                 note(.userChange)
@@ -174,6 +177,7 @@ final class AccountGame {
         } else if former == nil {
             note(.secondDevice)
         }
+        try check(index)
         await synchronize(index)
         try checkFiles(index)
     }
@@ -194,6 +198,8 @@ final class AccountGame {
         guard await run(index, { try await client.sessions.signOutEverywhere() }) else { return }
         left(index)
         try checkFiles(index)
+        // A server ends the live connections of ended sessions with its next ping.
+        authority.ping()
         writes += 1
         let text = "\(owner.mark)later-\(writes)"
         let id = RecordID.game("later-\(writes)")
@@ -242,6 +248,7 @@ final class AccountGame {
     private func left(_ index: Int) {
         devices[index].hasCredentials = false
         devices[index].hidden = []
+        devices[index].last = nil
     }
 
     /// Sends and receives everything; signs a guest in if the device has no user.
@@ -261,11 +268,21 @@ final class AccountGame {
     }
 
     /// Returns the owner of the device's account, which is a new one if it is not known yet.
+    ///
+    /// If the account of a guest's session was deleted on the other device, the device's next guest
+    /// receives the operations that wait on the device.
     private func owner(on index: Int) -> Owner? {
         guard let account = devices[index].client.accountId else { return nil }
-        if let owner = owners.first(where: { $0.account == account }) { return owner }
+        if let owner = owners.first(where: { $0.account == account }) {
+            devices[index].last = owner.number
+            return owner
+        }
         let owner = Owner(number: owners.count, account: account)
         owners.append(owner)
+        if let last = devices[index].last, owners[last].isDeleted {
+            for number in words(of: last) { owners[number].heir = owner.number }
+        }
+        devices[index].last = owner.number
         return owner
     }
 
@@ -281,6 +298,9 @@ final class AccountGame {
         let present = owner(on: index)
         let own = present.map { words(of: $0.number) } ?? []
         let shown = UserGameFiles.shown(by: device.client)
+        let profile = device.client.cached(.account)?.id
+        // The account may have changed in between: then the next step checks.
+        guard device.client.accountId == present?.account else { return }
         for owner in owners where !own.contains(owner.number) {
             guard let text = shown.first(where: { $0.contains(owner.mark) }) else { continue }
             throw leak("\(name(present)) sees '\(text)' on device \(index)")
@@ -288,8 +308,7 @@ final class AccountGame {
         if let text = shown.first(where: device.hidden.contains) {
             throw leak("device \(index) was signed out, and sees '\(text)'")
         }
-        let profile = device.client.cached(.account)?.id
-        if let profile, profile != device.client.accountId {
+        if let profile, profile != present?.account {
             throw leak("\(name(present)) sees the profile of \(profile)")
         }
     }
