@@ -212,7 +212,7 @@ extension EndToEnd {
             _ laptop: LifeDevice,
             _ account: Identifier
         ) async throws {
-            #expect(try tablet.hasBytes(text))
+            try await eventually("the notes in the tablet's files") { try tablet.hasBytes(text) }
             let removal = try await tablet.client.deleteAccount()
             #expect(removal.account == account && removal.kept == ["ledger"])
             #expect(tablet.client.accountId == nil && tablet.notes.isEmpty)
