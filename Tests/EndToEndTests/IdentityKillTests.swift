@@ -109,14 +109,14 @@ extension EndToEnd {
         {
             try await TemporaryFolder.with { folder in
                 do {
-                    try await Self.play(in: folder)
+                    try await Self.expectNothingLost(in: folder)
                 } catch {
                     throw Unexpected("SEED=\(Self.seed) KILLS=\(Self.kills): \(error)")
                 }
             }
         }
 
-        private static func play(in folder: URL) async throws {
+        private static func expectNothingLost(in folder: URL) async throws {
             var game = try Game(in: folder, seed: seed)
             for kill in 1...max(1, kills) {
                 game.refill()
