@@ -39,7 +39,7 @@ extension DocumentRow {
 
     var mergeFate: MergeFate {
         switch kind {
-        case .verification, .moveCode: .ends
+        case .verification, .moveCode, .quotaExhaustion: .ends
         case .event, .removal, .merge, .identityToken: .stays
         case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
         }
