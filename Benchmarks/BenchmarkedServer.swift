@@ -2,6 +2,7 @@ import Foundation
 import Hummingbird
 import Logging
 import NIOCore
+import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
 import SanguineServer
@@ -19,6 +20,13 @@ struct BenchmarkedServer: Sendable {
     let tokens: [String]
     let adminToken: String
 
+    /// The folder of the server's data, which is removed at its end.
+    static let folder = FileManager.default.temporaryDirectory
+        .appending(path: "sanguine-bench-\(ProcessInfo.processInfo.processIdentifier)")
+
+    /// The folder of its e-mails.
+    static var mail: URL { folder.appending(path: "mail") }
+
     /// The number of accounts that share the load.
     static let accounts = 10
 
@@ -26,13 +34,14 @@ struct BenchmarkedServer: Sendable {
     static func with<Value: Sendable>(
         _ body: @escaping @Sendable (BenchmarkedServer) async throws -> Value
     ) async throws -> Value {
-        let folder = FileManager.default.temporaryDirectory
-            .appending(path: "sanguine-bench-\(ProcessInfo.processInfo.processIdentifier)")
         defer { try? FileManager.default.removeItem(at: folder) }
         var settings = ServerSettings()
         settings.http.port = 0
         settings.http.adminPort = 0
         settings.accounts.grant = 1_000_000_000
+        settings.mail.folder = mail.path
+        // Hashing takes as long as its settings say, which no benchmark measures.
+        settings.passwordCost.logRounds = 1
         // The limits apply but are never reached, because the benchmark measures accepted requests.
         settings.limits.requestsPerMinute = 60_000_000
         settings.limits.addressRequestsPerMinute = 60_000_000

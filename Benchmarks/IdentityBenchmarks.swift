@@ -3,15 +3,18 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Sign-ins of known devices, new guests and refreshes over HTTP, each as a share of a bare route.
+/// Sign-ins of known devices, new guests, refreshes and merges over HTTP, each as a share of a bare
+/// route.
 ///
-/// All three write to the disk: a session, an account with its first balance, a rotated token.
+/// All write to the disk: a session, an account with its first balance, a rotated token, everything
+/// that a guest has.
 enum IdentityBenchmarks {
     private struct Round {
         let bare: LoadGenerator.Outcome
         let signIn: LoadGenerator.Outcome
         let guest: LoadGenerator.Outcome
         let refresh: LoadGenerator.Outcome
+        let merge: LoadGenerator.Outcome
     }
 
     /// The refresh tokens of the connections, each of which has a session of its own.
@@ -40,6 +43,11 @@ enum IdentityBenchmarks {
             return share("sign-ins of known devices", \.signIn, of: samples)
                 + share("new guests", \.guest, of: samples)
                 + share("refreshes", \.refresh, of: samples)
+                + share(
+                    "merges of guests with \(MergeLoad.notes) notes each",
+                    \.merge,
+                    of: samples
+                )
         }
     }
 
@@ -73,11 +81,20 @@ enum IdentityBenchmarks {
             let refresh = try await refreshing.run(for: time, expecting: "200") { connection, _ in
                 post("/v1/sessions/refresh", #"{"refreshToken":"\#(tokens[connection])"}"#)
             }
-            for outcome in [plain, signIn, created, refresh] where outcome.failed > 0 {
+            let merge = try await MergeLoad(port: server.port, run: "\(run)-\(round)").measure()
+            for outcome in [plain, signIn, created, refresh, merge] where outcome.failed > 0 {
                 throw BenchmarkError.refused(outcome.failed)
             }
             if round > 0 {
-                samples.append(Round(bare: plain, signIn: signIn, guest: created, refresh: refresh))
+                samples.append(
+                    Round(
+                        bare: plain,
+                        signIn: signIn,
+                        guest: created,
+                        refresh: refresh,
+                        merge: merge
+                    )
+                )
             }
         }
         return samples

@@ -141,6 +141,14 @@ extension SanguineClient {
         ///
         /// Default: created once and stored.
         public var deviceId: String?
+        /// Returns the proof that this device has the app from a store, when a guest is created.
+        ///
+        /// A server that verifies it gives the same Apple account the same guest after a reinstall.
+        /// On Apple's platforms, set it to `AppTransactionProof.appStore`; StoreKit may then ask
+        /// the user of a development build to sign in. It is called on any thread and may take
+        /// 5 seconds. A guest is created without a proof if there is none, or if the server refuses
+        /// it. Default: none.
+        public var appTransaction: (@Sendable () async -> AppTransactionProof?)?
         /// The zone of the user's days, an IANA name.
         ///
         /// Setting it ends ``followsDeviceTimeZone``. ``SanguineClient/setTimeZone(_:)`` overrides

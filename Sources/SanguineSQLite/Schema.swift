@@ -357,7 +357,7 @@ extension Schema {
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         """
 
-    // A merge finds the rows of a guest by their owner.
+    // A merge finds the rows of a guest by their owner: also by the indexes of `administration`.
     private static let merges = """
         CREATE INDEX holds_open_by_account ON holds (account) WHERE state = 0;
         """

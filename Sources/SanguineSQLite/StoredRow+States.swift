@@ -283,6 +283,8 @@ extension LedgerEntry.Kind {
         case .purchase: 8
         case .refund: 9
         case .expireGrant: 10
+        // Only a client decodes such a kind; no row has this number.
+        case .other: -1
         }
     }
 

@@ -532,6 +532,7 @@ extension AuthoritySettings {
         defaultTimeZone = settings.accounts.defaultTimeZone
         defaultLanguage = settings.accounts.defaultLanguage
         appName = settings.mail.app
+        passwordCost = settings.passwordCost
         quotas = Dictionary(
             settings.quotas.map { ($0.name, $0.rule) }
         ) { first, _ in first }

@@ -69,6 +69,24 @@ struct AnalyticsEventTests {
         #expect(try types(events) == ["sanguine.account.created", "sanguine.quota.exhausted"])
     }
 
+    @Test func `a failed call exhausts no quota, and a kept unit does it once`() async throws {
+        var settings = AuthoritySettings()
+        settings.recordsEvents = true
+        let rules = FunctionRules(price: .quota("readings", units: 3))
+        let function = ScriptedFunction("f", rules) { input, _ async throws(Problem) in
+            guard input["fail"] == nil else { throw .upstreamFailed }
+            return .init(output: "made", charge: 0)
+        }
+        let world = CallWorld(function, settings: settings)
+        let who = try await world.account()
+        #expect(await world.answer(who, "a", ["fail": true]).code == "upstream_failed")
+        #expect(try await world.authority.waitingEvents(limit: 10).isEmpty)
+        #expect(await world.answer(who, "b").status == 200)
+        #expect(await world.answer(who, "c").code == "quota_exhausted")
+        let events = try await world.authority.waitingEvents(limit: 10)
+        #expect(try types(events) == ["sanguine.quota.exhausted"])
+    }
+
     @Test func `the subject is a stable hash that differs between accounts and servers`()
         async throws
     {

@@ -57,6 +57,25 @@ struct ExpiringGrantTests {
         #expect(world.balance(account)?.available == 13)
     }
 
+    @Test func `grants of a deleted account expire as well`() async throws {
+        let clock = ManualClock()
+        let authority = Authority(storage: MemoryStorage(), keys: SigningKeys(), clock: clock)
+        let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
+        let device = GuestRequest(deviceId: "device-0123456789", deviceSecret: secret)
+        let account = try await authority.guest(device).signedIn.account.id
+        let gift = GrantRequest(
+            amount: 5,
+            reason: "promotion",
+            expiresAt: clock.now() + .seconds(10)
+        )
+        _ = try await authority.grant(account, Submission("gift", gift))
+        let note = AuditNote(actor: "a", role: "owner", action: "b", account: nil, reason: "c")
+        _ = try await authority.deleteAccount(account, by: note)
+        clock.advance(by: .seconds(10))
+        #expect(try await authority.expireGrants() == 1)
+        #expect(try await authority.expireGrants() == 0)
+    }
+
     @Test func `tokens that never expire are spent last`() throws {
         var world = World(account, granted: 10)
         try grant(5, lasting: 100, in: &world)

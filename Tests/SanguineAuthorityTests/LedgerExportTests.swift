@@ -113,6 +113,48 @@ struct LedgerExportTests {
         #expect(ownLines.sorted() == allLines.sorted())
     }
 
+    /// An account with 4 spent tokens, and a guest with 3 that was merged into it.
+    private func mergedAccount(_ authority: Authority) async throws -> Identifier {
+        var who: [Identity] = []
+        for number in 0..<2 {
+            let secret = Base64URL.encode([UInt8](repeating: 7, count: 32))
+            let guest = GuestRequest(deviceId: "device-012345678\(number)", deviceSecret: secret)
+            let session = try await authority.guest(guest).signedIn.session
+            who.append(try await authority.tokens.verify(session.accessToken))
+        }
+        let email = "ana@example.org"
+        _ = try await authority.register(.email(email), email: email, who[0])
+        try await spend(4, who[0].account, authority)
+        try await spend(3, who[1].account, authority)
+        _ = try await authority.merge(who[1], into: who[0].account)
+        return who[0].account
+    }
+
+    @Test func `a summary has what merged guests were granted and charged, and no merge`()
+        async throws
+    {
+        let authority = authority()
+        let account = try await mergedAccount(authority)
+        let query = try SummaryQuery(WireQuery([(name: "by", value: "day")]))
+        let items = try await authority.summary(of: account, query).items
+        #expect(items.map(\.granted) == [200])
+        #expect(items.map(\.charged) == [7])
+        #expect(items.map(\.withdrawn) == [0])
+    }
+
+    @Test func `exports have the entries of merged guests`() async throws {
+        let authority = authority()
+        let account = try await mergedAccount(authority)
+        let lines = try await text(authority.export(of: account, as: .csv))
+        #expect(lines.components(separatedBy: ",spend,").count == 3)
+
+        let export = AccountExport(of: account, from: authority)
+        var bytes: [UInt8] = []
+        while let next = try await export.next() { bytes += next }
+        let text = String(decoding: bytes, as: UTF8.self)
+        #expect(text.components(separatedBy: "\"kind\":\"spend\"").count == 3)
+    }
+
     @Test func `an event of an export is a CloudEvent with the entry`() async throws {
         let authority = authority()
         _ = try await account(of: authority)

@@ -81,6 +81,9 @@ struct WireFingerprintTests {
                     "merge_out", "merge_in", "purchase", "refund", "expire_grant",
                 ]
         )
+        for kind in LedgerEntry.Kind.allCases {
+            #expect(LedgerEntry.Kind(rawValue: kind.rawValue) == kind)
+        }
         #expect(
             [OperationState.Phase.unknown, .running, .settled].map(\.rawValue)
                 == ["unknown", "running", "settled"]
@@ -223,6 +226,20 @@ extension WireFingerprintTests {
                 """
                 {"limit":3,"name":"readings","resetsAt":"2025-11-21T19:18:39.250Z",\
                 "unlimited":true,"used":5}
+                """
+            ),
+            (
+                Quota(
+                    name: "readings",
+                    limit: 3,
+                    used: 3,
+                    resetsAt: at,
+                    unlimited: false,
+                    lifts: ["premium"]
+                ),
+                """
+                {"lifts":["premium"],"limit":3,"name":"readings","remaining":0,\
+                "resetsAt":"2025-11-21T19:18:39.250Z","unlimited":false,"used":3}
                 """
             ),
             (

@@ -48,7 +48,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(
         help: """
             A fault to plant in the real clients. With --clients: \
-            \(names(of: PlantedFault.allCases)). With --users: \(names(of: PlantedFault.ofUsers)).
+            \(names(of: PlantedFault.ofClients)). With --users: \(names(of: usersFaults)).
             """
     )
     var fault: PlantedFault?
@@ -93,15 +93,23 @@ struct Simulate: AsyncParsableCommand {
         if traces, !clients {
             throw ValidationError("Only a game of --clients prints --traces: add --clients.")
         }
-        guard let fault, !clients else { return }
+        guard let fault else { return }
+        if clients {
+            guard PlantedFault.ofClients.contains(fault) else {
+                throw ValidationError(
+                    "The game of --clients cannot show \(fault.rawValue): play --users."
+                )
+            }
+            return
+        }
         guard users else {
             throw ValidationError("Add --clients or --users to --fault, or plant a --bug.")
         }
-        guard PlantedFault.ofUsers.contains(fault) else {
+        guard Self.usersFaults.contains(fault) else {
             throw ValidationError(
                 """
                 The game of --users cannot show \(fault.rawValue), but \
-                \(Self.names(of: PlantedFault.ofUsers)): plant one of these, or play --clients.
+                \(Self.names(of: Self.usersFaults)): plant one of these, or play --clients.
                 """
             )
         }
@@ -148,18 +156,34 @@ struct Simulate: AsyncParsableCommand {
         )
     }
 
+    /// The faults that one of the two games of users can show.
+    private static let usersFaults =
+        PlantedFault.ofUsers + PlantedFault.ofAccounts.filter { !PlantedFault.ofUsers.contains($0) }
+
+    /// Plays each seed of the game of users, and of the game of accounts.
     private func playUsers(_ seeds: ClosedRange<UInt64>) async throws {
         let clock = ContinuousClock()
         let start = clock.now
         var (played, failed) = (0, 0)
         var tally: UserGameTally = [:]
+        var accounts: AccountGameTally = [:]
         for seed in seeds where failed < (fault == nil ? 10 : 1) {
-            let (leak, turns) = await userLeak(seed: seed, steps: events ?? 150, fault: fault)
+            var leaks: [UserLeak] = []
+            if fault.map(PlantedFault.ofUsers.contains) ?? true {
+                let (leak, turns) = await userLeak(seed: seed, steps: events ?? 150, fault: fault)
+                tally.merge(turns, uniquingKeysWith: +)
+                if let leak { leaks.append(leak) }
+            }
+            if fault.map(PlantedFault.ofAccounts.contains) ?? true {
+                let steps = events ?? 150
+                let (leak, turns) = await accountLeak(seed: seed, steps: steps, fault: fault)
+                accounts.merge(turns, uniquingKeysWith: +)
+                if let leak { leaks.append(leak) }
+            }
             played += 1
-            tally.merge(turns, uniquingKeysWith: +)
-            if let leak { print(leak) }
-            failed += leak == nil ? 0 : 1
-            guard played.isMultiple(of: 500) || leak != nil else { continue }
+            for leak in leaks { print(leak) }
+            failed += leaks.isEmpty ? 0 : 1
+            guard played.isMultiple(of: 500) || !leaks.isEmpty else { continue }
             print("\(played) seeds, \(failed) failed, \(since(start, clock)) s")
             fflush(nil)
         }
@@ -169,8 +193,12 @@ struct Simulate: AsyncParsableCommand {
             return
         }
         for turn in UserGameTurn.allCases { print("\(tally[turn] ?? 0) \(turn.rawValue)") }
+        for turn in AccountGameTurn.allCases { print("\(accounts[turn] ?? 0) \(turn.rawValue)") }
         // Few seeds may lack a turn by chance.
-        let isBlind = played >= 100 && UserGameTurn.allCases.contains { tally[$0] == nil }
+        let isBlind =
+            played >= 100
+            && (UserGameTurn.allCases.contains { tally[$0] == nil }
+                || AccountGameTurn.allCases.contains { accounts[$0] == nil })
         if isBlind { print("A turn never happened, so the run proves nothing about it.") }
         if failed > 0 || isBlind { throw ExitCode.failure }
     }

@@ -1,30 +1,6 @@
 public import Observation
 public import Sanguine
 
-/// Credits a transaction that the App Store signed.
-///
-/// It is sent until the server has it, by a later process if necessary. The server credits it once,
-/// whichever of the user's devices sends it.
-public struct CreditPurchase: RemoteMutation {
-    private struct Body: Encodable, Sendable {
-        let provider = "appStore"
-        let signedTransaction: String
-    }
-
-    public static let name = "assistant.credit-purchase"
-    let signedTransaction: String
-    public var lane: String { "purchases" }
-
-    public init(_ signedTransaction: String) { self.signedTransaction = signedTransaction }
-
-    // Only the server knows what a product is worth.
-    public func effects(on view: inout MutationEffects) {}
-
-    public func send(_ request: MutationContext) async throws {
-        try await request.post("/v1/purchases", Body(signedTransaction: signedTransaction))
-    }
-}
-
 /// The state of the sheet on which users buy tokens.
 @MainActor
 @Observable
@@ -51,19 +27,11 @@ public final class PurchaseSheet {
     public func credit(_ signedTransaction: String) async throws {
         isCrediting = true
         defer { isCrediting = false }
-        let receipt = try client.perform(CreditPurchase(signedTransaction))
-        if case .refused(let problem) = try await receipt.outcome {
-            throw SanguineError.problem(problem)
-        }
-        await shown.refresh()
+        try await client.purchases.credit(signedTransaction: signedTransaction)
     }
 }
 
 extension SanguineClient.Configuration {
-    /// Sets what every client of the app needs: the timer of an observed balance, and the app's
-    /// mutations.
-    public mutating func prepareForAssistant() {
-        balancePolling = .minutes(10)
-        register(CreditPurchase.self)
-    }
+    /// Sets what every client of the app needs: the timer of an observed balance.
+    public mutating func prepareForAssistant() { balancePolling = .minutes(10) }
 }

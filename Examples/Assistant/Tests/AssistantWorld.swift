@@ -83,7 +83,6 @@ struct AssistantWorld: Sendable {
         var configuration = SanguineClient.Configuration(server: server)
         configuration.folder = folder
         configuration.transport = URLSessionTransport.patient
-        configuration.register(CreditPurchase.self)
         configure(&configuration)
         // Another device copies the identity of the first one, as a synchronized keychain does.
         let file = "device-identity.json"

@@ -73,6 +73,19 @@ public final class AccountModel {
         return try UserAccount(users: users).update(body)
     }
 
+    /// Changes the app's own settings by their declared type; see ``AppSettings``.
+    ///
+    /// - Returns: A receipt for the change's outcome; `nil` if the body has changed nothing.
+    /// - Throws: The errors of ``update(_:)``.
+    @discardableResult
+    public func update<Settings: AppSettings>(
+        _ type: Settings.Type,
+        _ body: (inout Settings) -> Void
+    ) throws(SanguineError) -> Receipt? {
+        guard let users else { throw .closed }
+        return try UserAccount(users: users).update(type, body)
+    }
+
     func applyNewest() {
         guard let users else { return }
         let state = UserAccount(users: users).current

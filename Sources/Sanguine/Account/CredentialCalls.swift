@@ -34,7 +34,8 @@ struct CredentialCalls: Sendable {
         let answer = try WireCoding.decode(SignedIn.self, from: response)
         let device = try user.session.deviceId()
         let wasGuest = user.session.isGuest
-        let session = StoredSession(answer, device: device, at: configuration.clock.now())
+        var session = StoredSession(answer, device: device, at: configuration.clock.now())
+        if configuration.plantedFault == .forgetsRegistration { session.isRegistered = nil }
         let former = try users.adopt(session, for: user)
         let analytics = services.metrics.analytics
         if answer.merged != nil {

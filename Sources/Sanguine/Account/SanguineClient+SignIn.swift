@@ -88,7 +88,8 @@ extension SanguineClient {
             DeletionRequest(refreshToken: user.session.refreshToken),
             as: user
         )
-        users.end(user)
+        let isFaulty = configuration.plantedFault == .keepsDeletedOperations
+        users.end(user, keeping: isFaulty ? .waitingOperations() : .nothing)
         return try WireCoding.decode(RemovalAnswer.self, from: response).removal
     }
 }

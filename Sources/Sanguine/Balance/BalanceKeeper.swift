@@ -67,16 +67,19 @@ final class BalanceKeeper: EntrySource {
     private let stored: Mutex<Stored>
     private let store: ClientStore
     private let configuration: SanguineClient.Configuration
+    private let metrics: ClientMetrics?
     private let zone: @Sendable () -> TimeZone
 
     /// Restores the state that an earlier process stored for the user.
     init(
         configuration: SanguineClient.Configuration,
+        metrics: ClientMetrics? = nil,
         store: ClientStore,
         zone: @escaping @Sendable () -> TimeZone,
         account: Identifier?
     ) {
         self.configuration = configuration
+        self.metrics = metrics
         self.zone = zone
         self.store = store
         let archive = (try? store.state(Self.stateName)).flatMap { SpendingArchive($0) }
@@ -95,6 +98,9 @@ final class BalanceKeeper: EntrySource {
 
     /// The last balances from the server, newest last.
     var history: [RecordedBalance] { guarded.withLock { $0.state.balance.history } }
+
+    /// The number in the feed of the balance that is shown; `nil` before the first one.
+    var shownHead: Int64? { guarded.withLock { $0.state.balance.base?.balance.head } }
 
     /// The calls of this device that the base does not contain, for tests and diagnosis.
     var pendingCalls: [PendingCharge] { guarded.withLock { $0.state.balance.calls } }
@@ -197,12 +203,14 @@ final class BalanceKeeper: EntrySource {
     /// Makes a change; this is the only way in which the state changes.
     @discardableResult
     private func update<Outcome>(_ body: (inout Guarded) -> Outcome) -> Outcome {
-        let (outcome, handlers) = guarded.withLock { guarded in
+        let (outcome, handlers, mismatches) = guarded.withLock { guarded in
+            let before = guarded.state.balance.mismatches
             let outcome = body(&guarded)
             guarded.revision += 1
             waitForTurn(&guarded)
-            return (outcome, guarded.handlers)
+            return (outcome, guarded.handlers, guarded.state.balance.mismatches - before)
         }
+        if mismatches > 0 { metrics?.countBalanceMismatch() }
         handlers?.changed()
         return outcome
     }
@@ -476,6 +484,11 @@ extension BalanceKeeper {
             if let ending = guarded.ending { return ending }
             var stripped = call
             stripped.request = nil
+            if call.state != .waiting {
+                let cost = guarded.state.prediction(of: call.function, terms).expected
+                let refusal = guarded.state.balance.refusal(ofCost: cost, at: call.begunAt)
+                if let refusal { return .problem(refusal) }
+            }
             guard guarded.state.began(stripped, terms) else { return .problem(.tooManyCalls) }
             if call.keepsRequest { guarded.requests[call.key] = call.request }
             return nil

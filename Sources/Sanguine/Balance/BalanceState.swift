@@ -41,6 +41,9 @@ struct BalanceState: Sendable {
     /// The newest comes last.
     private(set) var history: [RecordedBalance] = []
     private(set) var costs = LearnedCosts()
+    /// The number of balances from the server that differed from the shown one although every
+    /// charge of this device was known; see ``adopt(_:)``.
+    private(set) var mismatches = 0
 
     /// Creates the state of a client without data.
     init() {}
@@ -73,14 +76,15 @@ struct BalanceState: Sendable {
 
     /// Base ⊕ pending, or `nil` if no balance was ever received.
     ///
-    /// Never below zero: a prediction may exceed the balance, and the server refuses such calls.
+    /// A prediction may exceed the balance, and the server refuses such calls: so it never shows
+    /// less than zero, or than the server's balance if a refund has taken that below zero.
     var visible: Balance? {
         guard var balance = base?.balance else { return nil }
         for call in pending.values {
             balance.available += call.effectOnAvailable
             balance.held += call.effectOnHeld
         }
-        balance.available = max(0, balance.available)
+        balance.available = max(min(0, base?.balance.available ?? 0), balance.available)
         balance.held = max(0, balance.held)
         return balance
     }
@@ -109,6 +113,23 @@ struct BalanceState: Sendable {
     func isFresh(at now: Timestamp) -> Bool {
         guard let receivedAt = base?.receivedAt else { return false }
         return receivedAt <= now && now - receivedAt <= BalanceLimits.freshness
+    }
+
+    /// Returns the refusal of a call that costs something, if a refund has left a debt.
+    ///
+    /// The server would refuse it too. A stale balance refuses nothing, because the debt may have
+    /// been covered in the meantime.
+    func refusal(ofCost cost: Int64, at now: Timestamp) -> Problem? {
+        guard cost > 0, let balance = visible, balance.debt > 0, isFresh(at: now) else {
+            return nil
+        }
+        var problem = Problem(
+            .insufficientTokens,
+            "Get more tokens first: \(balance.debt) of a refunded purchase are not covered."
+        )
+        (problem.available, problem.held) = (balance.available, balance.held)
+        problem.required = cost
+        return problem
     }
 
     /// Records a call before its first request, which shows its hold to the user.
@@ -350,11 +371,25 @@ extension BalanceState {
             guard let trace = call.trace(in: snapshot) else { return false }
             traces.append(trace)
         }
+        if isMismatch(snapshot) { mismatches += 1 }
         for index in traces.indices { pending.values[index].trace = traces[index] }
         base = snapshot
         record(snapshot)
         removeContained()
         return true
+    }
+
+    /// Whether a balance, as of the end of this device's last pending call, differs from the shown
+    /// one, although the price of each pending call is known.
+    ///
+    /// The cause is a fault of this client, or another device that has spent or received tokens
+    /// during these calls.
+    private func isMismatch(_ snapshot: BalanceSnapshot) -> Bool {
+        guard let shown = visible, let last = pending.values.compactMap(\.head).max(),
+            last == snapshot.balance.head, pending.values.allSatisfy(\.hasKnownPrice)
+        else { return false }
+        return shown.available != snapshot.balance.available
+            || shown.held != snapshot.balance.held
     }
 
     private mutating func removeContained() {

@@ -69,6 +69,15 @@ public struct OpenCall: Hashable, Codable, Sendable, Identifiable {
         self.request = request
     }
 
+    /// The ids of the files that are attached to the call; empty if it has none, or if its body is
+    /// not kept.
+    public var attachments: [String] {
+        let body = request.flatMap {
+            try? StoredForm.arguments.decode(FunctionRequest<JSONValue>.self, from: $0)
+        }
+        return body?.attachments ?? []
+    }
+
     /// Returns the input of the call, to show the question with the answer after a restart.
     ///
     /// The input is kept on disk with the call, and removed with it. An input that another version

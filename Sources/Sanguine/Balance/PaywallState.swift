@@ -38,15 +38,16 @@ public final class PaywallState {
     public private(set) var resetsAt: Timestamp?
     /// The user's plan.
     public private(set) var plan = Account.Plan.free
-    /// The plans that lift the limit; empty if it is lifted.
+    /// The plans that lift or raise the limit, as the server declares them; empty if it is lifted,
+    /// or if no plan does.
     public private(set) var lifts: [Account.Plan] = [.premium]
+    /// Whether the user's plan lifts the limit.
+    public private(set) var isLifted = false
 
     /// Weak, because the client retains its models.
     @ObservationIgnored private weak var users: UserSwitcher?
     @ObservationIgnored private var followings: [ObservationToken] = []
 
-    /// Whether the user's plan lifts the limit.
-    public var isLifted: Bool { lifts.isEmpty }
     /// Whether no unit is left before ``resetsAt``, so that a paywall is to be shown.
     public var isExhausted: Bool { !isLifted && remaining == 0 }
 
@@ -69,8 +70,7 @@ public final class PaywallState {
         guard let users else { return }
         let quota = Quotas(users: users)[name]
         let plan = UserAccount(users: users).current.plan
-        // A new plan arrives before the quotas that it lifts.
-        let isLifted = quota?.unlimited == true || plan == .premium
+        let isLifted = Self.isLifted(quota, by: plan)
         var isOther = false
         func set<Value: Equatable>(
             _ place: ReferenceWritableKeyPath<PaywallState, Value>,
@@ -85,8 +85,16 @@ public final class PaywallState {
         set(\.remaining, isLifted ? nil : quota?.remaining)
         set(\.resetsAt, quota?.resetsAt)
         set(\.plan, plan)
-        set(\.lifts, isLifted ? [] : [.premium])
+        set(\.isLifted, isLifted)
+        let lifts = quota?.lifts.map { $0.compactMap { Account.Plan(rawValue: $0) } }
+        set(\.lifts, isLifted ? [] : lifts ?? [.premium])
         if isOther { users.services.models.changed(self) }
+    }
+
+    /// Whether a plan lifts the limit of a quota that may have been received before the plan.
+    private static func isLifted(_ quota: Quota?, by plan: Account.Plan) -> Bool {
+        if quota?.unlimited == true { return true }
+        return quota?.lifts?.contains(plan.rawValue) ?? (plan == .premium)
     }
 }
 

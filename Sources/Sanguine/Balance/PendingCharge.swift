@@ -58,6 +58,15 @@ struct PendingCharge: Hashable, Codable, Sendable {
         }
     }
 
+    /// Whether the call has ended at a known price.
+    var hasKnownPrice: Bool {
+        switch phase {
+        case .charged: true
+        case .released(let head): head != nil
+        case .waiting, .sending, .unanswered, .settled: false
+        }
+    }
+
     /// Whether a request is in progress or will be.
     var isSending: Bool { phase == .sending }
 

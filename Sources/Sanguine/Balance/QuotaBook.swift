@@ -55,7 +55,8 @@ struct QuotaBook: Sendable {
                 limit: quota.limit,
                 used: max(0, QuotaBook.ceiling - left.available),
                 resetsAt: quota.resetsAt,
-                unlimited: quota.unlimited
+                unlimited: quota.unlimited,
+                lifts: quota.lifts
             )
         }
     }
@@ -135,7 +136,8 @@ struct QuotaBook: Sendable {
                 limit: quota.limit,
                 used: 0,
                 resetsAt: CalendarDay.nextMidnight(after: now, in: zone),
-                unlimited: quota.unlimited
+                unlimited: quota.unlimited,
+                lifts: quota.lifts
             )
             let head = line.units.base?.balance.head ?? 0
             var turned = Line(fresh)

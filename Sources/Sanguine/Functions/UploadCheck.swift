@@ -48,14 +48,16 @@ struct UploadCheck {
             guard let tokens = price.otherwise else {
                 var problem = Problem(
                     .quotaExhausted,
-                    "Wait until 'resetsAt': too little of '\(quota.name)' is left for the call."
+                    quota.lifts?.isEmpty == false
+                        ? "Wait until 'resetsAt', or change to a plan that 'lifts' lists."
+                        : "Wait until 'resetsAt': too little of '\(quota.name)' is left."
                 )
-                problem.resetsAt = quota.resetsAt
+                (problem.resetsAt, problem.lifts) = (quota.resetsAt, quota.lifts)
                 throw .problem(problem)
             }
             least += tokens
         }
-        guard least <= balance.available else {
+        guard least == 0 || least <= balance.available else {
             var problem = Problem(
                 .insufficientTokens,
                 "Get more tokens first: the call costs at least \(least)."

@@ -25,6 +25,9 @@ public final class ClientAnalytics: Sendable {
         case purchased
         /// The balance was read: at once if it is a hit, otherwise after a fetch.
         case balanceRead(isHit: Bool)
+        /// The server's balance differed from the shown one after all charges of this device had
+        /// settled, because of another device or a fault.
+        case balanceMismatch
     }
 
     private struct Guarded {

@@ -28,6 +28,7 @@ public final class ClientMetrics: Sendable {
     let relay: EventRelay
     let analytics = ClientAnalytics()
     let outbox = OutboxCounters()
+    private let balanceMismatches = Atomic(0)
 
     init(
         clock: any Clock<Duration>,
@@ -59,7 +60,8 @@ public final class ClientMetrics: Sendable {
         return MetricsSummary(
             queries: Self.rows(of: queries),
             operations: Self.rows(of: operations),
-            outbox: outbox.outcomes
+            outbox: outbox.outcomes,
+            balanceMismatches: balanceMismatches.load(ordering: .relaxed)
         )
     }
 
@@ -70,6 +72,13 @@ public final class ClientMetrics: Sendable {
         let all = guarded.withLock { Array($0.queries.values) + Array($0.operations.values) }
         for metrics in all { metrics.reset() }
         outbox.reset()
+        balanceMismatches.store(0, ordering: .relaxed)
+    }
+
+    /// Counts a balance that differed from the shown one, and reports it to the app's analytics.
+    func countBalanceMismatch() {
+        balanceMismatches.wrappingAdd(1, ordering: .relaxed)
+        analytics.post(.balanceMismatch)
     }
 
     /// Notifies the observer of an event that is not counted here.

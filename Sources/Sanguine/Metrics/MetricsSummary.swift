@@ -98,10 +98,19 @@ public struct MetricsSummary: Codable, Hashable, Sendable {
     public var operations: [Row]
     /// The outcomes of the outbox's operations; `nil` in a summary of an earlier version.
     public var outbox: Outcomes?
+    /// The balances of the server that differed from the shown one after all charges of this device
+    /// had settled; `nil` in a summary of an earlier version.
+    public var balanceMismatches: Int?
 
     /// Creates a summary, for tests and previews.
-    public init(queries: [Row] = [], operations: [Row] = [], outbox: Outcomes? = nil) {
+    public init(
+        queries: [Row] = [],
+        operations: [Row] = [],
+        outbox: Outcomes? = nil,
+        balanceMismatches: Int? = nil
+    ) {
         (self.queries, self.operations, self.outbox) = (queries, operations, outbox)
+        self.balanceMismatches = balanceMismatches
     }
 
     /// The metrics of a query, or `nil` if it was not used.

@@ -26,6 +26,8 @@ public struct MutationContext: Sendable {
             var replaced: [(temporary: String, real: String)] = []
             /// The feed's number of a change of the account.
             var accountMark: FeedMark?
+            /// The answer to a purchase.
+            var purchase: CreditedPurchase?
         }
 
         // The only mutable state, guarded by its mutex.
@@ -247,6 +249,11 @@ public struct MutationContext: Sendable {
         guard let head = response.header("sanguine-head").flatMap({ Int64($0) }) else { return }
         let mark = FeedMark(epoch: response.epoch, number: head)
         notes.reported.withLock { $0.accountMark = mark }
+    }
+
+    /// Reports the answer to a purchase.
+    func credited(_ purchase: CreditedPurchase) {
+        notes.reported.withLock { $0.purchase = purchase }
     }
 
     private func recordAnswer(to request: TransportRequest) {

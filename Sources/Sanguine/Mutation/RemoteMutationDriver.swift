@@ -10,7 +10,7 @@ import Synchronization
 /// Invariant: the cache records that a mutation was sent before its request leaves, and that it is
 /// applied before anything is fetched for it.
 ///
-/// Mutable state: `ids` and `accountChanged`, each protected by its mutex, which is never held
+/// Mutable state: `ids`, `accountChanged` and `purchased`, each protected by its mutex, which is never held
 /// during another call.
 final class RemoteMutationDriver: OutboxDriver {
     let settling: MutationSettling
@@ -26,6 +26,8 @@ final class RemoteMutationDriver: OutboxDriver {
     private let ids = Mutex(ReplacedIds())
     /// Called with the feed's number of a change of the account, before the answer is stored.
     private let accountChanged = Mutex<(@Sendable (FeedMark) -> Void)?>(nil)
+    /// Called with the answer to a purchase, before callers that wait for it continue.
+    private let purchased = Mutex<(@Sendable (CreditedPurchase, Identifier) -> Void)?>(nil)
     private var entries: Entries { queries.entries }
 
     init(_ outbox: OutboxEngine, _ services: ClientServices, user: CacheScope) {
@@ -35,14 +37,19 @@ final class RemoteMutationDriver: OutboxDriver {
         idsReplaced = { [weak services] in services?.idsReplaced() }
         queries = services.queries
         settling = MutationSettling(outbox, services.queries)
-        // The client's own mutation of the account needs no registration.
-        let all = services.configuration.mutations + [AccountUpdate.self]
+        // The client's own mutations need no registration.
+        let all = services.configuration.mutations + [AccountUpdate.self, PurchaseCredit.self]
         types = Dictionary(all.map { ($0.name, $0) }) { first, _ in first }
     }
 
     /// Sets the closure that receives the feed's numbers of changes of the account.
     func onAccountChange(_ body: @escaping @Sendable (FeedMark) -> Void) {
         accountChanged.withLock { $0 = body }
+    }
+
+    /// Sets the closure that receives answers to purchases, with the ids of their operations.
+    func onPurchase(_ body: @escaping @Sendable (CreditedPurchase, Identifier) -> Void) {
+        purchased.withLock { $0 = body }
     }
 
     // MARK: - Showing
@@ -315,6 +322,7 @@ final class RemoteMutationDriver: OutboxDriver {
             return ids
         }
         if let mark = said.accountMark { accountChanged.withLock { $0 }?(mark) }
+        if let purchase = said.purchase { purchased.withLock { $0 }?(purchase, row.id) }
         // Before the effects move to the real ids: models must move first.
         if !said.replaced.isEmpty { idsReplaced() }
         let head = outbox.environment.clock.now().millisecondsSince1970

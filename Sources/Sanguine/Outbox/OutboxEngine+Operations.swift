@@ -127,6 +127,26 @@ extension OutboxEngine {
         return true
     }
 
+    /// Returns a receipt for an operation of that name in the lane that the backend has not answered
+    /// yet; `nil` if there is none.
+    func receipt(of name: String, in lane: String) throws(SanguineError) -> Receipt? {
+        try openAll()
+        let found = guarded.withLock { guarded -> (Identifier, Shot)? in
+            let row = guarded.contents.rows.values.first { row in
+                guard row.name == name, row.lane == lane else { return false }
+                switch guarded.contents.state.outbox.items[row.sequence]?.phase {
+                case .queued, .sending: return true
+                case .acknowledged, .refused, nil: return false
+                }
+            }
+            guard let row else { return nil }
+            let shot = guarded.receipts[row.sequence] ?? Shot()
+            guarded.receipts[row.sequence] = shot
+            return (row.id, shot)
+        }
+        return found.map { receipt($0, $1) }
+    }
+
     private func receipt(_ id: Identifier, _ shot: Shot) -> Receipt {
         Receipt(id: id, shot: shot) { () throws(SanguineError) in try self.withdraw(id) }
     }

@@ -34,15 +34,20 @@ public final class RecordModel<Value: Sendable & Equatable> {
     @ObservationIgnored private weak var source: UserRecords?
     @ObservationIgnored private var revision: UInt64 = 0
 
+    /// Fetches all changes of the user's records; see ``SanguineClient/refresh(_:)-(RecordQuery)``.
+    @ObservationIgnored private let synchronize: @Sendable () async throws(SanguineError) -> Void
+
     /// Creates a model whose `value` is the query's current one.
     init(
         _ query: RecordQuery<Value>,
         value: Value,
         observers: RecordObservers,
         models: ModelTable,
-        mainActorBatch: MainActorBatch
+        mainActorBatch: MainActorBatch,
+        synchronize: @escaping @Sendable () async throws(SanguineError) -> Void
     ) {
         self.value = value
+        self.synchronize = synchronize
         self.models = models
         let newest = LastAnswer<Value>()
         let relay = RecordRelay<Value>()
@@ -59,6 +64,14 @@ public final class RecordModel<Value: Sendable & Equatable> {
         }
         relay.model = self
     }
+
+    /// Fetches all of the server's changes to the user's records, for pull-to-refresh.
+    ///
+    /// The value contains them when this returns, or in the next turn of the main actor. The user's
+    /// own record mutations are sent first.
+    ///
+    /// - Throws: ``SanguineError``; `notConfigured` without a server.
+    public func refresh() async throws(SanguineError) { try await synchronize() }
 
     fileprivate func apply(_ answer: RecordAnswer<Value>) {
         // An answer that is older than the shown one is outdated.

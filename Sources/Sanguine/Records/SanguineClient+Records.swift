@@ -92,7 +92,11 @@ extension SanguineClient {
                 value: cached(query),
                 observers: services.records,
                 models: services.models,
-                mainActorBatch: services.mainActorBatch
+                mainActorBatch: services.mainActorBatch,
+                synchronize: { [weak users] () async throws(SanguineError) in
+                    guard let users else { throw .closed }
+                    try await users.current.feed.synchronize()
+                }
             )
         }
     }

@@ -307,14 +307,14 @@ extension SessionKeeper {
         switch request {
         case .guest:
             // Stored before the server sees it, so that a killed process returns to this account.
-            let device = try vault.identity()
+            let device = try device()
             let body = GuestRequest(
-                deviceId: configuration.deviceId ?? device.deviceId,
+                deviceId: device.deviceId,
                 deviceSecret: device.deviceSecret,
                 timeZone: configuration.currentTimeZone,
                 language: configuration.language
             )
-            let response = try await post("/v1/accounts/guest", body)
+            let response = try await postGuest(body)
             let answer = try WireCoding.decode(SignedIn.self, from: response.body)
             if response.status == 201 { analytics?.post(.guestCreated) }
             guarded.withLock { $0.handlers }?.answered(answer.account)
@@ -420,6 +420,29 @@ extension SessionKeeper {
         as type: Answer.Type
     ) async throws(SanguineError) -> Answer {
         try WireCoding.decode(type, from: try await post(path, body).body)
+    }
+
+    /// Requests a guest, with the proof of the store if there is one that the server accepts.
+    private func postGuest(
+        _ body: GuestRequest
+    ) async throws(SanguineError) -> TransportResponse {
+        let path = "/v1/accounts/guest"
+        guard let proof = await configuration.appTransactionProof() else {
+            return try await post(path, body)
+        }
+        var proven = body
+        proven.signedAppTransaction = proof.signedAppTransaction
+        proven.deviceVerificationId = proof.deviceVerificationId
+        do throws(SanguineError) {
+            return try await post(path, proven)
+        } catch {
+            guard error.refusesProof else { throw error }
+            configuration.logger.warning(
+                "The server has refused the app transaction.",
+                metadata: ["reason": "\(error.code)"]
+            )
+            return try await post(path, body)
+        }
     }
 
     private func post(

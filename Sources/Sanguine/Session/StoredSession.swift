@@ -63,6 +63,9 @@ enum SessionLimits {
     static let requestTimeout = Duration.seconds(15)
     /// The number of attempts for a request for a session.
     static let attempts = 3
+    /// The time that ``SanguineClient/Configuration/appTransaction`` may take before a guest is
+    /// created without it.
+    static let proofTimeout = Duration.seconds(5)
     /// The timeout of an export's first bytes.
     static let exportTimeout = Duration.seconds(60)
     /// The timeout of the request that ends a session; the sign-out itself does not wait for it.

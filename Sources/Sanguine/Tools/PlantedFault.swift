@@ -24,6 +24,13 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     /// The app writes a whole record to change one member.
     case writesWholeRecords
 
+    /// The session of a registered user counts as a guest's, which the device's secret begins again.
+    case forgetsRegistration
+    /// A sign-in to another account continues with the data of the former user.
+    case adoptsAnyAccount
+    /// The deletion of an account keeps the account's operations on the device.
+    case keepsDeletedOperations
+
     /// Returns whether the outbox's file ignores the step.
     func loses(_ step: OutboxState.Step) -> Bool {
         guard self == .losesSendingMark, case .sending = step else { return false }

@@ -78,6 +78,24 @@ final class FeedCacheUpdater: Sendable {
         }
     }
 
+    /// Shows the balance and the plan after a purchase, as the feed will.
+    func purchased(_ purchase: CreditedPurchase) {
+        let (answer, mark) = (purchase.answer, purchase.mark)
+        balance.received(answer.balance, mark.epoch)
+        let isNewest = newest.withLock { newest in
+            newest.enter(mark.epoch)
+            let key = newest.numbers.keys.first { $0.collection == Self.accountCollection }
+            return key.flatMap { newest.numbers[$0] } ?? 0 <= mark.number
+        }
+        guard isNewest, let queries, var account = queries.snapshot(of: .account).value,
+            account.plan != answer.plan
+        else { return }
+        account.plan = answer.plan
+        changedAccount(at: mark)
+        queries.set(account, for: .account, in: cacheScope)
+        queries.invalidate(.quotas)
+    }
+
     /// Forgets the numbers of a guest's feed, which another account's feed replaces.
     func forgetNumbers() { newest.withLock { $0 = Newest() } }
 

@@ -20,7 +20,8 @@ final class UserScope: Sendable {
     let outbox: OutboxEngine
     let records: UserRecords
     let feed: UserFeed
-    private let feedUpdater: FeedCacheUpdater
+    let feedUpdater: FeedCacheUpdater
+    let purchaseAnswers = PurchaseAnswers()
     let recordMutations: RecordMutationDriver
     let mutations: RemoteMutationDriver
     let functions: FunctionCaller
@@ -75,6 +76,7 @@ final class UserScope: Sendable {
         locale = LocaleFollower(store: store)
         balance = BalanceKeeper(
             configuration: configuration,
+            metrics: services.metrics,
             store: store,
             zone: { [zone] in zone.current },
             account: self.authorizer.account
@@ -98,6 +100,7 @@ final class UserScope: Sendable {
         functions = FunctionCaller(call: call, balance: balance, services: services)
         outbox.drive([.record: recordMutations, .remote: mutations])
         records.feed = feed
+        mutations.onPurchase { [weak self] in self?.purchased($0, $1) }
     }
 
     private static func session(

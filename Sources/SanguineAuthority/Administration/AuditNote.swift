@@ -49,7 +49,7 @@ extension Command {
     /// The command, which also adds an entry to the audit log if it changes anything.
     func audited(_ note: AuditNote, at now: Timestamp) -> Command<Outcome> {
         let decide = decide
-        return Command(
+        var command = Command(
             keys: keys + [.lastAudit],
             surplus: surplus,
             reading: {
@@ -62,6 +62,8 @@ extension Command {
                 return decision
             }
         )
+        command.isLong = isLong
+        return command
     }
 
     /// The command, refused with `not_found` if an account whose balance it loads was deleted.
@@ -75,7 +77,7 @@ extension Command {
         guard !accounts.isEmpty else { return self }
         let decide = decide
         let missing = accounts.map(Key.account).filter { !keys.contains($0) }
-        return Command(
+        var command = Command(
             keys: keys + missing,
             surplus: surplus,
             reading: {
@@ -87,6 +89,8 @@ extension Command {
                 return try decide(loaded, reader)
             }
         )
+        command.isLong = isLong
+        return command
     }
 }
 

@@ -30,9 +30,10 @@ extension Authority {
             [Key.account(id), .balance(id)]
             + settings.quotas.keys.map { .quota(id, name: $0) }
         let loaded = try await read { storage throws(StorageError) in try await storage.load(keys) }
-        guard let row = loaded.account(id), let balance = loaded.balance(id) else {
-            throw .unknownAccount
-        }
+        guard let row = loaded.account(id),
+            let balance = loaded.balance(id) ?? row.emptyBalance
+        else { throw .unknownAccount }
+        let profile = row.profile(at: clock.now())
         let removal = try await removalStatus(id)
         if row.state == .deleted, removal == nil { throw .unknownAccount }
         let devices = AccountRowsQuery(.devices, of: id, limit: 100)
@@ -40,12 +41,12 @@ extension Authority {
             try await storage.rows(devices)
         }
         return Overview(
-            account: row.profile,
+            account: profile,
             state: row.state.name,
             mergedInto: row.state.target,
             planExpiresAt: row.planExpiresAt,
             balance: encoder.message(balance),
-            quotas: quota.all(of: row.profile, loaded),
+            quotas: quota.all(of: profile, loaded),
             sessions: try await sessions(of: id).items,
             devices: found.compactMap { if case .device(let row) = $0 { row.id } else { nil } },
             ledger: try await ledger(of: id).items,
@@ -82,7 +83,8 @@ extension Authority {
         if found.count > limit, let last = page.last {
             next = try cursors.text(last.id.description, list: list, account: .administration)
         }
-        return ListPage(items: page.map(\.profile), nextCursor: next)
+        let now = clock.now()
+        return ListPage(items: page.map { $0.profile(at: now) }, nextCursor: next)
     }
 
     /// An entry of the audit log as administrators see it.
@@ -135,6 +137,21 @@ extension AuditRow {
             reason: reason,
             outcome: outcome,
             hash: hash.map { String($0 >> 4, radix: 16) + String($0 & 0xF, radix: 16) }.joined()
+        )
+    }
+}
+
+extension AccountRow {
+    /// The balance of a merged guest, whose tokens the account has; `nil` for other accounts.
+    fileprivate var emptyBalance: BalanceRow? {
+        guard case .merged = state else { return nil }
+        return BalanceRow(
+            account: id,
+            head: seq,
+            available: 0,
+            held: 0,
+            seq: seq,
+            changedAt: profile.createdAt
         )
     }
 }

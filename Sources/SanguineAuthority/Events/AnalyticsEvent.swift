@@ -14,7 +14,7 @@ public struct AnalyticsEvent: Hashable, Codable, Sendable {
         case accountUpgraded = "account.upgraded"
         /// A guest was merged into an account.
         case accountMerged = "account.merged"
-        /// The last unit of a quota was used, for the rest of its period.
+        /// The last unit of a quota was used and kept, for the rest of its period.
         case quotaExhausted = "quota.exhausted"
         /// A purchase was credited.
         case purchase = "purchase.credited"
@@ -97,7 +97,7 @@ extension Change {
 
     fileprivate var isEvent: Bool {
         guard case .put(.document(let row)) = self else { return false }
-        return row.kind == .event
+        return row.kind == .event || row.kind == .quotaExhaustion
     }
 }
 
@@ -105,7 +105,7 @@ extension Command {
     /// The command without the events that it stores.
     var withoutEvents: Command<Outcome> {
         let decide = decide
-        return Command(
+        var command = Command(
             keys: keys,
             surplus: surplus,
             reading: { loaded, reader throws(Problem) in
@@ -116,5 +116,7 @@ extension Command {
                 return decision
             }
         )
+        command.isLong = isLong
+        return command
     }
 }

@@ -46,7 +46,6 @@ struct CallCommands: Sendable {
             var draft = LedgerDraft(balance, now: now, rules: rules)
             var rows: [Row] = []
             var exhausted: Problem?
-            var events: [Change] = []
             if let quota = terms.quota {
                 do throws(Problem) {
                     var period = try period(taking: quota, of: account, loaded)
@@ -54,9 +53,6 @@ struct CallCommands: Sendable {
                     call.quota = QuotaHold(of: quota, on: period.day)
                     call.isUnlimited = quotas.isUnlimited(quota.name, loaded.account(account))
                     rows.append(.quota(period))
-                    if let profile = loaded.account(account)?.profile {
-                        events = quotas.exhaustion(of: period, profile)
-                    }
                 } catch {
                     guard error.code == .quotaExhausted, let tokens = quota.otherwise else {
                         throw error
@@ -76,7 +72,7 @@ struct CallCommands: Sendable {
                 return Decision(.accepted(call))
             }
             rows.append(.operation(running(call, submission.fingerprint, run: terms.run)))
-            let changes = draft.changes + rows.map(Change.put) + events
+            let changes = draft.changes + rows.map(Change.put)
             return Decision(.accepted(call), changes: changes)
         }
     }
@@ -223,14 +219,20 @@ struct CallCommands: Sendable {
             }
             var draft = LedgerDraft(balance, now: now)
             var rows: [Row] = []
+            var events: [Change] = []
             if let id = call.hold {
                 guard var hold = loaded.hold(id), hold.state == .open else { throw .callExpired }
                 switch end {
                 case .succeeded(let charge, _):
                     capture(charge, &hold, &draft, &rows)
+                    events = try exhaustion(keepingUnitsOf: hold, loaded)
                 case .cut(let charge, let takesQuota, _) where charge > 0 || takesQuota:
                     capture(charge, &hold, &draft, &rows)
-                    if !takesQuota { giveUnitsBack(of: hold, &draft, &rows, loaded) }
+                    if takesQuota {
+                        events = try exhaustion(keepingUnitsOf: hold, loaded)
+                    } else {
+                        giveUnitsBack(of: hold, &draft, &rows, loaded)
+                    }
                 case .failed, .cut:
                     release(&hold, &draft, &rows, loaded)
                 }
@@ -247,7 +249,7 @@ struct CallCommands: Sendable {
             rows.append(.operation(operation))
             return Decision(
                 Answer(answer),
-                changes: draft.changes + rows.map(Change.put) + others
+                changes: draft.changes + rows.map(Change.put) + events + others
             )
         }
     }
@@ -284,7 +286,7 @@ struct CallCommands: Sendable {
         var keys: [Key] = [.balance(due.account), .hold(due.id)]
         if let key = due.operation { keys.append(.operation(due.account, key: key)) }
         keys += Self.keys(due.quota?.name, due.account)
-        return Command(keys: keys) { loaded in
+        return Command(keys: keys) { loaded throws(Problem) in
             guard let balance = loaded.balance(due.account),
                 var hold = loaded.hold(due.id), hold.state == .open,
                 evenEarly ? !hold.sent || hold.isFreeWhenLost : hold.expiresAt <= now
@@ -293,13 +295,14 @@ struct CallCommands: Sendable {
             var rows: [Row] = []
             let charge = hold.sent ? hold.chargeWhenCut ?? hold.amount : 0
             let keepsUnits = hold.sent && hold.quota?.isKeptWhenLost ?? false
+            let events = keepsUnits ? try exhaustion(keepingUnitsOf: hold, loaded) : []
             if charge > 0 || keepsUnits {
                 capture(charge, &hold, &draft, &rows)
                 if !keepsUnits { giveUnitsBack(of: hold, &draft, &rows, loaded) }
             } else {
                 release(&hold, &draft, &rows, loaded, as: .expire)
             }
-            var changes = draft.changes + rows.map(Change.put)
+            var changes = draft.changes + rows.map(Change.put) + events
             if let key = due.operation,
                 var operation = loaded.operation(due.account, key: key),
                 operation.state == .running(hold: hold.id)
@@ -382,7 +385,9 @@ extension AcceptedCall {
 // Holds and their units of quotas.
 extension CallCommands {
     private static func keys(_ quota: String?, _ account: Identifier) -> [Key] {
-        quota.map { [.account(account), .quota(account, name: $0)] } ?? []
+        quota.map {
+            [.account(account), .quota(account, name: $0), QuotaExhaustion.key(account, $0)]
+        } ?? []
     }
 
     private func keys(of call: AcceptedCall) -> [Key] {
@@ -409,6 +414,18 @@ extension CallCommands {
             let profile = loaded.account(call.account)?.profile(at: now)
         else { return nil }
         return quotas.quota(name, of: profile, loaded.quota(call.account, name: name))
+    }
+
+    /// Returns the event of a quota whose last unit a call keeps; empty if units are left.
+    private func exhaustion(
+        keepingUnitsOf hold: HoldRow,
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        guard let quota = hold.quota,
+            let period = loaded.quota(hold.account, name: quota.name), period.day == quota.day
+        else { return [] }
+        let profile = loaded.account(hold.account)?.profile(at: now)
+        return try quotas.exhaustion(of: period, profile, loaded)
     }
 
     private func capture(

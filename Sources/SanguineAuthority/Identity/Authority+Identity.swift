@@ -32,7 +32,7 @@ extension Authority {
             row.hasSecret(hash: device.secretHash) ? row.account : nil
         }
         var deleted: Identifier?
-        if let known, try await isDeleted(known) { deleted = known }
+        if let known, try await isGone(known) { deleted = known }
         if request.signedAppTransaction == nil, let known, deleted == nil {
             return try await signIn(known, deviceName: device.deviceName)
         }
@@ -53,12 +53,20 @@ extension Authority {
         throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
 
-    private func isDeleted(_ account: Identifier) async throws(Problem) -> Bool {
+    /// Whether the account was deleted, or the one into which it was merged.
+    private func isGone(_ account: Identifier) async throws(Problem) -> Bool {
+        let state = try await state(of: account)
+        guard case .merged(let other) = state else { return state == .deleted }
+        return try await self.state(of: other) == .deleted
+    }
+
+    private func state(of account: Identifier) async throws(Problem) -> AccountRow.State? {
         try await read { storage throws(StorageError) in
             try await storage.load([.account(account)])
         }
-        .account(account)?.state == .deleted
+        .account(account)?.state
     }
+
     /// Several devices of one Apple account may start for the first time at once.
     private static let guestAttempts = 8
 
@@ -207,9 +215,12 @@ extension Authority {
 
     func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
-        // Between the end of all access and that of its last session, an account has sessions.
-        guard try await !isDeleted(session.account) else {
-            throw Problem(.sessionEnded, "Sign in again: this account was deleted.")
+        // An account that was deleted or left has sessions for a while, which open nothing.
+        guard try await state(of: session.account) == .active else {
+            throw Problem(
+                .sessionEnded,
+                "Sign in again: this account was deleted, or merged into another one."
+            )
         }
         guard let accessToken = try? await tokens.issue(for: identity) else {
             throw Problem(

@@ -122,6 +122,11 @@ extension IdentityCommands {
     }
 
     private func end(_ sessions: [SessionRow]) -> [SessionRow] {
+        Self.ended(sessions, at: now)
+    }
+
+    /// Returns the sessions as ended.
+    static func ended(_ sessions: [SessionRow], at now: Timestamp) -> [SessionRow] {
         sessions.map { row in
             var row = row
             row.endedAt = now

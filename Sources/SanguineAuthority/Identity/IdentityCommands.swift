@@ -161,15 +161,11 @@ struct IdentityCommands: Sendable {
     func signIn(_ account: Identifier, deviceName: String? = nil) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
-            guard let row = loaded.account(account), row.state != .deleted else {
+            guard let row = loaded.account(account), row.state == .active else {
                 throw .noAccount
             }
             let session = newSession(for: account, deviceName: deviceName)
-            let ended = loaded.surplusSessions.map { row in
-                var row = row
-                row.endedAt = now
-                return row
-            }
+            let ended = Self.ended(loaded.surplusSessions, at: now)
             return Decision(
                 SignIn(account: row, session: session, ended: ended),
                 changes: (ended + [session]).map { .put(.session($0)) }

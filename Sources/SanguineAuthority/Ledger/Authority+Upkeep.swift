@@ -29,7 +29,9 @@ extension Authority {
         var (count, failure) = (0, Problem?.none)
         for account in due {
             do throws(Problem) {
-                count += try await perform(ledger.expireGrants(of: account)) ? 1 : 0
+                // Also of a deleted account, which would otherwise be found again every time.
+                let command = ledger.expireGrants(of: account)
+                count += try await perform(command, evenIfDeleted: true) ? 1 : 0
             } catch {
                 failure = failure ?? error
             }

@@ -189,7 +189,7 @@ package final class LedgerExport: Sendable {
 }
 
 extension Authority {
-    /// Exports the ledger of an account, newest first.
+    /// Exports the ledger of an account and of the guests that were merged into it, newest first.
     ///
     /// - Throws: `not_found`.
     func export(
@@ -197,9 +197,10 @@ extension Authority {
         as format: LedgerFormat
     ) async throws(Problem) -> LedgerExport {
         _ = try await self.account(account)
+        let owners = try await ledgerOwners(of: account)
         return LedgerExport(format) { [storage] number throws(StorageError) in
             try await storage.transfers(
-                of: account,
+                ofAll: owners,
                 before: number,
                 limit: LedgerExport.pageSize
             )

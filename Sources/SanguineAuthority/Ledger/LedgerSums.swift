@@ -3,7 +3,8 @@ import SanguineModel
 
 /// Adds up the entries of one account by group.
 ///
-/// Holds and releases move tokens within the account and are not counted.
+/// Holds and releases move tokens within the account, and merges between it and its guests, so they
+/// are not counted.
 struct LedgerSums: Sendable {
     /// The maximum number of groups: 10,000; entries of further ones have no key.
     static let limit = 10_000
@@ -18,7 +19,10 @@ struct LedgerSums: Sendable {
     }
 
     mutating func add(_ transfer: Transfer) {
-        guard transfer.debit != .held, transfer.credit != .held, transfer.amount > 0 else { return }
+        let between: Set<Book> = [.held, .merges]
+        guard !between.contains(transfer.debit), !between.contains(transfer.credit),
+            transfer.amount > 0
+        else { return }
         var key = key(of: transfer)
         if groups[key] == nil, groups.count >= Self.limit { key = nil }
         var group = groups[key] ?? LedgerSummary.Group(key: key)
@@ -104,7 +108,8 @@ extension Authority {
     /// The number of transfers that a summary or an export reads at a time: 500.
     static let ledgerPage = 500
 
-    /// Adds up the entries of an account, in constant memory.
+    /// Adds up the entries of an account and of the guests that were merged into it, in constant
+    /// memory.
     ///
     /// - Throws: `not_found`; `malformed_request` for a span that ends before it begins, or of more
     ///   than ``SummaryQuery/longestDays``.
@@ -128,20 +133,31 @@ extension Authority {
         }
         let (begin, end) = (from.start(in: zone), to.next.start(in: zone))
         var sums = LedgerSums(by: query.by, zone: zone)
+        for owner in try await ledgerOwners(of: account) {
+            try await add(owner, from: begin, to: end, to: &sums)
+        }
+        return LedgerSummary(by: query.by, from: from, to: to, items: sums.items)
+    }
+
+    private func add(
+        _ owner: Identifier,
+        from begin: Timestamp,
+        to end: Timestamp,
+        to sums: inout LedgerSums
+    ) async throws(Problem) {
         var number: Int64?
-        reading: while true {
+        while true {
             let page = try await read { [number] storage throws(StorageError) in
-                try await storage.transfers(of: account, before: number, limit: Self.ledgerPage)
+                try await storage.transfers(of: owner, before: number, limit: Self.ledgerPage)
             }
             for transfer in page.map(\.transfer) where transfer.at < end {
                 // The times of an account's transfers never decrease.
-                if transfer.at < begin { break reading }
+                if transfer.at < begin { return }
                 sums.add(transfer)
             }
-            guard page.count == Self.ledgerPage, let last = page.last else { break }
+            guard page.count == Self.ledgerPage, let last = page.last else { return }
             number = last.number
         }
-        return LedgerSummary(by: query.by, from: from, to: to, items: sums.items)
     }
 }
 

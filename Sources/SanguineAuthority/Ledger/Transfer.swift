@@ -85,7 +85,8 @@ public struct Transfer: Hashable, Sendable {
         case .debit: (.available, .grants)
         case .mergeOut: (.available, .merges)
         case .mergeIn: (.merges, .available)
-        case .expireGrant: (.available, .grants)
+        // A server makes no transfer of another kind.
+        case .expireGrant, .other: (.available, .grants)
         }
     }
 

@@ -64,11 +64,13 @@ extension Authority {
     /// - Parameters:
     ///   - guest: The guest.
     ///   - account: The account of checked credentials.
-    ///   - digest: The hash of the preview; `nil` to merge without one.
-    /// - Returns: The account with a new session and what it received, and the head that includes
-    ///   it.
+    ///   - digest: The hash of the preview; `nil` to merge without one, for a caller whose
+    ///     credentials were checked just now.
+    /// - Returns: The account with a session and what it received, and the head that includes it. A
+    ///   repetition with a preview receives the session that the merge opened.
     /// - Throws: `invalid_content` if the caller is registered, `session_ended` if the guest is
-    ///   gone, `not_found` if the account is, `operation_in_progress`, `merge_stale`.
+    ///   gone, or for a repetition the session, `not_found` if the account is,
+    ///   `operation_in_progress`, `merge_stale`.
     func merge(
         _ guest: Identity,
         into account: Identifier,
@@ -77,8 +79,22 @@ extension Authority {
         let command = mergeCommands.merge(guest, into: account, expecting: digest)
         let outcome = try await perform(command)
         for session in outcome.ended { tokens.end(session) }
+        for session in outcome.surplus { tokens.end(session, of: account) }
         merges.notify(guest.account, account)
-        var signedIn = try await signIn(account).signedIn
+        var signedIn: SignedIn
+        if outcome.opened == nil, digest == nil {
+            signedIn = try await signIn(account).signedIn
+        } else {
+            var session = outcome.opened
+            if session == nil {
+                session = try await perform(mergeCommands.session(of: outcome.done))
+            }
+            guard let session else { throw .guestGone }
+            signedIn = SignedIn(
+                account: try await self.account(account).0,
+                session: try await issue(session)
+            )
+        }
         signedIn.merged = outcome.done.merged
         return (signedIn, outcome.done.head)
     }
@@ -138,19 +154,33 @@ extension Authority {
         before number: Int64?,
         limit: Int
     ) async throws(Problem) -> [NumberedTransfer] {
-        var found: [NumberedTransfer] = []
-        for owner in try await ledgerOwners(of: account) {
-            found += try await read { storage throws(StorageError) in
-                try await storage.transfers(of: owner, before: number, limit: limit)
-            }
+        let owners = try await ledgerOwners(of: account)
+        return try await read { storage throws(StorageError) in
+            try await storage.transfers(ofAll: owners, before: number, limit: limit)
         }
-        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
     }
 
     private static let ticketList = "merge"
 
     private var mergeCommands: MergeCommands {
         MergeCommands(settings: settings, quotas: quota, now: clock.now())
+    }
+}
+
+extension Storage {
+    /// Returns the transfers of several accounts, newest first.
+    ///
+    /// See ``Storage/transfers(of:before:limit:)``.
+    func transfers(
+        ofAll owners: [Identifier],
+        before number: Int64?,
+        limit: Int
+    ) async throws(StorageError) -> [NumberedTransfer] {
+        var found: [NumberedTransfer] = []
+        for owner in owners {
+            found += try await transfers(of: owner, before: number, limit: limit)
+        }
+        return Array(found.sorted { $1.number < $0.number }.prefix(max(0, limit)))
     }
 }
 

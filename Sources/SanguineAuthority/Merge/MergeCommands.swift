@@ -24,6 +24,10 @@ struct MergeCommands: Sendable {
         var done: CompletedMerge
         /// The sessions of the guest that it ended; empty for a repetition.
         var ended: [Identifier]
+        /// The session of the account that it opened; `nil` for a repetition.
+        var opened: SessionRow?
+        /// The sessions of the account beyond the limit, which it ended.
+        var surplus: [Identifier] = []
     }
 
     /// Makes a plan, and changes nothing.
@@ -53,7 +57,10 @@ struct MergeCommands: Sendable {
     ) -> Command<Outcome> {
         let id = CompletedMerge.id(guest.account)
         let keys = keys(guest.account, account) + [CompletedMerge.key(id)]
-        var command = Command<Outcome>(keys: keys) { loaded, reader throws(Problem) in
+        let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
+        var command = Command<Outcome>(keys: keys, surplus: others) {
+            loaded,
+            reader throws(Problem) in
             if let done = try loaded.document(CompletedMerge.self, id) {
                 guard done.account == account, done.session == guest.session else {
                     throw .guestGone
@@ -62,21 +69,46 @@ struct MergeCommands: Sendable {
             }
             let plan = try plan(guest.account, into: account, loaded, reader)
             if let digest, Self.digest(of: plan.preview) != digest { throw .mergeStale }
+            let opened = IdentityCommands(settings: settings, now: now).newSession(for: account)
             let done = CompletedMerge(
                 guest: guest.account,
                 account: account,
                 session: guest.session,
+                opened: opened.id,
                 merged: plan.merged,
                 head: plan.head,
                 at: now
             )
+            let surplus = IdentityCommands.ended(loaded.surplusSessions, at: now)
             return Decision(
-                Outcome(done: done, ended: plan.ended),
-                changes: plan.changes + [.put(done)]
+                Outcome(
+                    done: done,
+                    ended: plan.ended,
+                    opened: opened,
+                    surplus: surplus.map(\.id)
+                ),
+                changes: plan.changes + (surplus + [opened]).map { .put(.session($0)) }
+                    + [.put(done)]
             )
         }
         command.isLong = true
         return command
+    }
+
+    /// Returns the session that a merge opened, for the repetition of a merge with a preview's
+    /// token.
+    ///
+    /// The token proves the account's credentials as of the preview. So it opens no second session,
+    /// which would outlive a reset of the password or a sign-out everywhere.
+    ///
+    /// - Throws: `session_ended` if the session has ended or was used.
+    func session(of done: CompletedMerge) -> Command<SessionRow> {
+        Command(keys: [.session(done.opened)]) { loaded throws(Problem) in
+            guard let session = loaded.session(done.opened), session.account == done.account,
+                session.endedAt == nil, session.generation == 0, now < session.expiresAt
+            else { throw .mergeSessionOver }
+            return Decision(session)
+        }
     }
 
     /// Returns the hash of everything that a preview states.
@@ -136,6 +168,13 @@ extension Problem {
             Sign in without the guest's access token: this guest was merged into an account, or \
             deleted.
             """
+        )
+    }
+
+    fileprivate static var mergeSessionOver: Problem {
+        Problem(
+            .sessionEnded,
+            "Sign in to the account: the guest was merged into it, and the session has ended."
         )
     }
 

@@ -11,6 +11,8 @@ struct CompletedMerge: StoredDocument, Hashable {
     var account: Identifier
     /// The guest's session that performed the merge.
     var session: Identifier
+    /// The session of the account that the merge opened.
+    var opened: Identifier
     /// The result.
     var merged: MergedGuest
     /// The number in the account's feed that includes everything of the guest.
@@ -37,7 +39,7 @@ extension DocumentRow {
 
     var mergeFate: MergeFate {
         switch kind {
-        case .verification, .moveCode: .ends
+        case .verification, .moveCode, .quotaExhaustion: .ends
         case .event, .removal, .merge, .identityToken: .stays
         case .login, .mail, .purchase, .expiringGrant, .attempts: .moves
         }
@@ -58,8 +60,20 @@ extension DocumentRow {
         return row
     }
 
+    /// Returns the document with what a merged guest's one of the same key adds.
+    ///
+    /// Of two terms of a plan, the longer one counts; a term without an end has no member that
+    /// could tell so.
+    func merged(with other: DocumentRow) -> DocumentRow {
+        guard var own = try? PlanSources(self), let theirs = try? PlanSources(other) else {
+            return filled(from: other)
+        }
+        own.merge(theirs)
+        return own.row
+    }
+
     /// Returns the document with the members of another one that it lacks, at any depth.
-    func filled(from other: DocumentRow) -> DocumentRow {
+    private func filled(from other: DocumentRow) -> DocumentRow {
         guard let own = try? JSONParser.parse(body, limits: .tolerant).value,
             let theirs = try? JSONParser.parse(other.body, limits: .tolerant).value
         else { return self }

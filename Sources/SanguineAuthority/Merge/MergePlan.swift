@@ -200,7 +200,7 @@ struct MergePlan {
             guard row.mergeFate == .moves else { continue }
             let new = row.rehomed(from: guest.id, to: account.id)
             let known = own.documents.first { $0.key == new.key }
-            changes.append(.put(.document(known?.filled(from: new) ?? new)))
+            changes.append(.put(.document(known?.merged(with: new) ?? new)))
         }
     }
 

@@ -17,7 +17,8 @@ package struct StoreNotificationOutcome: Sendable {
         case applied
         /// It was handled before.
         case repeated
-        /// It has no effect: a test, or a type or product that this version does not know.
+        /// It has no effect: a test, a type or product that this version does not know, or a
+        /// transaction of an account that was deleted.
         case acknowledged
     }
 }
@@ -56,7 +57,7 @@ extension Authority {
                 )
             }
             let news = PurchaseCommands.News(transaction)
-            holder = try await self.holder(of: news, sentBy: account)
+            holder = try await self.holder(of: news, sentBy: account, store.settings)
             content = .success(news)
         } catch {
             content = .failure(error)
@@ -111,7 +112,10 @@ extension Authority {
     ) async throws(Problem) -> StoreNotificationOutcome.Result {
         // Another request may claim the transaction between the look-up and the command.
         for _ in 0..<Self.attempts {
-            let holder = try await holder(of: news)
+            let owner = try await owner(of: news)
+            let holder = try await holder(of: news, ownedBy: owner)
+            // Nothing is left to change in an account that was deleted.
+            if owner != nil, holder == nil { return .acknowledged }
             let command = purchases(settings).notify(id, news, holder)
             switch try await perform(command) {
             case .done: return .applied
@@ -139,10 +143,14 @@ extension Authority {
     /// Returns the account that sends a transaction, with the guests that were merged into it if
     /// one of them has the transaction.
     ///
+    /// A subscription of an account that was deleted continues in the account that sends it, because
+    /// its buyer still pays. Tokens were credited once and for all.
+    ///
     /// - Throws: `purchase_taken` if the transaction names another account.
     private func holder(
         of news: PurchaseCommands.News,
-        sentBy account: Identifier
+        sentBy account: Identifier,
+        _ settings: AppStoreSettings
     ) async throws(Problem) -> PurchaseCommands.Holder {
         let sender = PurchaseCommands.Holder(account: account, aliases: [])
         if let named = news.transaction.account, named != account,
@@ -150,17 +158,22 @@ extension Authority {
         {
             throw .purchaseTaken
         }
-        guard let owner = try await owner(of: news), owner != account,
-            let holder = try await holder(owner), holder.account == account
-        else { return sender }
-        return holder
+        guard let owner = try await owner(of: news), owner != account else { return sender }
+        guard let holder = try await holder(owner) else {
+            guard case .premium? = settings.products[news.transaction.product] else {
+                return sender
+            }
+            return PurchaseCommands.Holder(account: account, aliases: [owner])
+        }
+        return holder.account == account ? holder : sender
     }
 
     /// Returns the account for the news of a notification; `nil` if it is not known yet.
     private func holder(
-        of news: PurchaseCommands.News
+        of news: PurchaseCommands.News,
+        ownedBy owner: Identifier?
     ) async throws(Problem) -> PurchaseCommands.Holder? {
-        if let owner = try await owner(of: news) { return try await holder(owner) }
+        if let owner { return try await holder(owner) }
         guard let named = news.transaction.account else { return nil }
         return try await holder(named)
     }

@@ -135,6 +135,12 @@ struct PlanSources: StoredDocument, Hashable {
         return (.premium, longest.endsAt)
     }
 
+    /// Adds the terms of a merged guest.
+    mutating func merge(_ other: PlanSources) {
+        administrator = PlanTerm.longer(administrator, other.administrator)
+        purchases.merge(other.purchases) { PlanTerm.longer($0, $1) ?? $0 }
+    }
+
     /// Removes terms that are over, so that the document stays small.
     mutating func drop(before now: Timestamp) {
         purchases = purchases.filter { !$0.value.isOver(at: now) }

@@ -19,7 +19,7 @@ struct QuotaCommands: Sendable {
     ) -> Command<Answer> {
         let keys: [Key] = [
             .account(account), .balance(account), .quota(account, name: name),
-            .operation(account, key: submission.key),
+            .operation(account, key: submission.key), QuotaExhaustion.key(account, name),
         ]
         return Command(keys: keys) { loaded throws(Problem) in
             guard let profile = loaded.account(account)?.profile(at: now),
@@ -48,10 +48,11 @@ struct QuotaCommands: Sendable {
                 state: .done(answer),
                 at: now
             )
+            let events = try exhaustion(of: period, profile, loaded)
             return Decision(
                 Answer(answer),
                 changes: [.put(.quota(period)), .put(.balance(feed)), .put(.operation(done))]
-                    + exhaustion(of: period, profile)
+                    + events
             )
         }
     }
@@ -130,7 +131,7 @@ struct QuotaCommands: Sendable {
         guard let rule = limits[name] else { throw .noQuota }
         var period = current(name, of: profile, row)
         if let limit = rule.limit(of: profile.plan), period.used > limit - amount {
-            throw exhausted(quota(period, of: profile, rule), rule, profile.plan)
+            throw exhausted(quota(period, of: profile, rule))
         }
         // Some plans have no limit, so the count is kept from overflowing.
         period.used = min(period.used, WireLimits.amount) + amount
@@ -141,16 +142,6 @@ struct QuotaCommands: Sendable {
     func isUnlimited(_ name: String, _ row: AccountRow?) -> Bool {
         guard let rule = limits[name], let row else { return false }
         return rule.limit(of: row.profile(at: now).plan) == nil
-    }
-
-    /// Returns the event of a period whose last unit was just used; empty if some are left.
-    func exhaustion(of period: QuotaRow, _ profile: Account) -> [Change] {
-        guard let limit = limits[period.name]?.limit(of: profile.plan), period.used == limit else {
-            return []
-        }
-        let data: [String: JSONValue] = ["quota": .string(period.name), "limit": .integer(limit)]
-        let event = AnalyticsEvent(.quotaExhausted, of: profile.id, at: now, data: data)
-        return [.event(event)]
     }
 
     /// Returns the period without the units of a hold; `nil` if it belongs to another day, so that
@@ -213,16 +204,13 @@ struct QuotaCommands: Sendable {
                 period.resetsAt,
                 rule.period.next(after: period.day).start(in: profile.zone)
             ),
-            unlimited: limit == nil
+            unlimited: limit == nil,
+            lifts: rule.plans(above: profile.plan)
         )
     }
 
-    private func exhausted(
-        _ quota: Quota,
-        _ rule: QuotaRule,
-        _ plan: Account.Plan
-    ) -> Problem {
-        let lifts = rule.plans(above: plan)
+    private func exhausted(_ quota: Quota) -> Problem {
+        let lifts = quota.lifts ?? []
         var problem = Problem(
             .quotaExhausted,
             lifts.isEmpty

@@ -162,10 +162,11 @@ final class AccountExport: Sendable {
     }
 
     private func ledger(_ now: inout State) async throws(Problem) -> [ExportLine] {
-        let (account, number) = (account, now.number)
-        let found = try await authority.read { storage throws(StorageError) in
-            try await storage.transfers(of: account, before: number, limit: Self.pageRows)
-        }
+        let found = try await authority.transfers(
+            of: account,
+            before: now.number,
+            limit: Self.pageRows
+        )
         now.number = found.last?.number ?? now.number
         if found.count < Self.pageRows { (now.part, now.number) = (now.part.next, nil) }
         var lines: [ExportLine] = []

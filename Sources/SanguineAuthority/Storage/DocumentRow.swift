@@ -21,6 +21,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case attempts
     /// An event for analytics that waits to be delivered.
     case event
+    /// The report that a quota was exhausted in a period.
+    case quotaExhaustion = "quota_exhaustion"
     /// The progress of a removal of an account.
     case removal
     /// A merge of a guest into an account that was done.

@@ -7,6 +7,8 @@ public struct Balance: Hashable, Codable, Sendable {
     /// It is below zero only after a purchase was refunded whose tokens had been spent; nothing can
     /// be spent then until it is covered.
     public var available: Int64
+    /// The amount by which ``available`` is below zero; zero if it is not.
+    public var debt: Int64 { max(0, 0 &- available) }
     /// The amount that is held for operations that are not settled yet.
     public var held: Int64
     /// The number in the account's feed for which the balance is valid.
@@ -106,15 +108,26 @@ public struct Quota: Hashable, Codable, Sendable {
     public var resetsAt: Timestamp
     /// Whether the account's plan lifts the limit.
     public var unlimited: Bool
+    /// The plans that lift or raise the limit, by name; empty if none does, `nil` from a server that
+    /// does not state them.
+    public var lifts: [String]?
 
     /// Creates a quota and computes the remaining amount.
-    public init(name: String, limit: Int64, used: Int64, resetsAt: Timestamp, unlimited: Bool) {
+    public init(
+        name: String,
+        limit: Int64,
+        used: Int64,
+        resetsAt: Timestamp,
+        unlimited: Bool,
+        lifts: [String]? = nil
+    ) {
         self.name = name
         self.limit = limit
         self.used = used
         self.remaining = unlimited ? nil : max(0, limit - used)
         self.resetsAt = resetsAt
         self.unlimited = unlimited
+        self.lifts = lifts
     }
 
     /// Decodes a quota.
@@ -127,7 +140,8 @@ public struct Quota: Hashable, Codable, Sendable {
             limit: try members.decode(Int64.self, forKey: .limit),
             used: try members.decode(Int64.self, forKey: .used),
             resetsAt: try members.decode(Timestamp.self, forKey: .resetsAt),
-            unlimited: try members.decode(Bool.self, forKey: .unlimited)
+            unlimited: try members.decode(Bool.self, forKey: .unlimited),
+            lifts: try members.decodeIfPresent([String].self, forKey: .lifts)
         )
     }
 
@@ -317,7 +331,10 @@ public struct PurchaseAnswer: Hashable, Codable, Sendable {
 /// The amounts of all entries add up to `available`.
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// The reason for a change of the balance.
-    public enum Kind: String, Codable, Sendable, CaseIterable {
+    ///
+    /// A client may receive a kind that a later version of the server has added, which it decodes as
+    /// ``other(_:)``.
+    public enum Kind: Hashable, Sendable {
         /// An amount was granted, at the account's creation or by support.
         case grant
         /// An amount was spent at once.
@@ -333,15 +350,17 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         /// An administrator took an amount back, or the account was deleted.
         case debit
         /// The amount of a guest moved to the account into which the guest was merged.
-        case mergeOut = "merge_out"
+        case mergeOut
         /// The amount of a merged guest was received.
-        case mergeIn = "merge_in"
+        case mergeIn
         /// A purchase was credited, or its refund was reversed.
         case purchase
         /// A refunded purchase was taken back; the only entry that may take `available` below zero.
         case refund
         /// A grant with an expiry time expired, as far as it was not spent.
-        case expireGrant = "expire_grant"
+        case expireGrant
+        /// A kind that this version does not know, by its name on the wire.
+        case other(String)
     }
 
     /// The entry's id.
@@ -372,6 +391,40 @@ public struct LedgerEntry: Hashable, Codable, Sendable {
         self.balanceAfter = balanceAfter
         self.reason = reason
         self.at = at
+    }
+}
+
+extension LedgerEntry.Kind: RawRepresentable, Codable, CaseIterable {
+    /// The kinds that this version knows.
+    public static var allCases: [Self] {
+        [
+            .grant, .spend, .hold, .release, .capture, .expire, .debit, .mergeOut, .mergeIn,
+            .purchase, .refund, .expireGrant,
+        ]
+    }
+
+    /// Creates the kind of that name on the wire; never `nil`.
+    public init(rawValue: String) {
+        self = Self.allCases.first { $0.rawValue == rawValue } ?? .other(rawValue)
+    }
+
+    /// The name on the wire.
+    public var rawValue: String {
+        switch self {
+        case .grant: "grant"
+        case .spend: "spend"
+        case .hold: "hold"
+        case .release: "release"
+        case .capture: "capture"
+        case .expire: "expire"
+        case .debit: "debit"
+        case .mergeOut: "merge_out"
+        case .mergeIn: "merge_in"
+        case .purchase: "purchase"
+        case .refund: "refund"
+        case .expireGrant: "expire_grant"
+        case .other(let name): name
+        }
     }
 }
 

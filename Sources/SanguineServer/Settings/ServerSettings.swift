@@ -365,6 +365,8 @@ public struct ServerSettings: Hashable, Sendable {
 
     /// The e-mails of the server.
     public var mail = Mail()
+    /// The cost of hashing passwords, which benchmarks lower to measure what else a request costs.
+    package var passwordCost = PasswordCost()
     /// The addresses and ports of the server, and its permitted clients.
     public var http = HTTP()
     /// The limits of requests, connections, memory and time.

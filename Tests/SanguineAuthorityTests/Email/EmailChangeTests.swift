@@ -43,6 +43,30 @@ struct EmailChangeTests {
         #expect(try await authority.account(email: "ana@example.org") == nil)
     }
 
+    /// A thief of the old password may have requested them.
+    @Test func `a new password voids the codes for another address and another device`()
+        async throws
+    {
+        let ana = try await world.registered()
+        _ = try await request(ana)
+        let code = try await world.code(to: "ana@example.net")
+        let move = try await authority.issueMoveCode(ana.account)
+        let change = PasswordChange(current: "correct horse", password: "battery staple")
+        let (signedIn, _) = try await authority.changePassword(change, ana, from: nil)
+
+        let identity = try await world.identity(of: signedIn)
+        #expect(await refusal(code, identity)?.code == .verificationFailed)
+        let device = RedeemRequest(
+            code: move.code,
+            deviceId: "another-device-of-ana",
+            deviceSecret: Base64URL.encode([UInt8](repeating: 9, count: 32))
+        )
+        let refused = await problem { () throws(Problem) in
+            try await authority.redeemMoveCode(device, from: nil)
+        }
+        #expect(refused?.code == .moveCodeInvalid)
+    }
+
     @Test func `the old address receives a notice that hides the new one`() async throws {
         let ana = try await world.registered()
         let earlier = try await world.mails(to: "ana@example.org")

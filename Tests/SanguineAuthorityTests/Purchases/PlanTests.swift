@@ -112,6 +112,45 @@ struct PlanTests {
         #expect(try await world.plan(account) == .free)
     }
 
+    @Test(arguments: [0, 1])
+    func `a plan without an end outlives a merge with one that ends`(endless: Int) async throws {
+        let world = try PurchaseWorld()
+        var who: [Identity] = []
+        for number in 0..<2 {
+            let session = try await world.guest(number).signedIn.session
+            who.append(try await world.authority.tokens.verify(session.accessToken))
+            let end = number == endless ? nil : world.store.now + .seconds(5 * Self.day)
+            _ = try await world.authority.setPlan(.premium, until: end, of: who[number].account)
+        }
+        let email = "ana@example.org"
+        _ = try await world.authority.register(.email(email), email: email, who[1])
+        _ = try await world.authority.merge(who[0], into: who[1].account)
+        // The next purchase recomputes the plan from its sources.
+        try await world.purchase(who[1].account, month("1", world, from: 0))
+        world.clock.advance(by: .seconds(40 * Self.day))
+        #expect(try await world.plan(who[1].account) == .premium)
+    }
+
+    @Test func `a subscription of a deleted account continues in the buyer's next one`()
+        async throws
+    {
+        let world = try PurchaseWorld()
+        let (old, new) = (try await world.account(1), try await world.account(2))
+        let tokens = world.store.transaction("9", of: "tokens")
+        try await world.purchase(old, month("1", world, from: 0))
+        try await world.purchase(old, tokens)
+        let note = AuditNote(actor: "a", role: "owner", action: "b", account: nil, reason: "c")
+        _ = try await world.authority.deleteAccount(old, by: note)
+
+        #expect(try await world.purchase(new, month("1", world, from: 0)).plan == .premium)
+        try await world.notify("REFUND", "n1", month("1", world, from: 0), after: 10)
+        #expect(try await world.plan(new) == .free)
+        let refusal = await problem { () async throws(Problem) in
+            try await world.purchase(new, tokens)
+        }
+        #expect(refusal?.code == .purchaseTaken)
+    }
+
     @Test func `an end in the past is refused`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()

@@ -235,6 +235,19 @@ struct TokenPurchaseTests {
         #expect(try await world.available(account) == 100)
     }
 
+    @Test func `a notification about a purchase of a deleted account is acknowledged`()
+        async throws
+    {
+        let world = try PurchaseWorld()
+        let account = try await world.account()
+        let bought = world.store.transaction("1", of: "tokens")
+        try await world.purchase(account, bought)
+        let note = AuditNote(actor: "a", role: "owner", action: "b", account: nil, reason: "c")
+        _ = try await world.authority.deleteAccount(account, by: note)
+        let outcome = try await world.notify("REFUND", "n1", bought, after: 10)
+        #expect(outcome.result == .acknowledged)
+    }
+
     @Test func `a refund that comes before the purchase is kept for it`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()

@@ -82,6 +82,29 @@ struct PaywallTests {
         #expect(!paywall.isExhausted && paywall.plan == .premium && paywall.remaining == nil)
     }
 
+    @Test @MainActor func `a paywall offers the plans that the server declares`() async throws {
+        let at = fixture.clock.now() + .hours(5)
+        let client = try await client(fixture.device())
+        defer { client.close() }
+        let paywall = client.paywall(for: "readings")
+        let full = Quota(
+            name: "readings",
+            limit: 3,
+            used: 3,
+            resetsAt: at,
+            unlimited: false,
+            lifts: []
+        )
+        client.balance.received([full])
+        paywall.applyNewest()
+        #expect(paywall.isExhausted && paywall.lifts.isEmpty && !paywall.isLifted)
+        var older = full
+        older.lifts = nil
+        client.balance.received([older])
+        paywall.applyNewest()
+        #expect(paywall.lifts == [.premium], "An older server states no plans.")
+    }
+
     @Test @MainActor func `a paywall opens at midnight by the clock`() async throws {
         let device = fixture.device()
         let client = try await client(device)

@@ -354,6 +354,25 @@ struct BalanceStateTests {
         #expect(pair.available == 100)
     }
 
+    @Test func `an answer that agrees with the shown balance is no mismatch`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 97 && pair.state.mismatches == 0)
+    }
+
+    @Test func `an answer that differs from the shown balance is one mismatch`() throws {
+        var pair = Pair()
+        pair.begin("a")
+        pair.hold("a")
+        pair.ledger.grant(1)
+        pair.ledger.settle("a")
+        try pair.answer("a")
+        #expect(pair.available == 98 && pair.state.mismatches == 1)
+    }
+
     @Test func `with a call always in flight a fetch is eventually requested`() throws {
         var pair = Pair()
         pair.begin("long")

@@ -113,6 +113,7 @@ struct UploadedFileTests {
         for _ in 0..<3 { _ = try await client.call(Interpret(attachments: [id])) }
         let exhausted = try await refusal(client, photo)
         #expect(exhausted?.code == .quotaExhausted && exhausted?.resetsAt != nil)
+        #expect(exhausted?.lifts == ["premium"])
         authority.server.serve(Describe.self, price: 101) { _ in "A house." }
         let sent = authority.count(path)
         let poor = await #expect(throws: SanguineError.self) {

@@ -125,7 +125,9 @@ struct MergeConsentTests {
             _ = try await world.spend(account, 1, "meanwhile")
             let second = try await world.authority.merge(guest, request)
             #expect(first.0.merged == second.0.merged && first.head == second.head)
-            #expect(first.0.session != second.0.session)
+            let tokens = world.authority.tokens
+            let opened = try await tokens.verify(first.0.session.accessToken)
+            #expect(try await tokens.verify(second.0.session.accessToken) == opened)
             let third = try await world.authority.enter(account.account, as: guest)
             #expect(third.merged == first.0.merged)
             #expect(try await world.authority.balance(account.account).available == 199)
@@ -137,6 +139,25 @@ struct MergeConsentTests {
             }
             #expect(refusal?.code == .sessionEnded)
             try await world.checkSums()
+        }
+    }
+
+    /// The token of the preview proves only the credentials of that time.
+    @Test(arguments: StorageDriver.allCases)
+    func `the repetition of a merge opens no session after a sign-out everywhere`(
+        driver: StorageDriver
+    ) async throws {
+        try await withWorld(driver) { world, guest, account in
+            let offer = try await world.authority.previewMerge(of: guest, into: account.account)
+            let request = MergeRequest(mergeToken: offer.mergeToken)
+            _ = try await world.authority.merge(guest, request)
+            try await world.authority.endSessions(of: account.account)
+            let refusal = await world.refusal { () async throws(Problem) in
+                try await world.authority.merge(guest, request)
+            }
+            #expect(refusal?.code == .sessionEnded)
+            let live = try await world.authority.sessions(of: account.account)
+            #expect(live.items.isEmpty)
         }
     }
 

@@ -123,14 +123,11 @@ struct EmailCommands: Sendable {
     ///
     /// The command loads as many rows as ``reset(_:_:of:codeHash:password:notice:)`` does.
     func reject(_ known: Verification, of address: EmailAddress) -> Command<Confirmation> {
-        let bind = identity.register(
-            .email(address.text),
-            password: nil,
-            email: nil,
-            Identifier(at: now)
-        )
+        let nobody = Identifier(at: now)
+        let bind = identity.register(.email(address.text), password: nil, email: nil, nobody)
+        let current = CurrentMoveCode.key(CurrentMoveCode.id(nobody))
         return Command(
-            keys: bind.keys + [Verification.key(known.id)],
+            keys: bind.keys + [current, Verification.key(known.id)],
             surplus: bind.surplus
         ) { loaded throws(Problem) in
             try presented("", known, loaded) ?? Decision(.wrongCode)
@@ -150,13 +147,34 @@ struct EmailCommands: Sendable {
             email: nil,
             login.account
         )
-        return Command(keys: bind.keys, surplus: bind.surplus) { loaded, reader throws(Problem) in
+        let current = CurrentMoveCode.id(login.account)
+        return Command(
+            keys: bind.keys + [CurrentMoveCode.key(current)],
+            surplus: bind.surplus
+        ) { loaded, reader throws(Problem) in
             guard try loaded.document(Login.self, login.name) == login else {
                 throw .accountChanged
             }
             let decided = try bind.decide(loaded, reader)
-            return Decision(decided.outcome, changes: decided.changes + [.put(notice)])
+            let code = try loaded.document(CurrentMoveCode.self, current)
+            return Decision(
+                decided.outcome,
+                changes: decided.changes + [.put(notice)] + voided(login.account, code)
+            )
         }
+    }
+
+    /// Returns the changes that void the codes which the account's sessions have requested.
+    ///
+    /// Otherwise a stolen session, which a new password ends, could still change the address or add
+    /// a device.
+    private func voided(_ account: Identifier, _ code: CurrentMoveCode?) -> [Change] {
+        let purposes: [Verification.Purpose] = [.registration, .emailChange]
+        let changes = purposes.map { purpose in
+            Change.delete(Verification.key(Verification.id(purpose, account.description)))
+        }
+        guard let code else { return changes }
+        return changes + [.delete(code), .delete(OpenMoveCode.key(code.hash))]
     }
 
     /// Returns the decision for a wrong code, or `nil` if the code is right.
