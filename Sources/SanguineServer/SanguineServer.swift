@@ -117,9 +117,7 @@ public struct SanguineServer: Service {
             clock: clock,
             delay: delay,
             metrics: registry
-        ) { [authority] in
-            authority.tokens.isValid($0)
-        }
+        ) { [authority] in authority.tokens.isValid($0) }
         authority.onHead { [live] account, head in live.committed(account, head: head) }
         self.mail = MailDelivery(
             authority: authority,
@@ -128,13 +126,10 @@ public struct SanguineServer: Service {
             logger: logger
         )
         authority.tokens.onEnd { [live] account in live.accessEnded(account) }
-        self.registry = registry
-        self.log = log
+        (self.registry, self.log, self.logger) = (registry, log, logger)
         registry.expose(storage, log)
-        self.logger = logger
         self.consumption = consumption
-        self.clock = clock
-        self.delay = delay
+        (self.clock, self.delay) = (clock, delay)
         self.onListening = onListening
     }
 

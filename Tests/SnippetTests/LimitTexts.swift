@@ -10,13 +10,14 @@ import SanguineTesting
 enum LimitTexts {
     static let all: [(String, String)] =
         wire + client + events + pages + ranges + records + balance + metrics + feed + live
-        + authority + driver + testing
+        + authority + identity + driver + testing
 
     private static let wire: [(String, String)] = [
         ("WireLimits.bodyBytes", bytes(WireLimits.bodyBytes)),
         ("WireLimits.blobBytes", bytes(WireLimits.blobBytes)),
         ("WireLimits.blobPixels", count(WireLimits.blobPixels)),
         ("WireLimits.deviceIdCharacters", range(WireLimits.deviceIdCharacters)),
+        ("WireLimits.deviceNameCharacters", range(WireLimits.deviceNameCharacters)),
         ("WireLimits.deviceSecretBytes", bytes(WireLimits.deviceSecretBytes)),
         ("WireLimits.idempotencyKeyCharacters", range(WireLimits.idempotencyKeyCharacters)),
         ("WireLimits.reasonCharacters", range(WireLimits.reasonCharacters)),
@@ -320,7 +321,7 @@ enum LimitTexts {
         ("TestingLimits.longestWait", time(TestingLimits.longestWait)),
     ]
 
-    private static func count(_ value: some BinaryInteger) -> String {
+    static func count(_ value: some BinaryInteger) -> String {
         let digits = Array(String(value))
         return digits.indices.reduce(into: "") { text, index in
             if index > 0 && (digits.count - index).isMultiple(of: 3) { text += "," }
@@ -328,11 +329,11 @@ enum LimitTexts {
         }
     }
 
-    private static func range(_ value: ClosedRange<Int>) -> String {
+    static func range(_ value: ClosedRange<Int>) -> String {
         "\(count(value.lowerBound)) to \(count(value.upperBound))"
     }
 
-    private static func bytes(_ value: some BinaryInteger) -> String {
+    static func bytes(_ value: some BinaryInteger) -> String {
         inLargest(
             of: [
                 ("GiB", 1 << 30), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10),
@@ -342,7 +343,7 @@ enum LimitTexts {
         )
     }
 
-    private static func time(_ value: Duration) -> String {
+    static func time(_ value: Duration) -> String {
         inLargest(
             of: [("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)],
             value.components.seconds * 1_000

@@ -21,7 +21,7 @@ enum ImportTable {
         // The client: no server code, no NIO, no HTTP server, no cryptography of its own.
         "Sanguine": .only(
             language + systemCalls + platform + collections + [
-                "FoundationNetworking", "GRDB", "Logging", "SanguineModel",
+                "FoundationNetworking", "GRDB", "Logging", "SanguineModel", "StoreKit",
             ]
         ),
         // Views: the client, and SwiftUI or its stand-in.

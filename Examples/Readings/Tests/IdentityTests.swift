@@ -27,7 +27,8 @@ struct IdentityTests {
             try await screen.readWhole(world.photo, .coffee)
             try await client.synchronize()
             let registered = Self.actions(network.take())
-            #expect(guest == registered)
+            // Read once, until the feed has brought the account.
+            #expect(guest.subtracting(["GET /v1/account"]) == registered)
             #expect(guest.contains("POST /v1/functions/reading"))
             printFigure(
                 "G3",

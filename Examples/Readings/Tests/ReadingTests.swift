@@ -13,7 +13,7 @@ import Testing
 struct ReadingTests {
     /// Everything that makes an answer fail without a timeout.
     private static let faults: [HostileUpstream.Fault] = [
-        .refuses(status: 500), .hangsUp(resets: true), .garbage, .cut(bytes: 0), .reset(bytes: 400),
+        .refuses(status: 500), .hangsUp(resets: true), .garbage, .cut(bytes: 0), .reset(bytes: 40),
         .errorInStream(words: 2),
     ]
 

@@ -10,8 +10,8 @@ import Synchronization
 /// Invariant: the cache records that a mutation was sent before its request leaves, and that it is
 /// applied before anything is fetched for it.
 ///
-/// Mutable state: `ids`, `accountChanged` and `purchased`, each protected by its mutex, which is never held
-/// during another call.
+/// Mutable state: `ids`, `accountChanged` and `purchased`, each protected by its mutex, which is
+/// never held during another call.
 final class RemoteMutationDriver: OutboxDriver {
     let settling: MutationSettling
     private let outbox: OutboxEngine

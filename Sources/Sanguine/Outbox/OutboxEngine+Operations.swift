@@ -127,8 +127,8 @@ extension OutboxEngine {
         return true
     }
 
-    /// Returns a receipt for an operation of that name in the lane that the backend has not answered
-    /// yet; `nil` if there is none.
+    /// Returns a receipt for an operation of that name in the lane that the backend has not
+    /// answered yet; `nil` if there is none.
     func receipt(of name: String, in lane: String) throws(SanguineError) -> Receipt? {
         try openAll()
         let found = guarded.withLock { guarded -> (Identifier, Shot)? in

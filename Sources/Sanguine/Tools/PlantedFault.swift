@@ -24,7 +24,8 @@ package enum PlantedFault: String, CaseIterable, Sendable {
     /// The app writes a whole record to change one member.
     case writesWholeRecords
 
-    /// The session of a registered user counts as a guest's, which the device's secret begins again.
+    /// The session of a registered user counts as a guest's, which the device's secret begins
+    /// again.
     case forgetsRegistration
     /// A sign-in to another account continues with the data of the former user.
     case adoptsAnyAccount

@@ -143,8 +143,8 @@ extension Authority {
     /// Returns the account that sends a transaction, with the guests that were merged into it if
     /// one of them has the transaction.
     ///
-    /// A subscription of an account that was deleted continues in the account that sends it, because
-    /// its buyer still pays. Tokens were credited once and for all.
+    /// A subscription of an account that was deleted continues in the account that sends it,
+    /// because its buyer still pays. Tokens were credited once and for all.
     ///
     /// - Throws: `purchase_taken` if the transaction names another account.
     private func holder(

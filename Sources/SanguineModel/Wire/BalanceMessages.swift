@@ -108,8 +108,8 @@ public struct Quota: Hashable, Codable, Sendable {
     public var resetsAt: Timestamp
     /// Whether the account's plan lifts the limit.
     public var unlimited: Bool
-    /// The plans that lift or raise the limit, by name; empty if none does, `nil` from a server that
-    /// does not state them.
+    /// The plans that lift or raise the limit, by name; empty if none does, `nil` from a server
+    /// that does not state them.
     public var lifts: [String]?
 
     /// Creates a quota and computes the remaining amount.
@@ -332,8 +332,8 @@ public struct PurchaseAnswer: Hashable, Codable, Sendable {
 public struct LedgerEntry: Hashable, Codable, Sendable {
     /// The reason for a change of the balance.
     ///
-    /// A client may receive a kind that a later version of the server has added, which it decodes as
-    /// ``other(_:)``.
+    /// A client may receive a kind that a later version of the server has added, which it decodes
+    /// as ``other(_:)``.
     public enum Kind: Hashable, Sendable {
         /// An amount was granted, at the account's creation or by support.
         case grant

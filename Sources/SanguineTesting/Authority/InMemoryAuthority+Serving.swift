@@ -102,8 +102,8 @@ extension InMemoryAuthority {
     ///
     /// The ids of accounts follow from the order of their creation, so that a seed reproduces them.
     ///
-    /// - Returns: The account, or `nil` for a known device, for a device that proves its guest by an
-    ///   app transaction, and for other requests.
+    /// - Returns: The account, or `nil` for a known device, for a device that proves its guest by
+    ///   an app transaction, and for other requests.
     private func join(_ request: TransportRequest) throws(Problem) -> Identifier? {
         guard request.path == "/v1/accounts/guest", request.method == "POST",
             let guest = try? JSONDecoder().decode(GuestRequest.self, from: request.body ?? Data()),

@@ -157,7 +157,7 @@ struct PurchaseTests {
         let waiting = Task { try await purchases.credit(signedTransaction: signed) }
         try await eventually("the purchase waits") { client.outbox.pending.count == 1 }
         try device.kill()
-        _ = await waiting.result
+        await #expect(throws: SanguineError.self) { try await waiting.finished() }
         client = try device.launch()
         defer { client.close() }
         #expect(client.outbox.pending.count == 1)
@@ -179,7 +179,7 @@ struct PurchaseTests {
         try await eventually("the purchase waits") { client.outbox.pending.count == 1 }
         let second = Task { try await purchases.credit(signedTransaction: signed) }
         device.connectivity.connect()
-        #expect(try await first.value.balance == second.value.balance)
+        #expect(try await first.finished().balance == second.finished().balance)
     }
 
     @Test func `a purchase with a false signature is refused and leaves no operation`()
@@ -275,7 +275,7 @@ struct TransactionFollowingTests {
         try await eventually("the second one is finished") { store.finished == ["1", "2"] }
         #expect(client.cached(.balance)?.available == before + 200)
         store.end()
-        await following.value
+        await following.finished()
     }
 
     @Test func `nothing is finished while the server cannot be reached`() async throws {
@@ -359,7 +359,7 @@ struct AppTransactionTests {
     @Test func `a store that does not answer delays a guest by five seconds`() async throws {
         let device = world.device { configuration in
             configuration.appTransaction = {
-                try? await Task.sleep(for: .seconds(3_600))
+                try? await ManualClock().sleep(for: .seconds(3_600))
                 return nil
             }
         }
