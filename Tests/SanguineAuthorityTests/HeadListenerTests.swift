@@ -26,7 +26,7 @@ struct HeadListenerTests {
     }
 
     @Test func `a listener is notified of each commit that adds to a feed`() async throws {
-        let world = try await SyncWorld()
+        let world = try await SyncWorld { $0.quotas = ["readings": 3] }
         let told = listen(to: world)
         let spend = Submission("spend", SpendRequest(amount: 1, reason: "tea"))
         let consume = Submission("consume", ConsumeRequest(amount: 1))

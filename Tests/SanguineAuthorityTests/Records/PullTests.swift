@@ -79,7 +79,7 @@ struct PullTests {
     }
 
     @Test func `a quota's use is in the feed`() async throws {
-        let world = try await SyncWorld()
+        let world = try await SyncWorld { $0.quotas = ["readings": 3] }
         let head = try await world.pull().head
         let consume = Submission("key", ConsumeRequest(amount: 2))
         _ = try await world.authority.consume("readings", world.account, consume)
@@ -93,7 +93,7 @@ struct PullTests {
 
     @Test func `a quota's use is in the feed again when the plan or the zone changes`() async throws
     {
-        let world = try await SyncWorld()
+        let world = try await SyncWorld { $0.quotas = ["readings": 3] }
         let consume = Submission("key", ConsumeRequest(amount: 2))
         _ = try await world.authority.consume("readings", world.account, consume)
         let used = try await world.pull().head
