@@ -26,6 +26,7 @@ extension Endpoints {
 
     @Sendable
     private func endSessions(_ request: any WireRequest) async throws(Problem) -> WireResponse {
+        let identity = try await admission.read(request)
         let keepsCurrent: Bool
         switch request.query["keepCurrent"] {
         case nil, "false": keepsCurrent = false
@@ -33,7 +34,6 @@ extension Endpoints {
         default:
             throw Problem(.malformedRequest, "Set 'keepCurrent' to true or false.")
         }
-        let identity = try await admission.read(request)
         try await authority.endSessions(
             of: identity.account,
             except: keepsCurrent ? identity.session : nil

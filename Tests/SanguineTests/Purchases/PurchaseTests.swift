@@ -275,7 +275,7 @@ struct TransactionFollowingTests {
         try await eventually("the second one is finished") { store.finished == ["1", "2"] }
         #expect(client.cached(.balance)?.available == before + 200)
         store.end()
-        await following.finished()
+        try await following.finished()
     }
 
     @Test func `nothing is finished while the server cannot be reached`() async throws {
