@@ -12,6 +12,8 @@ private struct SellingWorld {
     let store: TestAppStore
     let authority: InMemoryAuthority
     let clock = ManualWallClock()
+    /// A device closes its client when it is released.
+    private let devices = WatchedState<[TestDevice]>([])
 
     init() throws {
         store = try TestAppStore(at: clock.now())
@@ -29,11 +31,14 @@ private struct SellingWorld {
         network: (any HTTPTransport)? = nil,
         change: @escaping TestDevice.Configure = { _ in }
     ) -> TestDevice {
-        TestDevice(network: network ?? authority, clock: clock, seed: seed) { configuration in
+        let device = TestDevice(network: network ?? authority, clock: clock, seed: seed) {
+            configuration in
             configuration.logger = .silent
             configuration.recordPolling = nil
             change(&configuration)
         }
+        devices.withLock { $0.append(device) }
+        return device
     }
 
     func signed(
@@ -367,7 +372,8 @@ struct AppTransactionTests {
         defer { client.close() }
         async let balance = client.value(of: .balance)
         try await eventually("the guest is created") {
-            device.delay.advance(by: SessionLimits.proofTimeout)
+            // In steps, because the read of the balance has a limit as well.
+            device.delay.advance(by: .milliseconds(250))
             return client.accountId != nil
         }
         #expect(try await balance.available > 0)
