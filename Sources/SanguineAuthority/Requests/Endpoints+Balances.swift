@@ -113,8 +113,8 @@ extension Endpoints {
 
     @Sendable
     private func summary(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let query = try SummaryQuery(request.query)
         let identity = try await admission.read(request)
+        let query = try SummaryQuery(request.query)
         let summary = try await authority.summary(of: identity.account, query)
         guard LedgerFormat(accept: request.field(.accept)) == .csv else {
             return .read(summary, to: request)
