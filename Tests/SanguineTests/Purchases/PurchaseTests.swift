@@ -364,10 +364,12 @@ struct AppTransactionTests {
     @Test func `a store that does not answer delays a guest by five seconds`() async throws {
         let device = world.device { configuration in
             configuration.appTransaction = {
-                let (answers, source) = AsyncStream.makeStream(of: Void.self)
-                for await _ in answers {}
-                source.finish()
-                return nil
+                do {
+                    try await WatchedState(false).wait(for: "an answer of the store") { $0 }
+                    return nil
+                } catch {
+                    return nil
+                }
             }
         }
         let client = try device.launch()
