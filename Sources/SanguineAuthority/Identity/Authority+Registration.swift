@@ -1,8 +1,8 @@
 import SanguineModel
 
 extension Authority {
-    /// Binds a checked login to the account, which is registered from then on; all its other
-    /// sessions end.
+    /// Binds a checked login to the account, which becomes registered, and ends its other
+    /// sessions.
     ///
     /// - Parameters:
     ///   - login: The login's name, whose ownership was checked.
