@@ -4,7 +4,7 @@
 # The whole output is in .build/test.log.
 # Status: that of `swift test`.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 swift=${SWIFT:-swift} log=.build/test.log
 mkdir -p .build
