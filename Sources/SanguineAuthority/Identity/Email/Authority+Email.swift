@@ -100,19 +100,22 @@ extension Authority {
         let email = try email(request.email)
         let login = try await login(of: email)
         let name = emailSecrets.name(of: email.text)
-        let (verification, mail) = try draft(
+        var (verification, mail) = try draft(
             .passwordReset,
             id: Verification.id(.passwordReset, name),
             to: email,
             account: login?.account,
             isDecoy: login == nil
         )
+        verification.loginState = login.map(emailSecrets.state)
         let limits = codeLimits(of: nil, email, address)
         try await perform(emailCommands.start(verification, mail, limits))
         return started(verification, email)
     }
 
     /// Sets a new password with the code, and signs in; all other sessions end.
+    ///
+    /// A code is void once the password or the address was changed in another way.
     ///
     /// - Returns: The account with a new session, and the head that includes the change.
     /// - Throws: `invalid_content`, `rate_limited`, `overloaded`, `verification_failed`.
@@ -139,7 +142,9 @@ extension Authority {
         }
         let codeHash = emailSecrets.hash(ofCode: code, for: id)
         let command =
-            if let login = try loaded.document(Login.self, name) {
+            if let login = try loaded.document(Login.self, name),
+                known.loginState.map({ $0 == emailSecrets.state(of: login) }) ?? true
+            {
                 emailCommands.reset(
                     known,
                     login,
