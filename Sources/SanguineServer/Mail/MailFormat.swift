@@ -18,7 +18,7 @@ struct MailFormat: Hashable, Sendable {
         let phrase = Self.phrase(name, after: "From: ")
         let header = [
             "Date: \(Self.date(mail.date))",
-            // A line with encoded words is short (RFC 2047, section 2), so the address is not on it.
+            // A line with encoded words is short (RFC 2047, section 2), without the address.
             "From: \(phrase)\(phrase.hasPrefix("\"") ? " " : "\r\n ")<\(from.text)>",
             "To: <\(mail.to.filter(Self.isVisible))>",
             "Subject: \(Self.unstructured(mail.subject, after: "Subject: "))",

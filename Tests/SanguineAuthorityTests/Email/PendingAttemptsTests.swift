@@ -15,7 +15,7 @@ struct PendingAttemptsTests {
         return Task { [pending] in await pending.waitForTurn(refused) }
     }
 
-    @Test func `an attempt without undecided ones beside it does not wait`() async {
+    @Test func `an attempt waits for undecided ones only`() async {
         #expect(await pending.waitForTurn(pending.begin(["a", "b"])) == nil)
         let other = pending.begin(["c"])
         #expect(await pending.waitForTurn(pending.begin(["a"])) == nil)

@@ -89,7 +89,7 @@ final class PendingAttempts: Sendable {
     /// of another one.
     ///
     /// - Parameter attempt: The attempt.
-    /// - Returns: The attempt that begins in its place. It is `nil` if no undecided attempt shares a
+    /// - Returns: The attempt that begins in its place; `nil` if no undecided attempt shares a
     ///   subject with it, or if too many wait.
     func waitForTurn(_ attempt: Attempt) async -> Attempt? {
         await withCheckedContinuation { continuation in

@@ -4,7 +4,8 @@ import SanguineModel
 ///
 /// Keys are fetched when the first token arrives, when the cached ones are no longer fresh, and
 /// once when a token names an unknown key or was signed with another one, because the provider may
-/// have rotated its keys. All callers wait for the same fetch. While the provider cannot be reached, the last keys are used.
+/// have rotated its keys. All callers wait for the same fetch. While the provider cannot be
+/// reached, the last keys are used.
 ///
 /// Invariants:
 /// 1. At most one fetch runs at a time; it takes at most twice ``Limits/fetchTime``.
