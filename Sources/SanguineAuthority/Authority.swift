@@ -29,6 +29,7 @@ public final class Authority: Sendable {
     let blobSweep = BlobSweep()
     let incompleteIndexes = IncompleteIndexes()
     let passwords = PasswordHasher()
+    let pendingAttempts = PendingAttempts()
     let emailSecrets: EmailSecrets
     /// The attempts to redeem codes of other devices: 10 of an address and 300 in all per minute.
     let moveAttempts = AttemptLimiter(perAddress: 10, total: 300)

@@ -53,10 +53,16 @@ public final class SQLiteInspection: Sendable {
         }
     }
 
-    /// Returns the account with the e-mail address.
+    /// Returns the account that signs in with the e-mail address, or one that shows it.
     public func account(email: String) async throws(StorageError) -> AccountRow? {
-        try await readers.read { connection throws(SQLFailure) in
-            try connection.account(email: email)
+        let search = AccountSearch(email: email)
+        if let id = search.account(in: try await load([search.key])),
+            let row = try await load([.account(id)]).account(id), row.state == .active
+        {
+            return row
+        }
+        return try await readers.read { connection throws(SQLFailure) in
+            try connection.account(email: search.address)
         }
     }
 

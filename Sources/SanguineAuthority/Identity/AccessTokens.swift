@@ -178,6 +178,21 @@ public final class AccessTokens: Sendable {
         return pass.identity
     }
 
+    /// Checks that the session of an admitted request has not ended while its body was received.
+    ///
+    /// Without this check, a request that sends its body slowly would take effect after the session
+    /// was ended. The token may have expired in the meantime, so that no slow upload is repeated.
+    ///
+    /// - Throws: `session_ended`; `overloaded` or `internal_fault` if the storage cannot tell.
+    func checkLive(_ identity: Identity, _ token: String) async throws(Problem) {
+        do throws(Problem) {
+            _ = try await pass(token)
+        } catch {
+            guard error.code == .tokenExpired else { throw error }
+            guard try await isStored(identity) else { throw .sessionOver }
+        }
+    }
+
     /// Returns the identity of a token if it is cached, without checking the signature or asking
     /// the storage.
     public func verifyRemembered(_ token: String) throws(Problem) -> Identity? {

@@ -154,13 +154,21 @@ extension Authority {
         return try await account(device.account).0
     }
 
-    /// Finds an account by its verified e-mail address.
+    /// Finds an account by its verified e-mail address, in upper or lower case.
     ///
-    /// Intended for support.
+    /// An account that signs in with the address is found before one that only shows it. Intended
+    /// for support.
     public func account(email: String) async throws(Problem) -> Account? {
-        try await read { storage throws(StorageError) in
-            try await storage.account(email: email)
-        }?.profile(at: clock.now())
+        let search = AccountSearch(email: email)
+        let found = try await read { storage throws(StorageError) -> AccountRow? in
+            if let id = search.account(in: try await storage.load([search.key])),
+                let row = try await storage.load([.account(id)]).account(id), row.state == .active
+            {
+                return row
+            }
+            return try await storage.account(email: search.address)
+        }
+        return found?.profile(at: clock.now())
     }
 
     var identity: IdentityCommands {

@@ -6,6 +6,9 @@ package import SanguineModel
 /// identity of another account (403), rate (429), and only then the body (413, 415, 400). The
 /// endpoint and the authority make all later checks.
 ///
+/// A body may arrive slowly. Whether the session is live is therefore checked again afterwards, so
+/// that no request takes effect after the end of its session.
+///
 /// A request without a valid token counts against its address, with its number and its processor
 /// time.
 package struct Admission: Sendable {
@@ -59,7 +62,15 @@ package struct Admission: Sendable {
         as type: Content.Type
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
         let identity = try await merging(request)
-        return (identity, try await decoded(Content.self, request, identity.account))
+        let bytes = try await request.body()
+        do throws(Problem) {
+            try await checkLive(identity, request)
+        } catch {
+            guard error.code == .sessionEnded,
+                try await authority.alias(of: identity.account) != nil
+            else { throw error }
+        }
+        return (identity, try await decoded(Content.self, bytes, identity.account))
     }
 
     /// Admits a request for a live connection.
@@ -101,9 +112,16 @@ package struct Admission: Sendable {
         meaning: (Content) -> String
     ) async throws(Problem) -> Admitted<Content> {
         let key = try idempotencyKey(request)
-        let identity = try await read(request)
+        let (identity, bytes) = try await body(request)
         let account = identity.account
-        let submission = try await submission(request, key, account, as: type, meaning: meaning)
+        let submission = try await submission(
+            bytes,
+            of: request,
+            key,
+            account,
+            as: type,
+            meaning: meaning
+        )
         return Admitted(identity: identity, submission: submission)
     }
 
@@ -120,8 +138,7 @@ package struct Admission: Sendable {
     ) async throws(Problem) -> Admitted<ForwardedBody> {
         let hasKey = request.field(.idempotencyKey) != nil
         let key = hasKey ? try idempotencyKey(request) : keyIfNone
-        let identity = try await read(request)
-        let bytes = try await request.body()
+        let (identity, bytes) = try await body(request)
         return try await WireBody.perform(bytes.count, for: identity.account) {
             () throws(Problem) in
             let body = try WireBody.passedOn(bytes)
@@ -146,18 +163,19 @@ package struct Admission: Sendable {
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
         let key = try idempotencyKey(request)
-        return try await submission(request, key, nil, as: type, meaning: meaning)
+        let bytes = try await request.body()
+        return try await submission(bytes, of: request, key, nil, as: type, meaning: meaning)
     }
 
     private func submission<Content: Codable & Sendable>(
-        _ request: any WireRequest,
+        _ bytes: [UInt8],
+        of request: any WireRequest,
         _ key: String,
         _ account: Identifier?,
         as type: Content.Type,
         meaning: (Content) -> String
     ) async throws(Problem) -> Submission<Content> {
-        let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
+        try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
             let content = try WireBody.decode(Content.self, from: bytes)
             let text =
                 switch content {
@@ -177,8 +195,18 @@ package struct Admission: Sendable {
         _ request: any WireRequest,
         as type: Content.Type = Content.self
     ) async throws(Problem) -> (Identity, Result<Content, Problem>) {
+        let (identity, bytes) = try await body(request)
+        return (identity, try await decoded(Content.self, bytes, identity.account))
+    }
+
+    /// Admits a request that uploads a file.
+    func file(
+        _ request: any WireRequest
+    ) async throws(Problem) -> (Identity, [UInt8]) {
         let identity = try await read(request)
-        return (identity, try await decoded(Content.self, request, identity.account))
+        let bytes = try await request.file()
+        try await checkLive(identity, request)
+        return (identity, bytes)
     }
 
     /// Admits a push, and checks each of its operations against the limits.
@@ -187,10 +215,9 @@ package struct Admission: Sendable {
     func push(
         _ request: any WireRequest
     ) async throws(Problem) -> (Identity, Result<PushRequest, Problem>, overLimit: Set<Int>) {
-        let identity = try await read(request)
+        let (identity, bytes) = try await body(request)
         let most = WireLimits.pushedOperations
         let limits = JSONParser.Limits(unit: "operations", units: most)
-        let bytes = try await request.body()
         return try await WireBody.perform(bytes.count, for: identity.account) {
             () throws(Problem) in
             switch try WireBody.parse(bytes, limits: limits) {
@@ -211,7 +238,9 @@ package struct Admission: Sendable {
         withBody request: any WireRequest
     ) async throws(Problem) -> (AccessPass, Result<EmptyBody, Problem>) {
         let pass = try await live(request)
-        return (pass, try await decoded(EmptyBody.self, request, pass.identity.account))
+        let bytes = try await request.body()
+        try await checkLive(pass.identity, request)
+        return (pass, try await decoded(EmptyBody.self, bytes, pass.identity.account))
     }
 
     /// Admits a request without a token, limited by its address.
@@ -230,13 +259,32 @@ package struct Admission: Sendable {
         }
     }
 
+    /// Admits a request and reads its body.
+    private func body(
+        _ request: any WireRequest
+    ) async throws(Problem) -> (Identity, [UInt8]) {
+        let identity = try await read(request)
+        let bytes = try await request.body()
+        try await checkLive(identity, request)
+        return (identity, bytes)
+    }
+
+    private func checkLive(
+        _ identity: Identity,
+        _ request: any WireRequest
+    ) async throws(Problem) {
+        let token = try bearer(request)
+        // The usual case, without a suspension.
+        if let known = try? tokens.verifyRemembered(token), known == identity { return }
+        try await tokens.checkLive(identity, token)
+    }
+
     private func decoded<Content: Decodable & Sendable>(
         _ type: Content.Type,
-        _ request: any WireRequest,
+        _ bytes: [UInt8],
         _ account: Identifier
     ) async throws(Problem) -> Result<Content, Problem> {
-        let bytes = try await request.body()
-        return try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
+        try await WireBody.perform(bytes.count, for: account) { () throws(Problem) in
             try WireBody.decode(Content.self, from: bytes)
         }
     }

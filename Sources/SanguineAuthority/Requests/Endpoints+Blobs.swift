@@ -12,8 +12,7 @@ extension Endpoints {
 
     @Sendable
     private func addBlob(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let identity = try await admission.read(request)
-        let file = try await request.file()
+        let (identity, file) = try await admission.file(request)
         let (facts, isNew) = try await authority.addBlob(file, to: identity.account)
         return .changed(facts, status: isNew ? 201 : 200, head: nil)
     }

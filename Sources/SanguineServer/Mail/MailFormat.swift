@@ -15,11 +15,13 @@ struct MailFormat: Hashable, Sendable {
         let isPlain = lines.allSatisfy { line in
             line.utf8.count <= 900 && line.utf8.allSatisfy { $0 == 9 || (0x20...0x7E).contains($0) }
         }
+        let phrase = Self.phrase(name, after: "From: ")
         let header = [
             "Date: \(Self.date(mail.date))",
-            "From: \(Self.phrase(name)) <\(from.text)>",
+            // A line with encoded words is short (RFC 2047, section 2), without the address.
+            "From: \(phrase)\(phrase.hasPrefix("\"") ? " " : "\r\n ")<\(from.text)>",
             "To: <\(mail.to.filter(Self.isVisible))>",
-            "Subject: \(Self.unstructured(mail.subject))",
+            "Subject: \(Self.unstructured(mail.subject, after: "Subject: "))",
             "Message-ID: <\(mail.id.filter(Self.isVisible))@\(from.domain)>",
             "Auto-Submitted: auto-generated",
             "MIME-Version: 1.0",
@@ -53,17 +55,18 @@ struct MailFormat: Hashable, Sendable {
     // MARK: - Header fields
 
     /// A display name (RFC 5322, section 3.4), quoted or encoded.
-    static func phrase(_ text: String) -> String {
+    private static func phrase(_ text: String, after field: String) -> String {
         let text = withoutControls(text)
-        guard isPrintable(text) else { return encodedWords(text) }
+        guard isPrintable(text) else { return encodedWords(text, after: field) }
         let escaped = text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
         return "\"\(escaped)\""
     }
 
     /// An unstructured field (RFC 5322, section 3.2.5), encoded if needed.
-    static func unstructured(_ text: String) -> String {
+    private static func unstructured(_ text: String, after field: String) -> String {
         let text = withoutControls(text)
-        return isPrintable(text) && text.utf8.count <= 900 ? text : encodedWords(text)
+        let isPlain = isPrintable(text) && text.utf8.count <= 900
+        return isPlain ? text : encodedWords(text, after: field)
     }
 
     /// Replaces control characters, which could begin another field, with blanks.
@@ -85,10 +88,13 @@ struct MailFormat: Hashable, Sendable {
         text.utf8.allSatisfy { (0x20...0x7E).contains($0) } && !text.contains("=?")
     }
 
-    /// Encodes a text as words of at most 75 characters (RFC 2047), on lines of their own.
-    private static func encodedWords(_ text: String) -> String {
+    /// Encodes a text as words on lines of their own, which have at most 76 characters with the
+    /// name of the field (RFC 2047, section 2).
+    private static func encodedWords(_ text: String, after field: String) -> String {
         var words: [String] = []
         var word: [UInt8] = []
+        // 12 characters are the frame of a word, and 4 of base64 stand for 3 bytes.
+        var limit: Int { (76 - 12 - (words.isEmpty ? field.utf8.count : 1)) / 4 * 3 }
         func endWord() {
             guard !word.isEmpty else { return }
             words.append("=?UTF-8?B?\(Data(word).base64EncodedString())?=")
@@ -96,7 +102,7 @@ struct MailFormat: Hashable, Sendable {
         }
         for scalar in text.unicodeScalars {
             let bytes = Array(String(scalar).utf8)
-            if word.count + bytes.count > 45 { endWord() }
+            if word.count + bytes.count > limit { endWord() }
             word += bytes
         }
         endWord()

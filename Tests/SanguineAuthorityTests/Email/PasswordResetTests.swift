@@ -210,4 +210,31 @@ struct PasswordResetTests {
         }
         #expect(refused?.code == .invalidContent)
     }
+
+    @Test func `a code is void after the password was changed in another way`() async throws {
+        let ana = try await world.registered()
+        let code = try await request()
+        let change = PasswordChange(current: "correct horse", password: "other password")
+        _ = try await authority.changePassword(change, ana, from: nil)
+
+        #expect(await refusal(code)?.code == .verificationFailed)
+        #expect(await signInRefusal("other password") == nil)
+        #expect(await refusal(try await request()) == nil)
+    }
+
+    @Test func `a code is void for another account that registers the address`() async throws {
+        let ana = try await world.registered()
+        let code = try await request()
+        _ = try await authority.changeEmail(
+            EmailChange(email: "ana@example.net", password: "correct horse"),
+            ana,
+            from: nil
+        )
+        let change = CodeRequest(code: try await world.code(to: "ana@example.net"))
+        _ = try await authority.verifyEmailChange(change, ana)
+        _ = try await world.registered(2)
+
+        #expect(await refusal(code)?.code == .verificationFailed)
+        #expect(await signInRefusal("correct horse") == nil)
+    }
 }

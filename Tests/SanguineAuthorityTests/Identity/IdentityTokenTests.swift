@@ -176,7 +176,7 @@ struct IdentityTokenTests {
 
     @Test func `the key id must be one of the provider`() async throws {
         let world = try IdentityWorld()
-        for id: JSONValue in ["other", "", .null, 7, "../keys"] {
+        for id: JSONValue in ["other", "", 7, "../keys"] {
             let problem = await world.refusal(try await world.issuer.token(header: ["kid": id]))
             #expect(problem?.detail == IdentityTokenFault.key.problem.detail, "\(id)")
         }
@@ -241,6 +241,7 @@ struct IdentityTokenTests {
     private static let emails: [(JSONValue, JSONValue, String?)] = [
         ("ada@example.org", true, "ada@example.org"),
         ("ada@example.org", "true", "ada@example.org"),
+        ("Ada@Example.ORG", true, "ada@example.org"), ("adä@example.org", true, "adä@example.org"),
         ("ada@example.org", false, nil), ("ada@example.org", "false", nil),
         ("ada@example.org", .null, nil), ("ada", true, nil), ("a b@example.org", true, nil),
         (.string(String(repeating: "a", count: 255) + "@example.org"), true, nil), (7, true, nil),

@@ -64,6 +64,16 @@ struct MailFormatTests {
         #expect(String(decoding: decoded, as: UTF8.self) == name)
     }
 
+    @Test(arguments: ["ağ", "é", "日本語", "☕️"])
+    func `a line with encoded words has at most 76 characters`(text: String) throws {
+        let name = String(repeating: text, count: 20)
+        let message = try self.text(subject: name, name: name)
+        let lines = message.components(separatedBy: "\r\n").filter { $0.contains("=?") }
+        #expect(lines.count >= 4)
+        #expect(lines.allSatisfy { $0.utf8.count <= 76 })
+        #expect(message.contains("?=\r\n <no-reply@example.org>\r\n"))
+    }
+
     @Test func `ASCII that looks like an encoded word is encoded`() throws {
         #expect(try !text(subject: "=?UTF-8?B?QQ==?=").contains("Subject: =?UTF-8?B?QQ==?="))
     }

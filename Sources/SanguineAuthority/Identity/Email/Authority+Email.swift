@@ -100,19 +100,22 @@ extension Authority {
         let email = try email(request.email)
         let login = try await login(of: email)
         let name = emailSecrets.name(of: email.text)
-        let (verification, mail) = try draft(
+        var (verification, mail) = try draft(
             .passwordReset,
             id: Verification.id(.passwordReset, name),
             to: email,
             account: login?.account,
             isDecoy: login == nil
         )
+        verification.loginState = login.map(emailSecrets.state)
         let limits = codeLimits(of: nil, email, address)
         try await perform(emailCommands.start(verification, mail, limits))
         return started(verification, email)
     }
 
     /// Sets a new password with the code, and signs in; all other sessions end.
+    ///
+    /// A code is void once the password or the address was changed in another way.
     ///
     /// - Returns: The account with a new session, and the head that includes the change.
     /// - Throws: `invalid_content`, `rate_limited`, `overloaded`, `verification_failed`.
@@ -127,7 +130,8 @@ extension Authority {
         }
         // A hash is computed for each attempt, so attempts are limited first.
         let limits = failureLimits(email: nil, address)
-        try await perform(emailCommands.count(limits))
+        let attempt = try await begin(limits)
+        defer { pendingAttempts.end(attempt) }
         let hash = try await hash(password, limits, from: address)
         let id = Verification.id(.passwordReset, emailSecrets.name(of: email.text))
         let name = Login.Name.email(email.text).text
@@ -139,7 +143,9 @@ extension Authority {
         }
         let codeHash = emailSecrets.hash(ofCode: code, for: id)
         let command =
-            if let login = try loaded.document(Login.self, name) {
+            if let login = try loaded.document(Login.self, name),
+                known.loginState.map({ $0 == emailSecrets.state(of: login) }) ?? true
+            {
                 emailCommands.reset(
                     known,
                     login,
@@ -389,7 +395,8 @@ extension Authority {
     ) async throws(Problem) {
         let bytes = try Password.bytes(of: password)
         let limits = failureLimits(email: email, address)
-        try await perform(emailCommands.count(limits))
+        let attempt = try await begin(limits)
+        defer { pendingAttempts.end(attempt) }
         let hash = login?.passwordHash.flatMap { PasswordHash($0) }
         let matches: Bool
         do throws(Problem) {
@@ -425,6 +432,29 @@ extension Authority {
     }
 
     // MARK: - Limits
+
+    /// Counts an attempt, and waits while undecided attempts may be among those that reach a limit.
+    ///
+    /// - Returns: The attempt, which the caller ends.
+    /// - Throws: `rate_limited`.
+    private func begin(_ limits: [AttemptLimit]) async throws(Problem) -> PendingAttempts.Attempt {
+        var attempt = pendingAttempts.begin(limits.map(\.id))
+        var turns = 0
+        while true {
+            do throws(Problem) {
+                try await perform(emailCommands.count(limits))
+                return attempt
+            } catch {
+                turns += 1
+                guard error.code == .rateLimited, turns < EmailLimits.turns else {
+                    pendingAttempts.end(attempt)
+                    throw error
+                }
+                guard let next = await pendingAttempts.waitForTurn(attempt) else { throw error }
+                attempt = next
+            }
+        }
+    }
 
     private func failureLimits(email: EmailAddress?, _ address: String?) -> [AttemptLimit] {
         var limits: [AttemptLimit] = []

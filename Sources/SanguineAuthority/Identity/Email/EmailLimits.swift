@@ -4,6 +4,8 @@ enum EmailLimits {
     static let failuresPerEmail = 5
     /// The number of failed attempts from a network address, in ``failureWindow``.
     static let failuresPerAddress = 10
+    /// The number of times that an attempt waits for the outcome of others before it is refused.
+    static let turns = 256
     /// The window for failed attempts.
     static let failureWindow = Duration.seconds(60)
 

@@ -35,6 +35,11 @@ struct EmailSecrets: Sendable {
         Base64URL.encode(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: nameKey))
     }
 
+    /// Returns a text that changes when the login gets another password or account.
+    func state(of login: Login) -> String {
+        name(of: "login \(login.account) \(login.name) \(login.passwordHash ?? "")")
+    }
+
     /// Encrypts a message that waits to be sent.
     func seal(_ message: MailMessage, id: String) throws(Problem) -> String {
         let box = try? AES.GCM.seal(

@@ -27,6 +27,10 @@ struct Verification: StoredDocument, Hashable {
     /// The number of wrong codes so far.
     var wrong = 0
     let expiresAt: Timestamp
+    /// The state of the login whose password is reset, as ``EmailSecrets/state(of:)`` returns it.
+    ///
+    /// The code is void once the login changes.
+    var loginState: String?
 
     var documentID: String { id }
     var documentAccount: Identifier? { account }

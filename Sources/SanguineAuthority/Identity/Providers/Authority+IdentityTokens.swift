@@ -29,6 +29,9 @@ extension Authority {
 
     /// Signs in to the account of a provider's identity.
     ///
+    /// A merge whose response was lost can be repeated by the guest with the same token. It returns
+    /// the session that the merge opened, if it was not used yet.
+    ///
     /// - Parameters:
     ///   - provider: The name of the provider in the settings.
     ///   - identityToken: The token.
@@ -51,13 +54,26 @@ extension Authority {
         )
         return try await proven(request) { account throws(Problem) in
             try await enter(account, as: guest)
+        } repeating: { account throws(Problem) in
+            guard let guest, try await alias(of: guest.account) == account else { return nil }
+            // No preview has this digest, so nothing but the earlier merge can be returned.
+            return try? await merge(guest, into: account, expecting: []).0
         }
     }
 
     /// Performs work for the account of an identity token, which counts as used afterwards.
+    ///
+    /// - Parameters:
+    ///   - request: The token.
+    ///   - work: The work for the account.
+    ///   - repeated: Returns the result of the same work for a token that was used; `nil` if it was
+    ///     used for something else. Default: always `nil`.
+    /// - Returns: The result.
+    /// - Throws: see ``signIn(provider:identityToken:nonce:as:)``.
     func proven<Value: Sendable>(
         _ request: IdentityRequest,
-        _ work: (Identifier) async throws(Problem) -> Value
+        _ work: (Identifier) async throws(Problem) -> Value,
+        repeating repeated: (Identifier) async throws(Problem) -> Value? = { _ in nil }
     ) async throws(Problem) -> Value {
         let verified = try await identityTokens.verify(request)
         let name = Login.Name.identity(provider: verified.provider, subject: verified.subject)
@@ -73,7 +89,11 @@ extension Authority {
                 """
             )
         }
-        return try await once(verified) { () throws(Problem) in try await work(login.account) }
+        return try await once(verified) { () throws(Problem) in
+            try await work(login.account)
+        } repeating: { () throws(Problem) in
+            try await repeated(login.account)
+        }
     }
 
     /// Performs work for which a token may be used once.
@@ -82,10 +102,18 @@ extension Authority {
     /// the token can be used again: for a sign-in after `identity_taken`, for example.
     private func once<Value: Sendable>(
         _ verified: VerifiedIdentity,
-        _ work: () async throws(Problem) -> Value
+        _ work: () async throws(Problem) -> Value,
+        repeating repeated: () async throws(Problem) -> Value? = { nil }
     ) async throws(Problem) -> Value {
         let token = SpentIdentityToken(verified)
-        try await perform(token.spending)
+        do throws(Problem) {
+            try await perform(token.spending)
+        } catch {
+            guard error.code == .identityTokenInvalid, let value = try await repeated() else {
+                throw error
+            }
+            return value
+        }
         do throws(Problem) {
             return try await work()
         } catch {

@@ -36,10 +36,8 @@ struct IdentityToken {
     /// The name of the signature's algorithm.
     var algorithm: String? { header["alg"]?.string }
 
-    /// The id of the key.
-    var keyID: String? {
-        header["kid"]?.string.flatMap { (1...255).contains($0.utf8.count) ? $0 : nil }
-    }
+    /// The id of the key; `nil` if the header names none.
+    var keyID: String? { header["kid"]?.string }
 
     /// The person's id at the provider, if it has the permitted form.
     var subject: String? {
@@ -50,14 +48,16 @@ struct IdentityToken {
         return subject
     }
 
-    /// The e-mail address, if the provider has verified it; Apple sends the flag as a string.
+    /// The e-mail address, if the provider has verified it, in its canonical form if it has one.
+    ///
+    /// Apple sends the flag as a string.
     var verifiedEmail: String? {
         guard let email = claims["email"]?.string,
             claims["email_verified"] == true || claims["email_verified"] == "true",
             email.isPlainText(of: IdentityTokens.Limits.emailCharacters),
             email.contains("@"), !email.contains(where: \.isWhitespace)
         else { return nil }
-        return email
+        return EmailAddress(email)?.text ?? email
     }
 
     /// The time from which the token is no longer accepted.
@@ -79,7 +79,17 @@ struct IdentityToken {
         if algorithm.lowercased() == "none" || algorithm.hasPrefix("HS") || algorithm.isEmpty {
             return .algorithm
         }
+        if let id = header["kid"], !(1...255).contains(id.string?.utf8.count ?? 0) { return .key }
         return nil
+    }
+
+    /// The first check of the signature that fails.
+    func signatureFault(_ keys: [ProviderKey]) -> IdentityTokenFault? {
+        guard !keys.isEmpty else { return .key }
+        let candidates = keys.filter { $0.algorithm == algorithm }
+        guard !candidates.isEmpty else { return .algorithm }
+        let isSigned = candidates.contains { $0.hasSigned(content, signature: signature) }
+        return isSigned ? nil : .signature
     }
 
     /// The first check of the claims that fails.

@@ -84,15 +84,7 @@ struct IdentityTokens: Sendable {
             throw IdentityTokenFault.malformed.problem
         }
         if let fault = token.headerFault { throw fault.problem }
-        guard let id = token.keyID else { throw IdentityTokenFault.key.problem }
-        let keys = try await source.keys.keys(named: id)
-        guard !keys.isEmpty else { throw IdentityTokenFault.key.problem }
-        guard let key = keys.first(where: { $0.algorithm == token.algorithm }) else {
-            throw IdentityTokenFault.algorithm.problem
-        }
-        guard key.hasSigned(token.content, signature: token.signature) else {
-            throw IdentityTokenFault.signature.problem
-        }
+        if let fault = try await signatureFault(of: token, source) { throw fault.problem }
         if let fault = token.fault(source.provider, nonce: request.nonce, now: clock.now()) {
             throw fault.problem
         }
@@ -106,6 +98,18 @@ struct IdentityTokens: Sendable {
             fingerprint: Base64URL.encode(SHA256.hash(data: token.content)),
             expiresAt: expiresAt
         )
+    }
+
+    private func signatureFault(
+        of token: IdentityToken,
+        _ source: Source
+    ) async throws(Problem) -> IdentityTokenFault? {
+        let candidates = try await source.keys.candidates(for: token)
+        let fault = token.signatureFault(candidates.keys)
+        guard fault == .signature,
+            let newer = await source.keys.candidates(for: token, after: candidates)
+        else { return fault }
+        return token.signatureFault(newer.keys)
     }
 
     private var unknownProvider: Problem {

@@ -19,39 +19,67 @@ struct ProviderKey: Sendable {
     }
 }
 
-/// The public keys of a provider (RFC 7517), by their ids.
+/// The public keys of a provider (RFC 7517).
 ///
 /// Keys that cannot check a signature are ignored (RFC 7517, section 5): those for encryption,
-/// symmetric ones, and those of an unknown type, curve or algorithm, or without an id.
+/// symmetric ones, and those of an unknown type, curve or algorithm.
+///
+/// Several keys may have the same id and algorithm (RFC 7517, section 4.5); a token may be signed
+/// with any of them. A key without an id is found only by a token without one.
 struct ProviderKeySet: Sendable {
     /// The maximum number of keys of a set; further ones are ignored.
     static let maximumKeys = 100
+    /// The maximum number of keys with the same id; further ones are ignored.
+    static let maximumNamesakes = 8
     /// The maximum size of an RSA modulus in characters of base64url: 8,192 bits.
     private static let modulusCharacters = 1_366
 
-    private let keys: [String: [ProviderKey]]
+    private let named: [String: [ProviderKey]]
+    private let all: [ProviderKey]
 
-    /// The keys with the id, which differ in their algorithms.
-    subscript(id: String) -> [ProviderKey] { keys[id] ?? [] }
+    /// Returns the keys that may have signed a token.
+    ///
+    /// Without an id, this is the only key with the token's algorithm: if there are several, the
+    /// token must name one (OpenID Connect Core 1.0, section 10.1).
+    ///
+    /// - Parameters:
+    ///   - id: The id of the key in the token's header; `nil` for none.
+    ///   - algorithm: The algorithm in the token's header.
+    /// - Returns: The keys with the id, of any algorithm, or the only one with the algorithm.
+    func keys(named id: String?, for algorithm: String?) -> [ProviderKey] {
+        if let id { return named[id] ?? [] }
+        let candidates = all.filter { $0.algorithm == algorithm }
+        return candidates.count == 1 ? candidates : []
+    }
 
     /// Parses a key set; returns `nil` if it has no usable key.
     init?(_ body: [UInt8]) async {
         guard case .array(let elements)? = try? JSONParser.parse(body).value["keys"] else {
             return nil
         }
-        var keys: [String: [ProviderKey]] = [:]
+        var named: [String: [ProviderKey]] = [:]
+        var all: [ProviderKey] = []
+        var known: Set<String> = []
         for element in elements.prefix(Self.maximumKeys) {
-            guard let id = element["kid"]?.string, (1...255).contains(id.utf8.count),
-                let jwk = Self.key(element, id: id), let algorithm = jwk.algorithm,
+            let id = element["kid"]?.string
+            guard element["kid"] == nil || (1...255).contains(id?.utf8.count ?? 0),
+                let jwk = Self.key(element, id: id ?? ""), let algorithm = jwk.algorithm,
                 let verifier = try? await JWTKeyCollection().add(jwk: jwk)
                     .getKey(for: jwk.keyIdentifier, alg: algorithm.rawValue)
             else { continue }
             let key = ProviderKey(algorithm: algorithm.rawValue, verifier: verifier)
-            if keys[id]?.contains(where: { $0.algorithm == key.algorithm }) == true { continue }
-            keys[id, default: []].append(key)
+            // Some providers list the same key twice.
+            let numbers = ["n", "e", "crv", "x", "y"].map { element[$0]?.string ?? "" }
+            let value = ([key.algorithm] + numbers).joined(separator: " ")
+            if known.insert(value).inserted { all.append(key) }
+            guard let id, named[id, default: []].count < Self.maximumNamesakes,
+                known.insert("\(value) \(id)").inserted
+            else { continue }
+            named[id, default: []].append(key)
         }
-        guard !keys.isEmpty else { return nil }
-        self.keys = keys
+        guard !all.isEmpty else { return nil }
+        self.named = named
+        self.all = all
     }
 
     /// Returns the public part of a signing key, with its algorithm.

@@ -3,8 +3,9 @@ import SanguineModel
 /// The cached keys of one identity provider.
 ///
 /// Keys are fetched when the first token arrives, when the cached ones are no longer fresh, and
-/// once when a token names an unknown key, because the provider may have rotated its keys. All
-/// callers wait for the same fetch. While the provider cannot be reached, the last keys are used.
+/// once when a token names an unknown key or was signed with another one, because the provider may
+/// have rotated its keys. All callers wait for the same fetch. While the provider cannot be
+/// reached, the last keys are used.
 ///
 /// Invariants:
 /// 1. At most one fetch runs at a time; it takes at most twice ``Limits/fetchTime``.
@@ -32,8 +33,16 @@ actor ProviderKeys {
         static let bytes = 1 << 16
     }
 
+    /// The keys that may have signed a token.
+    struct Candidates: Sendable {
+        var keys: [ProviderKey]
+        /// The number of the fetch that they are from.
+        var fetch: Int
+    }
+
     private struct Fetched {
         var keys: ProviderKeySet
+        var number: Int
         var at: Timestamp
         var freshUntil: Timestamp
 
@@ -66,14 +75,14 @@ actor ProviderKeys {
         url = provider.keys
     }
 
-    /// Returns the keys with the id; empty if the provider has none.
+    /// Returns the keys that may have signed a token; empty if the provider has none.
     ///
     /// - Throws: `overloaded` if there are no keys and none can be fetched.
-    func keys(named id: String) async throws(Problem) -> [ProviderKey] {
+    func candidates(for token: IdentityToken) async throws(Problem) -> Candidates {
         if fetched?.isFresh(clock.now()) != true { await refresh() }
-        if let found = known(id), !found.isEmpty { return found }
+        if let found = known(token), !found.keys.isEmpty { return found }
         await refresh()
-        guard let found = known(id) else {
+        guard let found = known(token) else {
             throw Problem(
                 .overloaded,
                 """
@@ -86,10 +95,25 @@ actor ProviderKeys {
         return found
     }
 
-    /// The usable keys with the id; `nil` if there are no usable keys at all.
-    private func known(_ id: String) -> [ProviderKey]? {
+    /// Returns the keys of a later fetch for a token that none of the earlier candidates has
+    /// signed, because the provider may have replaced a key under the same id; `nil` if there was
+    /// no later fetch.
+    func candidates(
+        for token: IdentityToken,
+        after earlier: Candidates
+    ) async -> Candidates? {
+        if fetched?.number == earlier.fetch { await refresh() }
+        guard let found = known(token), found.fetch != earlier.fetch else { return nil }
+        return found
+    }
+
+    /// The usable keys for the token; `nil` if there are no usable keys at all.
+    private func known(_ token: IdentityToken) -> Candidates? {
         guard let fetched, fetched.isUsable(clock.now()) else { return nil }
-        return fetched.keys[id]
+        return Candidates(
+            keys: fetched.keys.keys(named: token.keyID, for: token.algorithm),
+            fetch: fetched.number
+        )
     }
 
     /// Waits for the running fetch, or for a new one if the last one is long enough ago.
@@ -112,7 +136,8 @@ actor ProviderKeys {
             let now = clock.now()
             let range = Limits.freshnessRange
             let bounded = min(max(freshness, range.lowerBound), range.upperBound)
-            fetched = Fetched(keys: keys, at: now, freshUntil: now + bounded)
+            let number = (fetched?.number ?? 0) + 1
+            fetched = Fetched(keys: keys, number: number, at: now, freshUntil: now + bounded)
         } catch {
             // A discovered address may have changed.
             url = provider.keys
