@@ -137,11 +137,14 @@ extension AccountRowsQuery.Kind {
 }
 
 extension AuditRow {
-    static let columns = "number, previous, at, actor, role, action, account, reason, outcome"
+    static let columns = "\(firstColumns), detail"
+
+    /// The columns of the first versions.
+    static let firstColumns = "number, previous, at, actor, role, action, account, reason, outcome"
 
     static let lastSQL = "SELECT \(columns) FROM audit ORDER BY number DESC LIMIT 1"
 
-    static let appendSQL = "INSERT INTO audit (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    static let appendSQL = "INSERT INTO audit (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
     func bind(to statement: SQLStatement) {
         statement.bind(number)
@@ -153,6 +156,7 @@ extension AuditRow {
         statement.bind(account)
         statement.bind(reason)
         statement.bind(outcome)
+        statement.bind(detail)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -165,7 +169,8 @@ extension AuditRow {
             action: statement.text(5),
             account: try statement.optionalIdentifier(6),
             reason: statement.text(7),
-            outcome: statement.text(8)
+            outcome: statement.text(8),
+            detail: statement.optionalText(9)
         )
     }
 }

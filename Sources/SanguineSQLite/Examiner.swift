@@ -146,7 +146,7 @@ final class Examiner: Sendable {
         }
         try examine(.audit, &report) { report throws(SQLFailure) in
             guard schema.hasAudit else { return }
-            report.audit = try AuditCheck(on: handle).run { mustStop }
+            report.audit = try AuditCheck(schema, on: handle).run { mustStop }
         }
         try examine(.files, &report) { report throws(SQLFailure) in
             guard schema.hasBlobs else { return }
@@ -188,11 +188,10 @@ final class Examiner: Sendable {
 private struct AuditCheck {
     private let rows: SQLStatement
 
-    init(on handle: OpaquePointer) throws(SQLFailure) {
-        rows = try SQLStatement(
-            "SELECT \(AuditRow.columns) FROM audit ORDER BY number",
-            on: handle
-        )
+    init(_ schema: Schema, on handle: OpaquePointer) throws(SQLFailure) {
+        let columns =
+            schema.hasAuditDetail ? AuditRow.columns : "\(AuditRow.firstColumns), NULL"
+        rows = try SQLStatement("SELECT \(columns) FROM audit ORDER BY number", on: handle)
     }
 
     func run(unless isStopped: () -> Bool) throws(SQLFailure) -> DataExamination.Audit {

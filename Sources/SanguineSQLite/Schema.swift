@@ -17,6 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
+            auditDetail,
         ]
     )
 
@@ -69,6 +70,9 @@ struct Schema: Sendable {
 
     /// Whether the schema has an audit log, which the first versions lack.
     var hasAudit: Bool { steps.contains(Self.administration) }
+
+    /// Whether the entries of the audit log say what was done, which the first ones do not.
+    var hasAuditDetail: Bool { steps.contains(Self.auditDetail) }
 
     static func version(of database: Database) throws -> Int {
         try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
@@ -389,5 +393,17 @@ extension Schema {
         ALTER TABLE holds ADD COLUMN grants TEXT;
         ALTER TABLE holds ADD COLUMN spent_on TEXT;
         ALTER TABLE transfers ADD COLUMN function TEXT;
+        """
+
+    // `INSERT OR REPLACE` removes a row without its triggers, unless the connection sets
+    // `recursive_triggers`. A row without a number of its own gets a new one.
+    private static let auditDetail = """
+        ALTER TABLE audit ADD COLUMN detail TEXT;
+        CREATE TRIGGER transfers_are_never_replaced BEFORE INSERT ON transfers
+        WHEN EXISTS (SELECT 1 FROM transfers WHERE number = NEW.number)
+        BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+        CREATE TRIGGER audit_is_never_replaced BEFORE INSERT ON audit
+        WHEN EXISTS (SELECT 1 FROM audit WHERE number = NEW.number)
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
         """
 }

@@ -103,6 +103,22 @@ struct AnalyticsEventTests {
         }
     }
 
+    @Test func `the source is a reference to a URI, whatever the issuer is`() async throws {
+        var settings = AuthoritySettings()
+        settings.recordsEvents = true
+        settings.issuer = "My App <1>"
+        let authority = Authority(
+            storage: MemoryStorage(),
+            keys: SigningKeys(),
+            settings: settings,
+            clock: clock
+        )
+        _ = try await guest(authority)
+        let event = try #require(try await authority.waitingEvents(limit: 1).first)
+        let members = try JSONDecoder().decode([String: JSONValue].self, from: Data(event.body))
+        #expect(members["source"] == "/My%20App%20%3C1%3E")
+    }
+
     @Test func `without a destination nothing is stored`() async throws {
         let authority = authority(records: false)
         _ = try await guest(authority)

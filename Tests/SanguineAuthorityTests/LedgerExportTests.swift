@@ -91,6 +91,11 @@ struct LedgerExportTests {
         #expect(CSVText.field("a,b") == "\"a,b\"")
         #expect(CSVText.field("say \"hi\"") == "\"say \"\"hi\"\"\"")
         #expect(CSVText.field("=1+1") == "'=1+1")
+        // Spreadsheets split lines at semicolons, too (OWASP/www-community#443).
+        #expect(CSVText.field("a;=1+1;-2;b") == "a;'=1+1;'-2;b")
+        #expect(CSVText.field("a,b;@x") == "\"a,b;'@x\"")
+        #expect(CSVText.field("\u{FF1D}1+1") == "'\u{FF1D}1+1")
+        #expect(CSVText.field("a;b") == "a;b")
     }
 
     @Test func `an export has every entry once, over several pages`() async throws {

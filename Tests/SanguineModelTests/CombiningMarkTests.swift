@@ -132,6 +132,12 @@ struct CombiningMarkTests {
         #expect(FeedMark("a.\(Self.megabyte)") == nil)
     }
 
+    @Test(arguments: ["\u{2028}", "\u{2029}", "\u{202A}", "\u{202D}", "\u{202E}"])
+    func `separators of lines and overrides of directions are no plain text`(mark: String) {
+        #expect(!"a\(mark)b".isPlainText(of: 1...10))
+        #expect("a\u{200F}b \u{2067}c\u{2069} \u{200D}".isPlainText(of: 1...20))
+    }
+
     @Test func `a mutation with an untrusted collection and member is refused quickly`() {
         for key in [
             RecordKey(Self.megabyte, RecordID(Self.id)), RecordKey("notes", RecordID(Self.id)),

@@ -94,7 +94,11 @@ struct SQLiteStorageTests {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)
         try await storage.spend(from: .fresh(), key: "a")
-        for sql in ["UPDATE transfers SET amount = 0", "DELETE FROM transfers"] {
+        for sql in [
+            "UPDATE transfers SET amount = 0", "DELETE FROM transfers",
+            "INSERT OR REPLACE INTO transfers SELECT * FROM transfers",
+            "REPLACE INTO transfers SELECT * FROM transfers ORDER BY number DESC LIMIT 1",
+        ] {
             let error = await #expect(throws: StorageError.self) {
                 try await storage.onWriter(sql)
             }

@@ -1,13 +1,13 @@
 import Foundation
 import Logging
 import NIOHTTP1
-import SanguineAuthority
 import SanguineModel
 import SanguineTesting
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import SanguineAuthority
 @testable import SanguineServer
 
 /// The delivery of events for analytics to a file and to a webhook.
@@ -159,6 +159,22 @@ struct EventDeliveryTests {
         #expect(backoff.pause(after: .idle) == EventDelivery.idle)
         #expect(!backoff.mustCount)
     }
+
+    @Test func `pauses stay short while events of some accounts are accepted`() {
+        var backoff = DeliveryBackoff()
+        var pauses: [Duration?] = []
+        for _ in 1...12 { pauses.append(backoff.pause(after: .partial)) }
+
+        #expect(pauses.first == .seconds(1))
+        #expect(pauses.last == EventDelivery.longestPartialPause)
+    }
+
+    @Test(arguments: ["https://name:word@example.org/hook", "https://name@example.org/"])
+    func `a webhook with credentials in its URL is refused`(url: String) throws {
+        let setting = try #require(Setting.events.first { $0.key == "events.webhook" })
+        var settings = ServerSettings()
+        #expect(!setting.set(url, in: &settings))
+    }
 }
 
 /// The whole path: a guest is created, and the event is in the file.
@@ -186,6 +202,85 @@ struct ServerEventTests {
         }
 
         func close() async {}
+    }
+
+    /// A sink that never accepts the events of one account, or of none.
+    private final class Picky: EventSink {
+        let refused: String?
+        private let state = Mutex<(tried: Int, ids: Set<String>)>((0, []))
+
+        init(refusing subject: String?) { refused = subject }
+
+        var tried: Int { state.withLock(\.tried) }
+        var ids: Set<String> { state.withLock(\.ids) }
+
+        func deliver(_ events: [OutgoingEvent]) async -> EventReceipt {
+            var receipt = EventReceipt()
+            for event in events {
+                state.withLock { $0.tried += 1 }
+                if let refused, event.subject != refused {
+                    receipt.delivered.append(event.documentID)
+                    state.withLock { _ = $0.ids.insert(event.id) }
+                } else {
+                    receipt.failed.insert(event.subject)
+                    receipt.failure = "503"
+                }
+            }
+            return receipt
+        }
+
+        func close() async {}
+    }
+
+    /// Returns an authority in which one account has all events of the first batches, and another
+    /// has the last event; and the subject of the first one.
+    private func crowded() async throws -> (Authority, subject: String) {
+        var settings = AuthoritySettings()
+        settings.recordsEvents = true
+        let storage = MemoryStorage()
+        let authority = Authority(storage: storage, keys: SigningKeys(), settings: settings)
+        let now = ManualWallClock().now()
+        let (loud, quiet) = (Identifier(at: now), Identifier(at: now))
+        let many = (1...EventDelivery.batch * 2 + 50).map { _ in loud }
+        for account in many + [quiet] {
+            let event = AnalyticsEvent(.purchase, of: account, at: now)
+            try await authority.perform(
+                Command(keys: []) { _ in Decision((), changes: [.event(event)]) }
+            )
+        }
+        return (authority, authority.subject(of: loud))
+    }
+
+    private func delivery(_ authority: Authority, _ sink: any EventSink) -> EventDelivery {
+        EventDelivery(
+            authority: authority,
+            sink: sink,
+            limit: 1_000,
+            delay: ContinuousClock(),
+            metrics: OpenMetricsRegistry(),
+            logger: Logger(label: "test")
+        )
+    }
+
+    @Test func `events of one account that are never accepted do not block another account`()
+        async throws
+    {
+        let (authority, loud) = try await crowded()
+        let sink = Picky(refusing: loud)
+
+        #expect(await delivery(authority, sink).deliverOnce() == .partial)
+        #expect(sink.ids.count == 1)
+        #expect(
+            try await authority.waitingEvents(limit: 1_000).count == EventDelivery.batch * 2 + 50
+        )
+    }
+
+    @Test func `a receiver that is down gets one event behind the first batch`() async throws {
+        let (authority, _) = try await crowded()
+        let sink = Picky(refusing: nil)
+
+        #expect(await delivery(authority, sink).deliverOnce() == .failed)
+        #expect(sink.tried == EventDelivery.batch + 1)
     }
 
     @Test func `events survive a receiver that is down, and are delivered once it is up`()

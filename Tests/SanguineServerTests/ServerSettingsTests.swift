@@ -108,6 +108,15 @@ struct ServerSettingsTests {
         #expect(error?.problems.count == 8)
     }
 
+    @Test func `a name of an admin token has one role`() {
+        var settings = ServerSettings()
+        settings.admin.tokens = ["anna:support", "board:read", "anna:owner"]
+        let error = #expect(throws: SettingsError.self) { try settings.validate() }
+        #expect(error?.description.contains("anna") == true)
+        settings.admin.tokens = ["anna:support", "board:read"]
+        #expect(throws: Never.self) { try settings.validate() }
+    }
+
     @Test func `a certificate requires its key, and a key its certificate`() {
         var settings = ServerSettings()
         settings.http.tlsCertificate = "certificate.pem"

@@ -19,7 +19,8 @@ struct StorageAdministrationContractTests {
             action: "account.grant",
             account: number == 2 ? nil : owner,
             reason: "a reason of \(number)",
-            outcome: "done"
+            outcome: "done",
+            detail: number == 2 ? nil : "\(number)"
         )
     }
 

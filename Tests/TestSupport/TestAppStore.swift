@@ -69,16 +69,21 @@ public struct TestAppStore: Sendable {
     ///   - payload: The payload.
     ///   - algorithm: The name of the algorithm in the header. Default: ES256, which it is.
     ///   - length: The number of certificates in the header. Default: all three.
+    ///   - more: Further members of the header. Default: none.
     /// - Returns: The JWS.
     /// - Throws: The error of the encoder.
     public func sign(
         _ payload: [String: JSONValue],
         algorithm: String = "ES256",
-        length: Int = 3
+        length: Int = 3,
+        header more: [String: JSONValue] = [:]
     ) throws -> String {
-        let header = JSONValue.object([
-            "alg": .string(algorithm), "x5c": .array(chain.prefix(length).map(JSONValue.string)),
-        ])
+        let header = JSONValue.object(
+            [
+                "alg": .string(algorithm),
+                "x5c": .array(chain.prefix(length).map(JSONValue.string)),
+            ].merging(more) { $1 }
+        )
         let encoder = JSONEncoder()
         let text = try [header, .object(payload)].map { Self.text(try encoder.encode($0)) }
             .joined(separator: ".")

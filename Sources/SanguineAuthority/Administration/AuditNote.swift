@@ -12,6 +12,8 @@ package struct AuditNote: Hashable, Sendable {
     package var account: Identifier?
     /// The reason that the administrator gave.
     package var reason: String
+    /// What is done, such as the amount; `nil` for nothing that the act does not say.
+    package var detail: String?
 
     /// Creates a note.
     package init(
@@ -19,13 +21,15 @@ package struct AuditNote: Hashable, Sendable {
         role: String,
         action: String,
         account: Identifier?,
-        reason: String
+        reason: String,
+        detail: String? = nil
     ) {
         self.actor = actor
         self.role = role
         self.action = action
         self.account = account
         self.reason = reason
+        self.detail = detail
     }
 
     /// Returns the entry after the newest one.
@@ -40,7 +44,8 @@ package struct AuditNote: Hashable, Sendable {
             action: action,
             account: account,
             reason: reason,
-            outcome: outcome
+            outcome: outcome,
+            detail: detail
         )
     }
 }

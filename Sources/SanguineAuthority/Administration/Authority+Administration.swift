@@ -97,6 +97,7 @@ extension Authority {
         package var account: Identifier?
         package var reason: String
         package var outcome: String
+        package var detail: String?
         /// The SHA-256 of the entry, in hexadecimal digits; the next entry contains it.
         package var hash: String
     }
@@ -136,6 +137,7 @@ extension AuditRow {
             account: account,
             reason: reason,
             outcome: outcome,
+            detail: detail,
             hash: hash.map { String($0 >> 4, radix: 16) + String($0 & 0xF, radix: 16) }.joined()
         )
     }

@@ -20,6 +20,8 @@ public struct AnalyticsEvent: Hashable, Codable, Sendable {
         case purchase = "purchase.credited"
         /// A purchase was refunded.
         case refund = "purchase.refunded"
+        /// A refund was reversed.
+        case refundReversed = "purchase.restored"
     }
 
     /// The id, which every delivery of the event has.

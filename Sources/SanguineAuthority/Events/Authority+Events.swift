@@ -101,6 +101,12 @@ extension Authority {
         return Base64URL.encode(Data(Data(code).prefix(16)))
     }
 
+    /// The source of events: a reference to a URI (RFC 3986), as CloudEvents requires.
+    private var source: String {
+        let issuer = settings.issuer.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
+        return "/\(issuer ?? "")"
+    }
+
     private static let eventPage = 1_000
 
     private func eventRows(
@@ -118,7 +124,7 @@ extension Authority {
         let subject = subject(of: event.account)
         let message = CloudEvent(
             id: event.id,
-            source: "/\(settings.issuer)",
+            source: source,
             type: "sanguine.\(event.kind.rawValue)",
             subject: subject,
             time: event.at,

@@ -61,15 +61,31 @@ package enum LedgerFormat: String, Sendable, CaseIterable {
 enum CSVText {
     /// Returns a field, quoted if necessary.
     ///
-    /// A text that a spreadsheet would run as a formula begins with an apostrophe.
+    /// An apostrophe precedes what a spreadsheet would run as a formula: at the beginning, and after
+    /// a semicolon, at which many spreadsheets split a line even if its separator is the comma.
     static func field(_ text: String) -> String {
-        var text = text
-        if let first = text.utf8.first, "=+-@\t\r".utf8.contains(first) { text = "'" + text }
+        let text = inert(text)
         let special = "\",\r\n".utf8
         guard text.utf8.contains(where: { special.contains($0) }) else { return text }
         return "\""
             + text.split(separator: "\"", omittingEmptySubsequences: false)
             .joined(separator: "\"\"") + "\""
+    }
+
+    /// The beginnings of formulas; spreadsheets in East Asia also accept the fullwidth forms.
+    private static let formulaStarts = Set(
+        "=+-@\t\r\u{FF1D}\u{FF0B}\u{FF0D}\u{FF20}".unicodeScalars
+    )
+
+    private static func inert(_ text: String) -> String {
+        var scalars = String.UnicodeScalarView()
+        var isAtStart = true
+        for scalar in text.unicodeScalars {
+            if isAtStart, formulaStarts.contains(scalar) { scalars.append("'") }
+            scalars.append(scalar)
+            isAtStart = scalar == ";"
+        }
+        return String(scalars)
     }
 }
 

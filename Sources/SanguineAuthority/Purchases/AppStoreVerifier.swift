@@ -126,18 +126,21 @@ struct AppStoreVerifier: Sendable {
         return payload.content
     }
 
-    /// Whether the header names ES256 and three certificates; everything else is refused before
+    /// Whether the header has ES256, three certificates and no critical extension; everything else is refused before
     /// any certificate is parsed.
     private static func hasExpectedHeader(_ signed: String) -> Bool {
         struct Header: Decodable {
             var alg: String
             var x5c: [String]
+            /// Extensions that must be understood (RFC 7515, 4.1.11); the App Store uses none.
+            var crit: [String]?
         }
         let parts = signed.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = Base64URL.decode(String(parts[0])),
             let header = try? JSONDecoder().decode(Header.self, from: Data(bytes))
         else { return false }
-        return header.alg == "ES256" && header.x5c.count == AppStorePolicy.chainLength
+        return header.alg == "ES256" && header.crit == nil
+            && header.x5c.count == AppStorePolicy.chainLength
     }
 
     private func check(bundle: String?, environment: String?) throws(Problem) {

@@ -29,9 +29,10 @@ public struct ConsumptionReport: Hashable, Codable, Sendable {
     public var transactionId: String
     /// The spent part of its tokens, in milliunits of a percent: 100,000 for all.
     ///
-    /// Tokens that were granted or bought otherwise count as spent last.
+    /// Tokens that were granted or bought otherwise count as spent last. 0 for a plan, whose
+    /// elapsed time the App Store knows.
     public var consumptionPercentage: Int64
-    /// Whether the tokens were credited.
+    /// Whether the tokens were credited, or the plan was set.
     public var isDelivered: Bool
 }
 
@@ -90,11 +91,14 @@ extension Authority {
         if let signed = notification.content?.signedRenewalInfo {
             renewal = try await store.renewal(signed, now: now)
         }
-        guard !transaction.isFamilyShared || store.settings.countsFamilySharing,
-            store.settings.products[transaction.product] != nil
-        else { return outcome }
+        guard !transaction.isFamilyShared || store.settings.countsFamilySharing else {
+            return outcome
+        }
         if notification.type == "CONSUMPTION_REQUEST" {
-            outcome.consumption = try await consumption(of: transaction.id)
+            let isDeclared = store.settings.products[transaction.product] != nil
+            let report = try await consumption(of: transaction)
+            guard report.isDelivered || isDeclared else { return outcome }
+            outcome.consumption = report
             outcome.result = .applied
             return outcome
         }
@@ -120,6 +124,7 @@ extension Authority {
             switch try await perform(command) {
             case .done: return .applied
             case .repeated: return .repeated
+            case .unknown: return .acknowledged
             case .moved: continue
             }
         }
@@ -213,17 +218,21 @@ extension Authority {
 
     /// Returns how much of a transaction's tokens was spent until now.
     private func consumption(
-        of transaction: String
+        of transaction: AppStoreTransaction
     ) async throws(Problem) -> ConsumptionReport {
-        let id = StorePurchase.id(transaction)
+        let id = StorePurchase.id(transaction.id)
+        let plan = StoreSubscription.id(transaction.originalID)
         let found = try await read { storage throws(StorageError) in
-            try await storage.load([StorePurchase.key(id)])
+            try await storage.load([StorePurchase.key(id), StoreSubscription.key(plan)])
         }
         var report = ConsumptionReport(
-            transactionId: transaction,
+            transactionId: transaction.id,
             consumptionPercentage: 0,
             isDelivered: false
         )
+        if let known = try found.document(StoreSubscription.self, plan), known.account != nil {
+            report.isDelivered = known.periods[transaction.id] != nil
+        }
         guard let purchase = try found.document(StorePurchase.self, id),
             let owner = purchase.account, purchase.credited > 0,
             let holder = try await holder(owner)

@@ -97,6 +97,8 @@ struct PurchaseCommands: Sendable {
         case repeated
         /// The transaction belongs to another account by now: the caller looks again.
         case moved
+        /// The product is unknown, and so is the transaction.
+        case unknown
     }
 
     /// Applies the news of a notification to the account, or stores it until the account is known.
@@ -111,6 +113,7 @@ struct PurchaseCommands: Sendable {
             if loaded.document(.purchase, HandledNotification.id(id)) != nil {
                 return Decision(.repeated)
             }
+            guard try product(of: news, loaded) != nil else { return Decision(.unknown) }
             let handled = Change.put(HandledNotification(id: id, at: now))
             guard let holder else {
                 guard let changes = try store(news, loaded) else { return Decision(.moved) }
@@ -151,7 +154,7 @@ struct PurchaseCommands: Sendable {
         guard let account = loaded.account(id), let balance = loaded.balance(id) else {
             throw .noAccount
         }
-        switch settings.products[news.transaction.product] {
+        switch try product(of: news, loaded) {
         case .tokens(let tokens):
             var purchase = try purchase(news, loaded)
             guard holder.owns(purchase.account) else { return nil }
@@ -159,6 +162,7 @@ struct PurchaseCommands: Sendable {
         case .premium(let days):
             var subscription = try subscription(news, loaded)
             guard holder.owns(subscription.account) else { return nil }
+            let before = subscription
             subscription.account = id
             add(news, days: days, to: &subscription)
             var sources =
@@ -169,7 +173,8 @@ struct PurchaseCommands: Sendable {
             return Effect(
                 account: row,
                 balance: feed,
-                changes: changes + [.put(subscription)],
+                changes: changes + [.put(subscription)]
+                    + PurchaseEvents(news, of: id, at: now).changes(from: before, to: subscription),
                 credited: 0
             )
         case nil:
@@ -178,6 +183,29 @@ struct PurchaseCommands: Sendable {
                 "Declare the product in 'appStore.products': this server does not know it."
             )
         }
+    }
+
+    /// The effect of a transaction: the one that it had, or else that of its product.
+    ///
+    /// A product that is no longer sold may be removed from the settings, but its purchases can
+    /// still be refunded.
+    ///
+    /// - Returns: `nil` for an unknown product.
+    private func product(of news: News, _ loaded: Loaded) throws(Problem) -> StoreProduct? {
+        let credited = try loaded.document(
+            StorePurchase.self,
+            StorePurchase.id(news.transaction.id)
+        )
+        let declared = settings.products[news.transaction.product]
+        if credited?.account != nil {
+            // The number of credited tokens is stored.
+            if case .tokens? = declared { return declared }
+            return .tokens(0)
+        }
+        if let declared { return declared }
+        let id = StoreSubscription.id(news.transaction.originalID)
+        let known = try loaded.document(StoreSubscription.self, id)
+        return known == nil ? nil : .premium(days: nil)
     }
 
     private func credit(
@@ -189,12 +217,13 @@ struct PurchaseCommands: Sendable {
     ) throws(Problem) -> Effect {
         var draft = LedgerDraft(balance, now: now)
         let reason = "App Store \(purchase.transaction)"
+        let told = PurchaseEvents(news, of: account.id, at: now)
         var events: [Change] = []
         if purchase.account == nil {
             purchase.credited = tokens * news.transaction.quantity
             try Amounts.checkGrant(purchase.credited, to: balance)
             draft.purchase(purchase.credited, reason: reason)
-            events.append(event(.purchase, news, of: account.id, tokens: purchase.credited))
+            events.append(told.change(.purchase, tokens: purchase.credited))
         }
         purchase.account = account.id
         if news.knownAt >= purchase.knownAt {
@@ -206,9 +235,12 @@ struct PurchaseCommands: Sendable {
         purchase.refunded = refunded
         if more > 0 {
             draft.refund(more, reason: reason)
-            events.append(event(.refund, news, of: account.id, tokens: more))
+            events.append(told.change(.refund, tokens: more))
         }
-        if more < 0 { draft.purchase(-more, reason: "\(reason), refund reversed") }
+        if more < 0 {
+            draft.purchase(-more, reason: "\(reason), refund reversed")
+            events.append(told.change(.refundReversed, tokens: -more))
+        }
         return Effect(
             account: account,
             balance: draft.balance,
@@ -217,21 +249,9 @@ struct PurchaseCommands: Sendable {
         )
     }
 
-    private func event(
-        _ kind: AnalyticsEvent.Kind,
-        _ news: News,
-        of account: Identifier,
-        tokens: Int64
-    ) -> Change {
-        let data: [String: JSONValue] = [
-            "product": .string(news.transaction.product), "tokens": .integer(tokens),
-        ]
-        return .event(AnalyticsEvent(kind, of: account, at: now, data: data))
-    }
-
     /// Stores news about a transaction without a known account; `nil` if it has one by now.
     private func store(_ news: News, _ loaded: Loaded) throws(Problem) -> [Change]? {
-        switch settings.products[news.transaction.product] {
+        switch try product(of: news, loaded) {
         case .tokens:
             var purchase = try purchase(news, loaded)
             guard purchase.account == nil else { return nil }
@@ -250,9 +270,17 @@ struct PurchaseCommands: Sendable {
 
     private func add(_ news: News, days: Int?, to subscription: inout StoreSubscription) {
         let transaction = news.transaction
+        let end: Timestamp? =
+            if let end = transaction.expiresAt {
+                end
+            } else if let known = subscription.periods[transaction.id] {
+                // As it was at the purchase, even if the product has another duration now.
+                known.endsAt
+            } else {
+                days.map { transaction.purchasedAt + .seconds(Int64($0) * 86_400) }
+            }
         let period = StoreSubscription.Period(
-            endsAt: transaction.expiresAt
-                ?? days.map { transaction.purchasedAt + .seconds(Int64($0) * 86_400) },
+            endsAt: end,
             isVoid: news.isVoid,
             knownAt: news.knownAt
         )
@@ -260,9 +288,9 @@ struct PurchaseCommands: Sendable {
         guard let grace = news.grace, news.knownAt >= subscription.graceKnownAt else { return }
         subscription.graceKnownAt = news.knownAt
         if case .until(let end) = grace {
-            subscription.graceEndsAt = end
+            (subscription.graceEndsAt, subscription.graceOf) = (end, transaction.id)
         } else {
-            subscription.graceEndsAt = nil
+            (subscription.graceEndsAt, subscription.graceOf) = (nil, nil)
         }
     }
 

@@ -50,6 +50,8 @@ struct StoreSubscription: StoredDocument, Hashable {
     var periods: [String: Period] = [:]
     /// The end of the billing grace period; `nil` for none.
     var graceEndsAt: Timestamp?
+    /// The transaction that the grace period follows; `nil` for none, and in older documents.
+    var graceOf: String?
     /// The time at which the App Store signed the newest news about the grace period.
     var graceKnownAt: Timestamp
     /// The time at which the App Store signed the newest news.
@@ -70,7 +72,9 @@ struct StoreSubscription: StoredDocument, Hashable {
             term = PlanTerm.longer(term, PlanTerm(endsAt: period.endsAt))
         }
         // A grace period extends a subscription, but does not replace a refunded one.
-        guard let term, let graceEndsAt else { return term }
+        guard let term, let graceEndsAt, graceOf.flatMap({ periods[$0] })?.isVoid != true else {
+            return term
+        }
         return PlanTerm.longer(term, PlanTerm(endsAt: graceEndsAt))
     }
 

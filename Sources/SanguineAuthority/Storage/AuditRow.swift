@@ -24,6 +24,9 @@ public struct AuditRow: Hashable, Sendable {
     public var reason: String
     /// `done`, or the code with which the act was refused.
     public var outcome: String
+    /// What was done, such as the amount; `nil` for nothing that the act does not say, and in entries
+    /// of earlier versions.
+    public var detail: String?
 
     /// Creates the entry.
     public init(
@@ -35,7 +38,8 @@ public struct AuditRow: Hashable, Sendable {
         action: String,
         account: Identifier?,
         reason: String,
-        outcome: String
+        outcome: String,
+        detail: String? = nil
     ) {
         self.number = number
         self.previous = previous
@@ -46,6 +50,7 @@ public struct AuditRow: Hashable, Sendable {
         self.account = account
         self.reason = reason
         self.outcome = outcome
+        self.detail = detail
     }
 
     /// The ``previous`` of the first entry.
@@ -64,6 +69,8 @@ public struct AuditRow: Hashable, Sendable {
         add(Self.bytes(at.millisecondsSince1970))
         add(account?.bytes ?? [])
         for text in [actor, role, action, reason, outcome] { add(Array(text.utf8)) }
+        // Entries of earlier versions have no detail, and keep their hash.
+        if let detail { add(Array(detail.utf8)) }
         return Array(sum.finalize())
     }
 

@@ -74,11 +74,18 @@ struct AccountCommand: AsyncParsableCommand {
             }
             let keys = [Key.account(id), .balance(id)] + quotas.map { .quota(id, name: $0) }
             let loaded = try await inspection.load(keys)
-            guard let account = loaded.account(id), let balance = loaded.balance(id) else {
+            guard let account = loaded.account(id) else {
                 throw Failure("No account has this id. Check the id and '--data'.")
+            }
+            if case .merged(let target) = account.state {
+                throw Failure("The guest was merged into \(target). Use '--id \(target)'.")
+            }
+            guard let balance = loaded.balance(id) else {
+                throw Failure("The account has no balance. Run 'sanguine ledger verify'.")
             }
             return ShownAccount(
                 account: account.profile,
+                isDeleted: account.state == .deleted,
                 available: balance.available,
                 held: balance.held,
                 head: balance.head,
@@ -112,6 +119,8 @@ struct ShownAccount: Encodable {
     }
 
     var account: Account
+    /// Whether only the anonymous entries of the ledger are left.
+    var isDeleted: Bool
     var available: Int64
     var held: Int64
     var head: Int64
@@ -119,8 +128,9 @@ struct ShownAccount: Encodable {
     var ledger: [LedgerEntry]
 
     func print(unit: String) throws {
+        let state = isDeleted ? ", deleted" : ""
         try Output.write(
-            "account   \(account.id)  \(account.kind.rawValue), \(account.plan.rawValue)"
+            "account   \(account.id)  \(account.kind.rawValue), \(account.plan.rawValue)\(state)"
         )
         try Output.write("since     \(account.createdAt)  \(account.timeZone), \(account.language)")
         try Output.write("balance   \(available) \(unit), \(held) held  (head \(head))")
@@ -130,7 +140,7 @@ struct ShownAccount: Encodable {
         }
         for entry in ledger {
             let amount = entry.amount > 0 ? "+\(entry.amount)" : "\(entry.amount)"
-            let move = entry.kind.rawValue.padded(to: 8) + amount.padded(to: 8)
+            let move = entry.kind.rawValue.padded(to: 13) + amount.padded(to: 8)
             let result = "→ \(entry.balanceAfter)  \(entry.reason)"
             try Output.write("ledger    \(entry.at)  \(move)  \(result)")
         }

@@ -1,22 +1,35 @@
 import ArgumentParser
 import Foundation
-import Sanguine
 import SanguineModel
-import SanguineServer
 
 extension AccountCommand {
     /// `sanguine account grant`.
     struct Grant: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Grant tokens to an account.",
-            discussion: "Calls the running server at its admin port, with the admin token."
+            discussion: "Calls the running server at its admin port, with an admin token."
         )
 
         @OptionGroup var gift: GiftOptions
 
+        @Option(help: "The time at which what is left expires, such as 2030-01-31T00:00:00Z.")
+        var until: String?
+
+        func validate() throws {
+            guard until.map({ Timestamp($0) != nil }) ?? true else {
+                throw ValidationError("Set '--until' to a time such as 2030-01-31T00:00:00Z.")
+            }
+        }
+
         func run() async throws {
-            let answer = try await gift.send("grants", as: BalanceAnswer.self)
-            if gift.json { return try Output.write(json: answer) }
+            let request = GrantRequest(
+                amount: gift.amount,
+                reason: gift.reason.reason,
+                expiresAt: until.flatMap { Timestamp($0) }
+            )
+            let body = try await gift.send(request, to: "grants")
+            if gift.admin.json { return try Output.write(String(decoding: body, as: UTF8.self)) }
+            let answer = try JSONDecoder().decode(BalanceAnswer.self, from: body)
             try Output.write("balance   \(answer.balance.available) \(answer.balance.unit)")
         }
     }
@@ -24,10 +37,10 @@ extension AccountCommand {
     /// `sanguine account give-back`.
     struct GiveBack: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Return units of a daily quota to an account.",
+            abstract: "Return units of a quota to an account.",
             discussion: """
-                At most the units that were used today can be returned. Calls the running server \
-                at its admin port, with the admin token.
+                At most the units that were used in the current period can be returned. Calls the \
+                running server at its admin port, with an admin token.
                 """
         )
 
@@ -39,8 +52,10 @@ extension AccountCommand {
         func run() async throws {
             // Names have no other characters, and a slash must not lead to another path.
             let name = quota.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-            let answer = try await gift.send("quotas/\(name)", as: QuotaAnswer.self)
-            if gift.json { return try Output.write(json: answer) }
+            let request = SpendRequest(amount: gift.amount, reason: gift.reason.reason)
+            let body = try await gift.send(request, to: "quotas/\(name)")
+            if gift.admin.json { return try Output.write(String(decoding: body, as: UTF8.self)) }
+            let answer = try JSONDecoder().decode(QuotaAnswer.self, from: body)
             let left = answer.quota.remaining.map { "\($0) of \(answer.quota.limit) left" }
             try Output.write("quota     \(answer.quota.name): \(left ?? "unlimited")")
         }
@@ -49,78 +64,29 @@ extension AccountCommand {
 
 /// The amount, its reason, the account, and the address of the server.
 struct GiftOptions: ParsableArguments {
-    @OptionGroup var data: DataOptions
-    @OptionGroup var options: SettingsOptions
-
-    @Option(help: "The account's id; 'sanguine account show' finds it.")
-    var id: String
+    @OptionGroup var admin: AdminOptions
+    @OptionGroup var account: AccountOption
+    @OptionGroup var reason: ReasonOption
 
     @Option(help: "The amount, 1 or more.")
     var amount: Int64
-
-    @Option(help: "The reason, as shown in the account's ledger.")
-    var reason: String
 
     @Option(
         help: "The idempotency key, to repeat a request without a response. Default: a new one."
     )
     var key: String?
 
-    @Flag(help: "Print JSON.")
-    var json = false
-
     func validate() throws {
-        guard Identifier(id) != nil else { throw ValidationError("Set '--id' to a UUID.") }
         guard amount > 0 else { throw ValidationError("Set '--amount' to 1 or more.") }
     }
 
-    /// Sends the request to the admin port.
-    fileprivate func send<Answer: Decodable>(
-        _ path: String,
-        as type: Answer.Type
-    ) async throws -> Answer {
-        let http = try await options.load().settings.http
-        let folder = try data.usableFolder()
-        let file = folder.appending(path: AdminToken.name)
-        guard FileManager.default.fileExists(atPath: file.path) else {
-            throw Failure(
-                "There is no admin token at \(file.path). Start the server once, or set '--data'."
-            )
-        }
-        let token = try AdminToken.loadOrCreate(in: folder).reveal()
-        let port = http.adminPort ?? http.port + 1
-        let host = http.adminHost.contains(":") ? "[\(http.adminHost)]" : http.adminHost
-        let address = "http://\(host):\(port)/admin/v1/accounts/\(id.lowercased())/\(path)"
-        guard let url = URL(string: address) else {
-            throw Failure("'\(address)' is not a valid URL. Set '--admin-host'.")
-        }
-        let key = key ?? UUID().uuidString.lowercased()
-        let transport = URLSessionTransport()
-        defer { transport.close() }
-        let request = TransportRequest(
-            method: "POST",
-            url: url,
-            headers: [
-                "Authorization": "Bearer \(token)", "Idempotency-Key": key,
-                "Content-Type": "application/json",
-            ],
-            body: try JSONEncoder().encode(SpendRequest(amount: amount, reason: reason))
+    /// Sends the request to the admin port, and returns the body of the response.
+    fileprivate func send(_ request: some Encodable, to path: String) async throws -> Data {
+        try await admin.send(
+            "POST",
+            "\(account.path)/\(path)",
+            body: request,
+            key: key ?? UUID().uuidString.lowercased()
         )
-        let response: TransportResponse
-        do {
-            response = try await transport.send(request)
-        } catch {
-            throw Failure(
-                "The server at \(address) did not respond: \(error). Repeat it with '--key \(key)'."
-            )
-        }
-        guard response.status == 200 else {
-            let problem = try? JSONDecoder().decode(Problem.self, from: response.body)
-            throw Failure(
-                problem.map { "\($0.detail) (\($0.code.rawValue))" }
-                    ?? "The server responded with \(response.status). Check '--admin-port'."
-            )
-        }
-        return try JSONDecoder().decode(Answer.self, from: response.body)
     }
 }

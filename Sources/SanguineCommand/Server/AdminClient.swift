@@ -36,7 +36,7 @@ struct AdminOptions: ParsableArguments {
             response = try await transport.send(request)
         } catch {
             let again = key.map { " Repeat it with '--key \($0)'." } ?? ""
-            throw Failure("The server at \(request.url) did not respond: \(error).\(again)")
+            throw Failure("The server at \(request.url) did not respond. \(error)\(again)")
         }
         guard (200..<300).contains(response.status) else {
             throw Self.refusal(response.status, response.body)
@@ -53,24 +53,32 @@ struct AdminOptions: ParsableArguments {
         do {
             stream = try await transport.stream(request)
         } catch {
-            throw Failure("The server at \(request.url) did not respond: \(error).")
+            throw Failure("The server at \(request.url) did not respond. \(error)")
         }
         var rest = Data()
-        var isWhole = false
+        var last = ""
         while let bytes = try await stream.next() {
             rest += bytes
             guard stream.response.status == 200 else { continue }
             while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-                let line = String(decoding: rest[rest.startIndex..<end], as: UTF8.self)
-                try Output.write(line)
-                isWhole = line.contains(#""type":"end""#)
+                last = String(decoding: rest[rest.startIndex..<end], as: UTF8.self)
+                try Output.write(last)
                 rest = Data(rest[rest.index(after: end)...])
             }
         }
         guard stream.response.status == 200 else {
             throw Self.refusal(stream.response.status, rest)
         }
-        guard isWhole else { throw Failure("The export broke off. Run the command again.") }
+        guard Self.isEnd(last) else {
+            throw Failure("The export broke off. Run the command again.")
+        }
+    }
+
+    /// Whether a line of an export is the last one; a record may contain the same text.
+    static func isEnd(_ line: String) -> Bool {
+        struct Line: Decodable { var type: String }
+        let content = try? JSONDecoder().decode(Line.self, from: Data(line.utf8))
+        return content?.type == "end"
     }
 
     private func request(

@@ -23,7 +23,10 @@ extension Setting {
         Setting(
             "events.webhook",
             .optionalText(\.events.webhook),
-            allowed: "an http or https URL, together with 'events.webhookSecret'",
+            allowed: """
+                an http or https URL without user name and password, together with \
+                'events.webhookSecret'
+                """,
             isValid: { isWebhook($0) },
             "The URL to which each event for analytics is posted, as a CloudEvent."
         ),
@@ -45,6 +48,8 @@ extension Setting {
         guard let url = URL(string: text), let scheme = url.scheme?.lowercased() else {
             return false
         }
+        // Credentials would not be sent, and 'sanguine config' prints the URL.
         return ["http", "https"].contains(scheme) && url.host()?.isEmpty == false
+            && url.user == nil && url.password == nil
     }
 }

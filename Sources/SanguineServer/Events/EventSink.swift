@@ -6,6 +6,8 @@ struct EventReceipt: Sendable {
     var delivered: [String] = []
     /// The documents of the events that the receiver refused as such.
     var refused: [String] = []
+    /// The subjects of the events that were not delivered, if the sink can tell.
+    var failed: Set<String> = []
     /// The reason for which others were not delivered; `nil` if there are none.
     var failure: String?
 }

@@ -67,6 +67,7 @@ struct EventWebhook: EventSink {
             for await part in group {
                 receipt.delivered += part.delivered
                 receipt.refused += part.refused
+                receipt.failed.formUnion(part.failed)
                 receipt.failure = receipt.failure ?? part.failure
                 if let events = rest.popFirst() {
                     group.addTask { await deliverInOrder(events) }
@@ -93,6 +94,7 @@ struct EventWebhook: EventSink {
             } catch {
                 receipt.failure = "\(error)"
             }
+            if receipt.failure != nil { receipt.failed.insert(event.subject) }
         }
         return receipt
     }

@@ -11,6 +11,8 @@ struct AdminAccountRoutes: Sendable {
     let gate: Gate
     let calls: CallRunner?
 
+    private var permission: AdminPermission { AdminPermission(authority: authority) }
+
     func add(to admin: RouterGroup<ServerContext>) {
         admin.get("accounts", use: find)
         admin.get("accounts/:id", use: show)
@@ -88,7 +90,7 @@ struct AdminAccountRoutes: Sendable {
 
     @Sendable
     private func grant(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try context.administrator(.support)
+        let by = try await permission.administrator(.support, for: "account.grant", context)
         let (submission, reason) = try await gift(
             request,
             context,
@@ -97,26 +99,31 @@ struct AdminAccountRoutes: Sendable {
             reason: \.reason
         )
         let id = try accountID(context)
-        let note = by.note("account.grant", id, reason)
+        let detail = (try? submission.content.get()).map { grant in
+            "\(grant.amount)" + (grant.expiresAt.map { " until \($0)" } ?? "")
+        }
+        let note = by.note("account.grant", id, reason, detail)
         return Response(.answer(try await authority.grant(id, submission, by: note)))
     }
 
     @Sendable
     private func debit(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try context.administrator(.support)
+        let by = try await permission.administrator(.support, for: "account.debit", context)
         let (submission, reason) = try await gift(request, context)
         let id = try accountID(context)
-        let note = by.note("account.debit", id, reason)
+        let amount = (try? submission.content.get())?.amount
+        let note = by.note("account.debit", id, reason, amount.map(String.init))
         return Response(.answer(try await authority.debit(id, submission, by: note)))
     }
 
     @Sendable
     private func giveBack(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try context.administrator(.support)
+        let by = try await permission.administrator(.support, for: "account.giveBack", context)
         let (submission, reason) = try await gift(request, context)
         let id = try accountID(context)
-        let note = by.note("account.giveBack", id, reason)
         let name = context.parameters.get("name") ?? ""
+        let units = (try? submission.content.get())?.amount
+        let note = by.note("account.giveBack", id, reason, units.map { "\($0) \(name)" })
         return Response(.answer(try await authority.giveBack(name, id, submission, by: note)))
     }
 
@@ -127,13 +134,14 @@ struct AdminAccountRoutes: Sendable {
             var expiresAt: Timestamp?
             var reason: String
         }
-        let by = try context.administrator(.support)
+        let by = try await permission.administrator(.support, for: "account.plan", context)
         let bytes = try await gate.collect(request, context)
         let body = try WireBody.decode(Body.self, from: bytes)
         let id = try accountID(context)
         _ = try await authority.account(id)  // "Not found" takes precedence over invalid content.
         let plan = try body.get()
-        let note = by.note("account.plan", id, try Self.checked(plan.reason))
+        let detail = plan.plan.rawValue + (plan.expiresAt.map { " until \($0)" } ?? "")
+        let note = by.note("account.plan", id, try Self.checked(plan.reason), detail)
         let (account, head) = try await authority.setPlan(
             plan.plan,
             until: plan.expiresAt,
@@ -160,10 +168,11 @@ struct AdminAccountRoutes: Sendable {
         _ request: Request,
         _ context: ServerContext
     ) async throws -> Response {
-        let note = try await note("account.revoke", .support, request, context)
+        var note = try await note("account.revoke", .support, request, context)
         guard let session = context.parameters.get("session").flatMap({ Identifier($0) }) else {
             throw Problem(.notFound, "Use the id of a session of the account.")
         }
+        note.detail = session.description
         try await authority.endSession(session, of: try accountID(context), by: note)
         return Response(status: .noContent)
     }
@@ -192,7 +201,7 @@ struct AdminAccountRoutes: Sendable {
         _ request: Request,
         _ context: ServerContext
     ) async throws(Problem) -> AuditNote {
-        let by = try context.administrator(least)
+        let by = try await permission.administrator(least, for: action, context)
         guard let reason = gate.wire(request, context).query["reason"] else {
             throw Problem(.malformedRequest, "Add '?reason=' to the path, for the audit log.")
         }
@@ -258,13 +267,19 @@ struct AdminAccountRoutes: Sendable {
 
 extension Administrator {
     /// Returns the note for an entry of the audit log.
-    func note(_ action: String, _ account: Identifier, _ reason: String) -> AuditNote {
+    func note(
+        _ action: String,
+        _ account: Identifier,
+        _ reason: String,
+        _ detail: String? = nil
+    ) -> AuditNote {
         AuditNote(
             actor: name,
             role: role.rawValue,
             action: action,
             account: account,
-            reason: reason
+            reason: reason,
+            detail: detail
         )
     }
 }

@@ -55,7 +55,8 @@ struct AdminLedgerRoutes: Sendable {
 
     @Sendable
     private func setLimit(_ request: Request, _ context: ServerContext) async throws -> Response {
-        let by = try context.administrator(.support)
+        let permission = AdminPermission(authority: authority)
+        let by = try await permission.administrator(.support, for: "account.limit", context)
         guard let id = context.parameters.get("id").flatMap({ Identifier($0) }) else {
             throw Problem(.notFound, "Use a UUID as the account id in the path.")
         }
@@ -63,9 +64,11 @@ struct AdminLedgerRoutes: Sendable {
             gate.wire(request, context),
             as: SpendingLimitRequest.self
         ) { "\($0.perDay.map(String.init) ?? "") \($0.reason)" }
-        let reason = (try? submission.content.get())?.reason ?? ""
+        let content = try? submission.content.get()
+        let reason = content?.reason ?? ""
         let isText = reason.isPlainText(of: WireLimits.reasonCharacters)
-        let note = by.note("account.limit", id, isText ? reason : "")
+        let detail = content.map { $0.perDay.map(String.init) ?? "default" }
+        let note = by.note("account.limit", id, isText ? reason : "", detail)
         return Response(.answer(try await authority.setSpendingLimit(id, submission, by: note)))
     }
 }

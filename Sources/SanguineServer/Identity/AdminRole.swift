@@ -45,6 +45,22 @@ struct AdminTokenSetting: Hashable, Sendable {
     }
 }
 
+extension AdminTokenSetting {
+    /// Returns a problem for each name that has several roles: all of them would be one token.
+    static func problems(in tokens: [String]) -> [SettingsError.Problem] {
+        let names = tokens.compactMap(AdminTokenSetting.init).map(\.name)
+        let repeated = Dictionary(grouping: names) { $0 }.filter { $0.value.count > 1 }
+        return repeated.keys.sorted().map { name in
+            .invalid(
+                setting: "admin.tokens",
+                value: name,
+                allowed: "each name once, because a token has one role",
+                source: "settings"
+            )
+        }
+    }
+}
+
 extension AdminToken {
     /// The name of the token in the file `admin-token`.
     static let ownerName = "owner"

@@ -16,6 +16,10 @@ struct EventDelivery: Service {
     static let idle = Duration.seconds(1)
     /// The longest pause after a failure.
     static let longestPause = Duration.seconds(300)
+    /// The longest pause while the receiver accepts the events of some accounts only.
+    static let longestPartialPause = Duration.seconds(30)
+    /// The number of batches that one turn may look at, behind events that are not accepted.
+    static let batchesPerTurn = 100
     /// The number of full batches after which the waiting events are counted.
     static let batchesPerCount = 100
 
@@ -65,34 +69,62 @@ struct EventDelivery: Service {
         case idle
         /// All events were delivered; whether more may wait.
         case delivered(isFull: Bool)
-        /// Some were not delivered.
+        /// The events of some accounts were delivered, those of others not.
+        case partial
+        /// None was delivered.
         case failed
     }
 
     /// Delivers the oldest events.
+    ///
+    /// Events of an account that the receiver does not accept wait, and later ones of other
+    /// accounts pass them. As long as it has accepted nothing, the receiver may be down, so behind
+    /// the first batch only one event is tried.
     func deliverOnce() async -> Turn {
+        var (last, failure) = (String?.none, String?.none)
+        var (failed, accepts) = (Set<String>(), false)
         do throws(Problem) {
-            let events = try await authority.waitingEvents(limit: Self.batch)
-            guard !events.isEmpty else { return .idle }
-            let unreadable = events.filter(\.body.isEmpty).map(\.documentID)
-            var receipt = await sink.deliver(events.filter { !$0.body.isEmpty })
-            receipt.refused += unreadable
-            try await authority.removeEvents(receipt.delivered + receipt.refused)
-            delivered.increment(by: receipt.delivered.count)
-            drop(receipt.refused.count, because: "The receiver refused them")
-            guard let failure = receipt.failure else {
-                return .delivered(isFull: events.count == Self.batch)
+            for _ in 0..<Self.batchesPerTurn {
+                let events = try await authority.waitingEvents(after: last, limit: Self.batch)
+                guard let end = events.last else { break }
+                let isFull = events.count == Self.batch
+                let isTrial = failure != nil && !accepts
+                let open = events.filter { $0.body.isEmpty || !failed.contains($0.subject) }
+                let receipt = try await deliver(isTrial ? Array(open.prefix(1)) : open)
+                failed.formUnion(receipt.failed)
+                failure = failure ?? receipt.failure
+                accepts = accepts || !receipt.delivered.isEmpty
+                guard failure != nil else { return .delivered(isFull: isFull) }
+                // A sink that cannot tell accounts apart, or accepts nothing, is tried later.
+                if failed.isEmpty || isTrial && receipt.failure != nil { break }
+                // After a trial that succeeded, the same batch is delivered.
+                if isTrial && !open.isEmpty { continue }
+                guard isFull else { break }
+                last = end.documentID
             }
-            failures.increment()
-            logger.warning(
-                "Events could not be delivered and will be retried",
-                metadata: ["reason": "\(failure)"]
-            )
-            return .failed
         } catch {
             // The storage has already logged its failure.
             return .failed
         }
+        guard let failure else { return .idle }
+        failures.increment()
+        logger.warning(
+            "Events could not be delivered and will be retried",
+            metadata: ["reason": "\(failure)", "accounts": "\(failed.count)"]
+        )
+        return accepts ? .partial : .failed
+    }
+
+    /// Delivers events, and removes those that were accepted or refused.
+    private func deliver(_ events: [OutgoingEvent]) async throws(Problem) -> EventReceipt {
+        guard !events.isEmpty else { return EventReceipt() }
+        let unreadable = events.filter(\.body.isEmpty).map(\.documentID)
+        var receipt = await sink.deliver(events.filter { !$0.body.isEmpty })
+        receipt.refused += unreadable
+        try await authority.removeEvents(receipt.delivered + receipt.refused)
+        delivered.increment(by: receipt.delivered.count)
+        drop(receipt.refused.count, because: "The receiver refused them")
+        return receipt
     }
 
     /// Drops the oldest events beyond the limit.
@@ -122,7 +154,8 @@ struct DeliveryBackoff: Sendable {
     /// Returns the pause after a turn; `nil` for none.
     ///
     /// After failures, the pauses are 1, 2, 4, … seconds, at most
-    /// ``EventDelivery/longestPause``.
+    /// ``EventDelivery/longestPause``, or ``EventDelivery/longestPartialPause`` while some are
+    /// delivered.
     mutating func pause(after turn: EventDelivery.Turn) -> Duration? {
         mustCount = false
         switch turn {
@@ -134,12 +167,15 @@ struct DeliveryBackoff: Sendable {
             batches = isFull ? batches + 1 : 0
             mustCount = batches > 0 && batches.isMultiple(of: EventDelivery.batchesPerCount)
             return isFull ? nil : EventDelivery.idle
-        case .failed:
+        case .partial, .failed:
             failures += 1
             // The sixth failure in a row comes about a minute after the first.
             mustCount = failures >= 6
             let seconds = Int64(1) << min(failures - 1, 9)
-            return min(.seconds(seconds), EventDelivery.longestPause)
+            let longest =
+                turn == .partial
+                ? EventDelivery.longestPartialPause : EventDelivery.longestPause
+            return min(.seconds(seconds), longest)
         }
     }
 }

@@ -80,7 +80,7 @@ extension ServerSettings {
         problems += functions.flatMap { problemsOfNames(in: $0) }
         problems += problemsOfUpstreams
         problems += listProblems(identity.map(\.name), list: "identity")
-        problems += identity.flatMap(\.problems)
+        problems += identity.flatMap(\.problems) + AdminTokenSetting.problems(in: admin.tokens)
         // The default function may be missing in a file, which disables the OpenAI endpoints.
         let door = functions.first { $0.name == openAI.function }
         let others = ["", OpenAI().function]

@@ -48,6 +48,19 @@ struct AppStoreSignatureTests {
         #expect(refusal?.code == .purchaseInvalid)
     }
 
+    @Test func `a critical extension that is not understood is refused`() async throws {
+        let world = try PurchaseWorld()
+        let account = try await world.account()
+        let signed = try world.store.sign(
+            world.store.transaction("1", of: "tokens"),
+            header: ["crit": .array([.string("b64")]), "b64": .bool(false)]
+        )
+        let refusal = await problem { () async throws(Problem) in
+            try await world.purchase(account, signed: signed)
+        }
+        #expect(refusal?.code == .purchaseInvalid)
+    }
+
     @Test func `a changed payload is refused`() async throws {
         let world = try PurchaseWorld()
         let account = try await world.account()

@@ -180,6 +180,50 @@ struct DeletionRouteTests {
         }
     }
 
+    @Test func `a refused role is in the audit log`() async throws {
+        var setup = LiveServer.Setup()
+        let board = AdminToken(owner: "board", role: .read)
+        setup.adminTokens = [board]
+        try await LiveServer.with(setup) { server in
+            let guest = try await server.guest()
+            let path = "accounts/\(guest.account.id)"
+            let gift = #"{"amount":5,"reason":"mine"}"#
+            let limit = #"{"perDay":5,"reason":"mine"}"#
+            let plan = #"{"plan":"premium","reason":"mine"}"#
+            for (method, path, body) in [
+                ("POST", "\(path)/grants", gift), ("POST", "\(path)/debits", gift),
+                ("POST", "\(path)/quotas/readings", gift), ("PUT", "\(path)/spending", limit),
+                ("PUT", "\(path)/plan", plan), ("DELETE", "\(path)/sessions?reason=a", nil),
+                ("GET", "\(path)/export?reason=a", nil), ("DELETE", "\(path)?reason=a", nil),
+            ] as [(String, String, String?)] {
+                let reply = try await admin(method, path, body, as: board, on: server)
+                #expect(reply.code == "role_missing", "\(method) \(path)")
+            }
+            let log = try await admin("GET", "audit", on: server)
+            let items = try log.decode(ListPage<Authority.AuditEntry>.self).items
+            #expect(items.count == 8)
+            #expect(items.allSatisfy { $0.outcome == "role_missing" && $0.actor == "board" })
+            #expect(items.allSatisfy { $0.account == guest.account.id })
+            #expect(items.first?.action == "account.delete")
+        }
+    }
+
+    @Test func `an entry of the audit log says what was done`() async throws {
+        try await LiveServer.with { server in
+            let guest = try await server.guest()
+            let path = "accounts/\(guest.account.id)"
+            let gift = #"{"amount":5,"reason":"a","expiresAt":"2030-01-31T00:00:00Z"}"#
+            _ = try await admin("POST", "\(path)/grants", gift, on: server)
+            let debit = #"{"amount":7,"reason":"a"}"#
+            _ = try await admin("POST", "\(path)/debits", debit, on: server)
+            let plan = #"{"plan":"premium","reason":"a"}"#
+            _ = try await admin("PUT", "\(path)/plan", plan, on: server)
+            let log = try await admin("GET", "audit", on: server)
+            let items = try log.decode(ListPage<Authority.AuditEntry>.self).items
+            #expect(items.map(\.detail) == ["premium", "7", "5 until 2030-01-31T00:00:00.000Z"])
+        }
+    }
+
     @Test func `every act is recorded once, with its name, reason and outcome`() async throws {
         try await LiveServer.with { server in
             let guest = try await server.guest()
