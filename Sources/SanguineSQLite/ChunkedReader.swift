@@ -76,9 +76,13 @@ enum ChunkedReader {
         from offset: Int,
         _ count: Int
     ) throws(Failure) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        let done = try fill(&bytes, of: file, path, from: offset)
-        bytes.removeLast(count - done)
+        // Not filled with zeros first, which takes as long as reading megabytes from memory.
+        var result = Result<Int, Failure>.success(0)
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
+            result = fill(UnsafeMutableRawBufferPointer(buffer), of: file, path, from: offset)
+            done = (try? result.get()) ?? 0
+        }
+        _ = try result.get()
         return bytes
     }
 
@@ -96,19 +100,21 @@ enum ChunkedReader {
         defer { Foundation.close(file) }
         var offset = 0
         while true {
-            var piece = [UInt8](repeating: 0, count: pieceBytes)
-            let count = try fill(&piece, of: file, path, from: offset)
-            guard count > 0 else { return Int64(offset) }
-            piece.removeLast(pieceBytes - count)
+            let piece = try read(file, path, from: offset, pieceBytes)
+            guard !piece.isEmpty else { return Int64(offset) }
             try body(piece)
-            offset += count
+            offset += piece.count
         }
     }
 
     /// Writes all bytes at the current position of the file.
-    static func write(_ bytes: [UInt8], to file: Int32, _ path: String) throws(Failure) {
-        var done = 0
-        while done < bytes.count {
+    static func write(
+        _ bytes: ArraySlice<UInt8>,
+        to file: Int32,
+        _ path: String
+    ) throws(Failure) {
+        var done = bytes.startIndex
+        while done < bytes.endIndex {
             let count = bytes[done...].withUnsafeBytes {
                 Foundation.write(file, $0.baseAddress, $0.count)
             }
@@ -126,28 +132,27 @@ enum ChunkedReader {
         guard fsync(file) == 0 else { throw Failure(folder) }
     }
 
+    /// Returns the number of bytes read, which is smaller than the buffer at the end of the file.
     private static func fill(
-        _ bytes: inout [UInt8],
+        _ buffer: UnsafeMutableRawBufferPointer,
         of file: Int32,
         _ path: String,
         from offset: Int
-    ) throws(Failure) -> Int {
+    ) -> Result<Int, Failure> {
         var done = 0
-        while done < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { buffer in
-                pread(
-                    file,
-                    buffer.baseAddress.map { $0 + done },
-                    buffer.count - done,
-                    off_t(offset + done)
-                )
-            }
+        while done < buffer.count {
+            let count = pread(
+                file,
+                buffer.baseAddress.map { $0 + done },
+                buffer.count - done,
+                off_t(offset + done)
+            )
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw Failure(path) }
+            guard count >= 0 else { return .failure(Failure(path)) }
             if count == 0 { break }
             done += count
         }
-        return done
+        return .success(done)
     }
 }
 

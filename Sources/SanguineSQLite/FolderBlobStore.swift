@@ -192,9 +192,10 @@ extension FolderBlobStore {
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw ChunkedReader.Failure(path) }
         defer { Foundation.close(file) }
-        try ChunkedReader.write(bytes, to: file, path)
+        var writer = PacedWriter(file, path)
+        try writer.write(bytes)
         try check(futimens(file, [moment.systemTime, moment.systemTime]), path)
-        try check(fsync(file), path)
+        try writer.finish()
     }
 
     private func bytes(

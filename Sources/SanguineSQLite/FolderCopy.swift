@@ -229,16 +229,17 @@ public final class FolderCopy: Sendable {
         let file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw ChunkedReader.Failure(to) }
         defer { Foundation.close(file) }
+        var writer = PacedWriter(file, to)
         do {
             try ChunkedReader.forEach(from) { piece in
                 try checkStopped()
-                try ChunkedReader.write(piece, to: file, to)
+                try writer.write(piece)
             }
         } catch let failure as ChunkedReader.Failure where failure.code == ENOENT {
             unlink(to)
             return false
         }
-        guard fsync(file) == 0 else { throw ChunkedReader.Failure(to) }
+        try writer.finish()
         return true
     }
 

@@ -98,7 +98,7 @@ final class GroupWriter: Sendable {
         } catch {
             throw SQLFailure(code: 0, message: "\(error)")
         }
-        let thread = Thread { [self] in
+        let thread = Thread(named: "sqlite.writer") { [self] in
             database.inDatabase { run($0) }
             // Files left by a failed close are recovered when the database is opened again.
             if (try? database.close()) != nil { closed() }
@@ -109,7 +109,6 @@ final class GroupWriter: Sendable {
             }
             for caller in waiting { caller.resume() }
         }
-        thread.name = "sqlite.writer"
         thread.stackSize = 4 << 20
         thread.start()
     }

@@ -22,12 +22,11 @@ final class OpeningCheck: Sendable {
     ) {
         examiner = Examiner(of: folder, options: options, schema: schema)
         end.enter()
-        let thread = Thread { [self] in
+        let thread = Thread(named: "sqlite.check") { [self] in
             let outcome = examine(acceptsLostFiles: options.acceptsLostFiles, damage)
             self.outcome.withLock { $0 = outcome }
             end.leave()
         }
-        thread.name = "sqlite.check"
         thread.start()
         let limit = options.openingCheck / .seconds(1)
         let bound = DispatchTime.now() + limit  // tidy: allow hidden-clock: the bound of a wait.

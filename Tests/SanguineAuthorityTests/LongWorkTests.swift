@@ -98,6 +98,16 @@ struct LongWorkTests {
         #expect((1...2).contains(running.value[1]))
     }
 
+    #if os(Linux)
+    @Test func `a thread has its name in the system's tools, too`() async throws {
+        let work = LongWork(threads: 1)
+        let name = await work.perform(for: .anonymous) {
+            try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+        }
+        #expect(name == "long-work\n")
+    }
+    #endif
+
     /// Waits on a thread that belongs to the test.
     private static func wait(for gate: DispatchSemaphore) -> Bool {
         gate.wait(timeout: .now() + 60) == .success

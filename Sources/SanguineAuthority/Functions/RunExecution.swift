@@ -147,10 +147,19 @@ struct RunExecution: Sendable {
         return sharedRun.send().map { .cut($0, wasSent: false) }
     }
 
+    /// Returns the account that the upstream's limits apply to: the one whose turn it is.
+    ///
+    /// Its own failures may have excluded that account since its call was accepted. Then it is
+    /// another account that wants the run and is not excluded.
+    private func admitted(_ holder: Identifier) -> Identifier {
+        guard prepared.unavailableFor(holder) != nil else { return holder }
+        return sharedRun.accounts.first { prepared.unavailableFor($0) == nil } ?? holder
+    }
+
     private func context(_ caller: CallQueue.Caller) -> CallContext {
         CallContext(
             account: rules.cache.audience == .account ? leader.call.account : nil,
-            caller: caller.account,
+            caller: admitted(caller.account),
             settings: settings,
             isStreamed: sharedRun.isStreamed,
             write: { [sharedRun, services, name, acceptedAt] text, bytes in

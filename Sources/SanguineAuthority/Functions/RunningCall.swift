@@ -77,6 +77,7 @@ final class RunningCall: Sendable {
         self.price = price
         self.onAbandoned = onAbandoned
         self.cost = cost
+        sharedRun.accepted(call.account)
     }
 
     /// The run whose parts form the answer; `nil` if the answer comes in one piece.
@@ -94,6 +95,7 @@ final class RunningCall: Sendable {
         }
         guard let isUnread else { return }
         if let ticket { sharedRun.turn.giveBack(ticket) }
+        sharedRun.acceptedLeft(call.account)
         sharedRun.leave(isUnread: isUnread)
     }
 

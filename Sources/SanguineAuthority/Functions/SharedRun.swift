@@ -41,6 +41,8 @@ final class SharedRun: Sendable {
         var isKept = false
         /// The permit of a run that continues without readers.
         var drain: DrainPool.Permit?
+        /// The accounts of the accepted calls that want it, in the order of their acceptance.
+        var accounts: [Identifier] = []
     }
 
     /// The remaining demand for a run.
@@ -168,6 +170,20 @@ final class SharedRun: Sendable {
         update { state in
             state.calls -= 1
             if isUnread { state.unread -= 1 }
+        }
+    }
+
+    /// The accounts of the accepted calls that want the run, the first one's first.
+    var accounts: [Identifier] { state.withLock { $0.accounts } }
+
+    /// Records that a call that wants the run was accepted.
+    func accepted(_ account: Identifier) { state.withLock { $0.accounts.append(account) } }
+
+    /// Records that an accepted call of the account no longer wants the run.
+    func acceptedLeft(_ account: Identifier) {
+        state.withLock { state in
+            guard let place = state.accounts.firstIndex(of: account) else { return }
+            state.accounts.remove(at: place)
         }
     }
 

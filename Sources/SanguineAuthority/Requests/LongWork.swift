@@ -106,7 +106,7 @@ package final class LongWork: Sendable {
     }
 
     private func start() {
-        let thread = Thread { [self] in
+        let thread = Thread(named: "long-work") { [self] in
             Self.yieldToOthers()
             while true {
                 if let next = next() {
@@ -116,7 +116,6 @@ package final class LongWork: Sendable {
                 }
             }
         }
-        thread.name = "long-work"
         thread.qualityOfService = .utility
         thread.start()
     }

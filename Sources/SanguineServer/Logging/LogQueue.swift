@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import SanguineAuthority
 public import SanguineModel
 import Synchronization
 
@@ -51,8 +52,7 @@ public final class LogQueue: Sendable {
         precondition(limitBytes > 0, "A log queue must hold at least one byte.")
         let writer = LogWriter(sink: sink, limitBytes: limitBytes, clock: clock)
         self.writer = writer
-        let thread = Thread { writer.run() }
-        thread.name = "sanguine.log"
+        let thread = Thread(named: "sanguine.log") { writer.run() }
         thread.start()
     }
 

@@ -1,6 +1,6 @@
 public import AsyncHTTPClient
 import NIOCore
-import NIOHTTP1
+import NIOHTTP2
 import NIOPosix
 import NIOSSL
 import Synchronization
@@ -36,9 +36,16 @@ public struct UpstreamConnections: Sendable {
             }
         }
         keeping.http2ConnectionDebugInitializer = { [opened] channel in
-            _ = opened.next()
-            return configuration.http2ConnectionDebugInitializer?(channel)
-                ?? channel.eventLoop.makeSucceededVoidFuture()
+            HTTP2ConnectionUse.add(opened.next(), to: channel).flatMap {
+                configuration.http2ConnectionDebugInitializer?(channel)
+                    ?? channel.eventLoop.makeSucceededVoidFuture()
+            }
+        }
+        keeping.http2StreamChannelDebugInitializer = { channel in
+            ConnectionUse.add(toStream: channel).flatMap {
+                configuration.http2StreamChannelDebugInitializer?(channel)
+                    ?? channel.eventLoop.makeSucceededVoidFuture()
+            }
         }
         var single = configuration
         single.maximumUsesPerConnection = 1
@@ -64,6 +71,10 @@ public struct UpstreamConnections: Sendable {
     /// is lost before the response begins. A request that is lost on a new connection is not
     /// repeated, because the request itself may have caused the failure.
     ///
+    /// An HTTP/2 server says which requests it has not processed, with `REFUSED_STREAM` or the last
+    /// stream of a `GOAWAY` frame (RFC 9113, section 8.7). Such a request is always repeated once,
+    /// and one that the server may have processed never is.
+    ///
     /// - Parameters:
     ///   - request: The request, without its body.
     ///   - body: The body, which reports to `progress` when it is sent.
@@ -80,14 +91,15 @@ public struct UpstreamConnections: Sendable {
         request.body = .bytes(
             SentBody(bytes: body) { [opened] in
                 progress.sent()
-                sending.sent(on: ConnectionUse.current ?? (opened.last, requests: 1))
+                sending.sent(on: ConnectionUse.current ?? .init(number: opened.last))
             }
         )
         do {
             // The caller has the deadline: one given here would end with the head of the response.
             return try await kept.execute(request, deadline: .distantFuture)
         } catch {
-            guard sending.isLost(with: error), progress.timeSinceSent <= Self.longestLoss,
+            let isRecent = progress.timeSinceSent <= Self.longestLoss
+            guard sending.isUnprocessed || (sending.isLost(with: error) && isRecent),
                 !Task.isCancelled
             else { throw error }
             return try await fresh.execute(request, deadline: .distantFuture)
@@ -108,77 +120,40 @@ public struct UpstreamConnections: Sendable {
         private enum State { case unsent, onKept, onNew }
 
         private let last: Int
-        private let state = Mutex(State.unsent)
+        private let state = Mutex((State.unsent, StreamFate?.none))
 
         /// Begins after a connection of that number was opened.
         init(after last: Int) { self.last = last }
 
-        /// Records the connection; over HTTP/2, which many requests share, the last one opened.
-        func sent(on connection: (number: Int, requests: Int)) {
+        /// Records the connection.
+        func sent(on connection: ConnectionUse.Current) {
             let isKept = connection.number <= last || connection.requests > 1
-            state.withLock { $0 = isKept ? .onKept : .onNew }
+            state.withLock { $0 = (isKept ? .onKept : .onNew, connection.fate) }
         }
+
+        /// Whether the server has said that it did not process the request.
+        var isUnprocessed: Bool { state.withLock { $0.1 }?.isProcessed == false }
 
         /// Returns whether the error means that a kept connection was lost before the response.
         ///
         /// A request that was not sent, on a connection that ended, had been given to a kept one.
         func isLost(with error: any Error) -> Bool {
             let isClosed = (error as? HTTPClientError) == .remoteConnectionClosed
-            switch state.withLock({ $0 }) {
-            case .unsent: return isClosed || error as? ChannelError == .ioOnClosedChannel
+            let (state, fate) = state.withLock { $0 }
+            switch state {
+            case .unsent:
+                // A closing HTTP/2 connection refuses requests as if they were cancelled.
+                return isClosed || error as? ChannelError == .ioOnClosedChannel
+                    || error as? HTTPClientError == .cancelled || error is any NIOHTTP2Error
             case .onKept:
-                // A reset of an HTTP/2 stream is not among them: the server has read its request.
+                // Other resets of an HTTP/2 stream are not among them: the server has read its
+                // request.
+                guard fate?.isProcessed != true else { return false }
                 return isClosed || error is IOError || error is ChannelError
                     || error as? NIOSSLError == .uncleanShutdown
             case .onNew: return false
             }
         }
-    }
-}
-
-/// Numbers an HTTP/1 connection, and counts its requests.
-///
-/// `HTTPClient` writes a request's head and then reads its body, on the connection's thread and
-/// without a suspension, unless the body has more than 4 MiB. So ``current`` is about the
-/// body's connection while the body is read.
-///
-/// Mutable state: `requests`, which the connection's event loop changes and reads.
-private final class ConnectionUse: ChannelOutboundHandler, @unchecked Sendable {
-    typealias OutboundIn = HTTPClientRequestPart
-    typealias OutboundOut = HTTPClientRequestPart
-
-    private static let latest = ThreadSpecificVariable<ConnectionUse>()
-
-    private let number: Int
-    private var requests = 0
-
-    private init(_ number: Int) { self.number = number }
-
-    /// The connection whose head this thread is writing, or has just written.
-    static var current: (number: Int, requests: Int)? {
-        latest.currentValue.map { ($0.number, $0.requests) }
-    }
-
-    /// Adds a number to a connection.
-    static func add(_ number: Int, to channel: any Channel) -> EventLoopFuture<Void> {
-        channel.eventLoop.submit {
-            let pipeline = channel.pipeline.syncOperations
-            let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
-            try pipeline.addHandler(ConnectionUse(number), position: .after(encoder))
-        }
-    }
-
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if case .head = unwrapOutboundIn(data) {
-            requests += 1
-            Self.latest.currentValue = self
-            context.eventLoop.execute {
-                if Self.latest.currentValue === self { Self.latest.currentValue = nil }
-            }
-        } else {
-            Self.latest.currentValue = nil
-        }
-        context.write(data, promise: promise)
     }
 }
 

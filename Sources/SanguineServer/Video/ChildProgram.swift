@@ -1,5 +1,6 @@
 #if os(macOS) || os(Linux)
 import Foundation
+import SanguineAuthority
 import Synchronization
 
 #if canImport(System)
@@ -86,8 +87,9 @@ final class ChildProgram: Sendable {
             }
         }
         let child = ChildProgram(process: started.process)
-        let thread = Thread { child.follow(started.output, started.complaint) }
-        thread.name = "child program"
+        let thread = Thread(named: "child program") {
+            child.follow(started.output, started.complaint)
+        }
         thread.start()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { child.resume($0) }

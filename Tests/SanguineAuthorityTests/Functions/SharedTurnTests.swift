@@ -174,6 +174,66 @@ struct SharedTurnTests {
         #expect(await world.answer(out, "m", Self.shared).isFromCache)
     }
 
+    @Test(arguments: FunctionRules.Payer.allCases)
+    func `a run whose leading account is excluded while it waits is made for another account`(
+        payer: FunctionRules.Payer
+    ) async throws {
+        let excluded = WatchedState<Set<Identifier>>([])
+        let problem = Problem(.overloaded, "Wait.", retryAfter: 5)
+        let inner = function(payer: payer)
+        var function = ScriptedFunction("f", inner.rules) { input, context async throws(Problem) in
+            // An upstream refuses the excluded account, as its breaker does.
+            guard let caller = context.caller, !excluded.value.contains(caller) else {
+                throw problem
+            }
+            return try await inner.body(input, context)
+        }
+        function.unavailableFor = { excluded.value.contains($0) ? problem : nil }
+        let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
+        let (lead, follow) = (try await world.account(1), try await world.account(2))
+        let slow = [
+            try await occupy(lead, 1, function, in: world),
+            try await occupy(follow, 2, function, in: world),
+        ]
+        let leading = try await share(lead, 3, in: world)
+        let following = try await share(follow, 4, in: world)
+        try await eventually("the run waits") { world.runner.counts.waiting == 1 }
+        excluded.withLock { _ = $0.insert(lead.account) }
+        // The excluded account has the next turn.
+        free(lead)
+        #expect(try await following.finished().output == "made")
+        #expect(try await leading.finished().output == "made")
+        free(follow)
+        for call in slow { _ = try await call.finished() }
+        await world.runner.waitUntilIdle()
+        #expect(world.runner.counts == (0, 0))
+        #expect(try await world.isSound())
+    }
+
+    @Test func `a run whose accounts are all excluded while it waits costs nothing`() async throws {
+        let excluded = WatchedState<Set<Identifier>>([])
+        let problem = Problem(.overloaded, "Wait.", retryAfter: 5)
+        let inner = function(payer: .each)
+        var function = ScriptedFunction("f", inner.rules) { input, context async throws(Problem) in
+            guard let caller = context.caller, !excluded.value.contains(caller) else {
+                throw problem
+            }
+            return try await inner.body(input, context)
+        }
+        function.unavailableFor = { excluded.value.contains($0) ? problem : nil }
+        let world = CallWorld(function, limits: CallRunner.Limits(running: 4))
+        let lead = try await world.account(1)
+        let slow = try await occupy(lead, 1, function, in: world)
+        let leading = try await share(lead, 2, in: world)
+        try await eventually("the run waits") { world.runner.counts.waiting == 1 }
+        excluded.withLock { _ = $0.insert(lead.account) }
+        free(lead)
+        #expect(try await leading.finished().code == "overloaded")
+        #expect(try await slow.finished().charged == 5)
+        #expect(try await world.balance(lead).available == 95)
+        await world.runner.waitUntilIdle()
+    }
+
     @Test func `a call leads its own run after all calls that were to lead it are refused`()
         async throws
     {

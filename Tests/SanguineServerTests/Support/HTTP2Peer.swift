@@ -25,6 +25,25 @@ struct Frame: Sendable {
         return bytes + payload
     }
 
+    /// Reads the complete frames at the beginning of a buffer.
+    static func read(from buffer: inout ByteBuffer) -> [Frame] {
+        var frames: [Frame] = []
+        while let head = buffer.getBytes(at: buffer.readerIndex, length: 9) {
+            let length = head[..<3].reduce(0) { $0 << 8 | Int($1) }
+            guard buffer.readableBytes >= 9 + length else { break }
+            buffer.moveReaderIndex(forwardBy: 9)
+            frames.append(
+                Frame(
+                    kind: head[3],
+                    flags: head[4],
+                    stream: head[5...].reduce(0) { $0 << 8 | UInt32($1) },
+                    payload: buffer.readBytes(length: length) ?? []
+                )
+            )
+        }
+        return frames
+    }
+
     static func four(_ number: UInt32) -> [UInt8] {
         [24, 16, 8, 0].map { UInt8(number >> $0 & 0xFF) }
     }
@@ -158,21 +177,7 @@ final class HTTP2Peer: Sendable {
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             rest.writeImmutableBuffer(unwrapInboundIn(data))
-            var frames: [Frame] = []
-            while let head = rest.getBytes(at: rest.readerIndex, length: 9) {
-                let length = head[..<3].reduce(0) { $0 << 8 | Int($1) }
-                guard rest.readableBytes >= 9 + length else { break }
-                rest.moveReaderIndex(forwardBy: 9)
-                frames.append(
-                    Frame(
-                        kind: head[3],
-                        flags: head[4],
-                        stream: head[5...].reduce(0) { $0 << 8 | UInt32($1) },
-                        payload: rest.readBytes(length: length) ?? []
-                    )
-                )
-            }
-            record(frames)
+            record(Frame.read(from: &rest))
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -57,6 +57,12 @@ struct FailureCauseTableTests {
         #"{"error":{"message":"Words.","type":"some_type","param":null,"code":"\#(code)"}}"#
     }
 
+    private static let withoutContent = """
+        {"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,\
+        "message":{"role":"assistant","content":null},"finish_reason":"length"}],\
+        "usage":{"prompt_tokens":1,"completion_tokens":4}}
+        """
+
     private static let part = #"{"choices":[{"index":0,"delta":{"content":"four"}}]}"#
 
     static let rows: [Row] = [
@@ -156,6 +162,19 @@ struct FailureCauseTableTests {
             name: "200 without an answer",
             reply: error("{}", "200 OK"),
             told: "502 upstream_failed"
+        ),
+        Row(
+            name: "200 with a page",
+            reply: error("<html>Sign in</html>", "200 OK"),
+            told: "502 upstream_failed"
+        ),
+        Row(
+            name: "200 with reasoning that used all tokens",
+            reply: error(withoutContent, "200 OK"),
+            told: "200",
+            charged: 4,
+            fallsBack: false,
+            counts: false
         ),
         Row(
             name: "a connection closed without an answer",

@@ -232,6 +232,24 @@ struct UpstreamFallbackTests {
         }
     }
 
+    @Test(
+        arguments: [
+            ("1500", nil, .milliseconds(1_500)), ("0.4", nil, .milliseconds(1)),
+            ("250", "7", .milliseconds(250)), ("soon", "7", .seconds(7)),
+            ("-1", "7", .seconds(7)), (nil, "0.5", .milliseconds(500)),
+            ("nan", nil, nil), (nil, nil, nil),
+        ] as [(String?, String?, Duration?)]
+    )
+    func `retry-after-ms precedes Retry-After if it is valid`(
+        milliseconds: String?,
+        seconds: String?,
+        pause: Duration?
+    ) {
+        let now = Timestamp(millisecondsSince1970: 784_111_777_000)
+        let found = UpstreamRefusal.pause(milliseconds: milliseconds, seconds: seconds, now: now)
+        #expect(found == pause)
+    }
+
     @Test func `Retry-After pauses the upstream, and the next one takes over`() async throws {
         try await UpstreamWorld.with([
             { $0.number == 1 ? .refuses(status: 429, retryAfter: "30") : .none },
