@@ -14,7 +14,7 @@ struct ServiceScope<Ports: Sendable>: Sendable {
 
     private let listening = AsyncStream.makeStream(of: Ports.self)
 
-    /// Starts the body. The service calls this when it accepts requests.
+    /// Starts the body, once the service accepts requests.
     func listen(on ports: Ports) { listening.continuation.yield(ports) }
 
     /// Runs both, and returns the body's result.
