@@ -52,7 +52,7 @@ let package = Package(
         .executable(name: "sanguine", targets: ["SanguineCommand"]),
     ],
     traits: [
-        // What is worked on is built whole; a dependency is the client, unless it asks for more.
+        // A checkout builds everything; a dependency builds the client unless it asks for more.
         .default(enabledTraits: isDependency ? [] : ["Server"]),
         .trait(
             name: "Server",
@@ -93,7 +93,7 @@ let package = Package(
         ),
     ] + documentation,
     targets: [
-        // What both ends share: identifiers, amounts, functions, problem codes, wire messages.
+        // Shared by client and server: identifiers, amounts, functions, problem codes, messages.
         .target(name: "SanguineModel", swiftSettings: strict),
 
         // The client.
@@ -239,7 +239,7 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // Devices, an authority and everything that goes wrong between them, from a seed.
+        // Devices, an authority and faulty networks between them, reproduced by a seed.
         .target(
             name: "Simulation",
             dependencies: [
@@ -266,7 +266,7 @@ let package = Package(
             path: "Tests/Simulate",
             swiftSettings: strict
         ),
-        // `make fuzz`: what no client sends, to a real server in a release build.
+        // `make fuzz`: sends malformed requests to a real server in a release build.
         .executableTarget(
             name: "Fuzz",
             dependencies: [
@@ -279,11 +279,11 @@ let package = Package(
             path: "Tests/Fuzz",
             swiftSettings: strict
         ),
-        // What our own tests share: a turn and a bound for each.
+        // Helpers of our own tests: limits of time and of concurrency, sample files, processes.
         .target(
             name: "TestSupport",
             dependencies: [
-                "SanguineAuthority", "SanguineModel", "SanguineTesting",
+                "Sanguine", "SanguineAuthority", "SanguineModel", "SanguineTesting",
                 testKit("Crypto", "swift-crypto"),
                 testKit("SwiftASN1", "swift-asn1"),
                 testKit("X509", "swift-certificates"),
@@ -377,7 +377,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // What every driver promises.
+        // The contract of all storage drivers.
         .testTarget(
             name: "StorageContractTests",
             dependencies: [
@@ -480,7 +480,19 @@ let package = Package(
             path: "Tests/ConsumerPackage/Sources/OwnServer",
             swiftSettings: strict
         ),
-        // The habit tracker of the examples: both ends, a face in a terminal, and its tests.
+        // Helpers of the examples' command-line interfaces.
+        .target(
+            name: "ExampleTerminal",
+            dependencies: [
+                "Sanguine",
+                "SanguineServer",
+                server("ArgumentParser", "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Terminal",
+            swiftSettings: strict
+        ),
+        // The habit tracker of the examples: client, server, a command-line interface, and tests.
         .target(
             name: "HabitsModel",
             dependencies: ["SanguineModel"],
@@ -505,6 +517,7 @@ let package = Package(
                 "HabitsApp",
                 "HabitsModel",
                 "HabitsServer",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineServer",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -524,13 +537,11 @@ let package = Package(
                 "SanguineServer",
                 "SanguineTesting",
                 "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             path: "Examples/Habits/Tests",
             swiftSettings: strict
         ),
-        // The assistant of the examples: both ends, a face in a terminal, and its tests.
+        // The assistant of the examples: client, server, a command-line interface, and tests.
         .target(
             name: "AssistantModel",
             dependencies: ["SanguineModel"],
@@ -544,7 +555,6 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 .product(name: "Logging", package: "swift-log"),
-                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             path: "Examples/Assistant/Server",
             swiftSettings: strict
@@ -561,6 +571,7 @@ let package = Package(
                 "AssistantApp",
                 "AssistantModel",
                 "AssistantServer",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineServer",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -575,6 +586,7 @@ let package = Package(
                 "AssistantApp",
                 "AssistantModel",
                 "AssistantServer",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineAuthority",
                 "SanguineModel",
@@ -585,7 +597,7 @@ let package = Package(
             path: "Examples/Assistant/Tests",
             swiftSettings: strict
         ),
-        // The fortune teller of the examples: guests, a daily quota and an account that they keep.
+        // The fortune teller of the examples: guests with a daily quota, and their registration.
         .target(
             name: "ReadingsModel",
             dependencies: ["SanguineModel"],
@@ -599,7 +611,6 @@ let package = Package(
                 "SanguineSQLite",
                 "SanguineServer",
                 .product(name: "Logging", package: "swift-log"),
-                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             path: "Examples/Readings/Server",
             swiftSettings: strict
@@ -616,6 +627,7 @@ let package = Package(
                 "ReadingsApp",
                 "ReadingsModel",
                 "ReadingsServer",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineServer",
                 server("ArgumentParser", "swift-argument-parser"),
@@ -631,6 +643,7 @@ let package = Package(
                 "ReadingsApp",
                 "ReadingsModel",
                 "ReadingsServer",
+                "ExampleTerminal",
                 "Sanguine",
                 "SanguineModel",
                 "SanguineServer",

@@ -112,12 +112,3 @@ extension CursorSeal {
         return Int64(bitPattern: number)
     }
 }
-
-extension Problem {
-    static var cursorInvalid: Problem {
-        Problem(
-            .malformedRequest,
-            "Use the 'nextCursor' of this list's last page, or leave 'cursor' out to start over."
-        )
-    }
-}

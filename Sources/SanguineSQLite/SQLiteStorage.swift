@@ -365,6 +365,37 @@ public final class SQLiteStorage: Storage {
         await writer.end()
     }
 
+    /// Opens the data in the folder while a body runs, and closes it afterwards.
+    ///
+    /// ```swift
+    /// try await SQLiteStorage.with(folder: folder) { storage in
+    ///     try await SanguineServer(storage: storage, keys: keys).serve()
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - folder: The data folder. If it is missing, it is created, accessible only to its owner.
+    ///   - options: The limits.
+    ///   - body: Uses the storage.
+    /// - Returns: The body's result.
+    /// - Throws: A ``SQLiteStorageError``, or the body's error, after which the storage is closed
+    ///   too.
+    public static func with<Value>(
+        folder: URL,
+        options: SQLiteStorageOptions = SQLiteStorageOptions(),
+        _ body: (SQLiteStorage) async throws -> Value
+    ) async throws -> Value {
+        let storage = try SQLiteStorage(folder: folder, options: options)
+        do {
+            let value = try await body(storage)
+            await storage.close()
+            return value
+        } catch {
+            await storage.close()
+            throw error
+        }
+    }
+
     private func checkOpen() throws(StorageError) {
         guard !isClosed.load(ordering: .acquiring) else { throw .closed }
     }

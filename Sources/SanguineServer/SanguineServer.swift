@@ -1,3 +1,4 @@
+import Foundation
 import Hummingbird
 import HummingbirdCore
 public import Logging
@@ -47,7 +48,7 @@ public struct SanguineServer: Service {
     let consumption: (any ConsumptionReporter)?
     private let clock: any WallClock
     private let delay: any Clock<Duration>
-    private let onListening: @Sendable (Ports) async -> Void
+    private var onListening: @Sendable (Ports) async -> Void
 
     /// Creates a server and recovers from a crash of an earlier server on the same storage.
     ///
@@ -131,6 +132,19 @@ public struct SanguineServer: Service {
         self.consumption = consumption
         (self.clock, self.delay) = (clock, delay)
         self.onListening = onListening
+    }
+
+    /// Returns this server, with a closure that also receives its addresses once it listens.
+    func telling(_ tell: @escaping @Sendable (Addresses) -> Void) -> SanguineServer {
+        var server = self
+        server.onListening = { [http = settings.http, onListening] ports in
+            await onListening(ports)
+            guard let api = URL(string: http.url(port: ports.http)),
+                let admin = URL(string: http.adminURL(port: ports.admin))
+            else { preconditionFailure("The host of an open port is not valid in a URL.") }
+            tell(Addresses(http: api, admin: admin))
+        }
+        return server
     }
 
     private static func pool(of limits: ServerSettings.Limits) -> SharedPool {

@@ -31,7 +31,7 @@ extension EndToEnd {
             grant: Int = 100,
             timeout: Duration = .seconds(30),
             _ script: @escaping ScriptedUpstream.Script,
-            _ body: @Sendable (Stage) async throws -> Void
+            _ body: @escaping @Sendable (Stage) async throws -> Void
         ) async throws {
             try await ScriptedUpstream.with(script) { upstream in
                 var settings = ServerSettings()

@@ -267,7 +267,7 @@ extension EndToEnd {
 
         /// Runs a server on the old data folder, shortly after the folder was created.
         private static func withServer(
-            _ body: @Sendable (OldFolders, API, API.Guest) async throws -> Void
+            _ body: @escaping @Sendable (OldFolders, API, API.Guest) async throws -> Void
         ) async throws {
             try await OldFolders.with { old in
                 try await LocalServer.with(folder: old.data, clock: old.clock) { server in

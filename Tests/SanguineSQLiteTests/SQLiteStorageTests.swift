@@ -36,6 +36,27 @@ struct SQLiteStorageTests {
         #expect(Set(files) == ["sanguine.sqlite", "sanguine.lock", "sanguine.history"])
     }
 
+    @Test(arguments: [true, false])
+    func `a storage is closed after its body, even after an error`(fails: Bool) async throws {
+        struct Failed: Error {}
+        let folder = TestFolder()
+        let account = Identifier.fresh()
+        do {
+            let available = try await SQLiteStorage.with(folder: folder.url) { storage in
+                try await storage.spend(from: account, key: "a")
+                if fails { throw Failed() }
+                return try await storage.available(account)
+            }
+            #expect(available == 999_999 && !fails)
+        } catch is Failed {
+            #expect(fails)
+        }
+        // A folder that is still in use cannot be opened again.
+        let again = try SQLiteStorage(folder: folder.url)
+        #expect(try await again.available(account) == 999_999)
+        await again.close()
+    }
+
     @Test func `the folder and its files are accessible only to their owner`() async throws {
         let folder = TestFolder()
         let storage = try SQLiteStorage(folder: folder.url)

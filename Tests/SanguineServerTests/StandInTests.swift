@@ -5,7 +5,6 @@ import NIOCore
 import NIOHTTP1
 import SanguineModel
 import SanguineTesting
-import ServiceLifecycle
 import TestSupport
 import Testing
 
@@ -72,9 +71,8 @@ struct StandInTests {
         latency: Duration = .zero,
         wordInterval: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
-        _ body: (_ url: String, _ http: HTTPClient) async throws -> Void
+        _ body: @escaping @Sendable (_ url: String, _ http: HTTPClient) async throws -> Void
     ) async throws {
-        let ports = AsyncStream.makeStream(of: Int.self)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let standIn = StandInServer(
@@ -83,19 +81,14 @@ struct StandInTests {
             wordInterval: wordInterval,
             clock: clock,
             logger: logger
-        ) { ports.continuation.yield($0) }
-        let services = ServiceGroup(services: [standIn], logger: logger)
-        let running = Task { try await services.run() }
-        let port = try await ports.stream.first("a port")
+        )
         let http = HTTPClient(eventLoopGroupProvider: .singleton)
         do {
-            try await body("http://127.0.0.1:\(port)", http)
+            try await standIn.serve { url in try await body(url, http) }
         } catch {
             Issue.record(error)
         }
         try await http.shutdown()
-        await services.triggerGracefulShutdown()
-        try await running.finished()
     }
 
     private func post(

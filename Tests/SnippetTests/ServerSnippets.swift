@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Sanguine
 import SanguineSQLite
 import SanguineServer
 import TestSupport
@@ -36,6 +37,27 @@ struct ServerSnippets {
         )
         try await server.serve()  // until SIGTERM or SIGINT
         await storage.close()
+    }
+
+    @Test func `a test runs a server of its own`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: folder) }
+
+        var settings = ServerSettings()
+        settings.http.port = 0
+        let balance = try await SQLiteStorage.with(folder: folder) { storage in
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: folder),
+                settings: settings
+            )
+            return try await server.serve { addresses in
+                let client = try SanguineClient(.inMemory(server: addresses.http))
+                defer { client.close() }
+                return try await client.value(of: .balance)
+            }
+        }
+        #expect(balance.available == 100)
     }
 
     @Test func `functions are declared once and answered by code or a prompt`() {

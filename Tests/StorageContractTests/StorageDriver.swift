@@ -22,15 +22,7 @@ enum StorageDriver: String, CaseIterable, CustomTestStringConvertible {
             let folder = FileManager.default.temporaryDirectory
                 .appending(path: "sanguine-contract-\(UUID())")
             defer { try? FileManager.default.removeItem(at: folder) }
-            let storage = try SQLiteStorage(folder: folder)
-            do {
-                let value = try await body(storage)
-                await storage.close()
-                return value
-            } catch {
-                await storage.close()
-                throw error
-            }
+            return try await SQLiteStorage.with(folder: folder) { try await body($0) }
         }
     }
 }

@@ -86,11 +86,11 @@ enum ImportTable {
         "AssistantModel": .only(["SanguineModel"]),
         "AssistantServer": .only([
             "AssistantModel", "Foundation", "Logging", "SanguineSQLite", "SanguineServer",
-            "ServiceLifecycle",
         ]),
         "AssistantApp": .only(["AssistantModel", "Observation", "Sanguine"]),
         "Assistant": .anything,
         "AssistantTests": .anything,
+        "ExampleTerminal": .anything,
         "HabitsModel": .only(["SanguineModel"]),
         "HabitsServer": .only(["Foundation", "HabitsModel", "SanguineSQLite", "SanguineServer"]),
         "HabitsApp": .only(["Foundation", "HabitsModel", "Observation", "Sanguine"]),
@@ -99,7 +99,6 @@ enum ImportTable {
         "ReadingsModel": .only(["SanguineModel"]),
         "ReadingsServer": .only([
             "Foundation", "Logging", "ReadingsModel", "SanguineSQLite", "SanguineServer",
-            "ServiceLifecycle",
         ]),
         "ReadingsApp": .only(["Foundation", "Observation", "ReadingsModel", "Sanguine"]),
         "Readings": .anything,
@@ -118,6 +117,7 @@ enum ImportTable {
 
     /// Targets of examples by folder, if their names differ.
     static let examples = [
+        "Examples/Terminal": "ExampleTerminal",
         "Examples/Notebook/App": "Notebook",
         "Examples/Notebook/Backend": "NotebookBackend",
         "Examples/Notebook/Tests": "NotebookTests",

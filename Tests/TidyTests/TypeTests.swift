@@ -19,9 +19,7 @@ struct TypeTests {
 
     /// The types that more files extend, each with the reason.
     private static let extendedTypes = [
-        "Sanguine.SanguineClient": "The facade of the client: one file for each subject.",
-        "Sanguine.QueryCache": "Lists and ranges connect their sources where they are declared.",
-        "Sanguine.ValueQuery": "Each subject declares its own queries and their identity.",
+        "Sanguine.SanguineClient": "The facade: one file for each kind of query, calls and users.",
         "SanguineAuthority.Authority": "The facade of the server: one file for each subject.",
         "SanguineAuthority.Endpoints": "The routes: one file for each subject.",
     ]

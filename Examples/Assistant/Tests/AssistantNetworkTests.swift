@@ -1,7 +1,6 @@
 import AssistantApp
 import AssistantModel
 import Foundation
-import RegexBuilder
 import Sanguine
 import SanguineTesting
 import TestSupport
@@ -98,105 +97,39 @@ struct AssistantNetworkTests {
 @Suite("Assistant in a terminal", .bounded(.seconds(120)))
 struct AssistantToolTests {
     @Test func `a question is answered, charged and remembered`() async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        let serve = ["serve", "--port", "0", "--data", root.appending(path: "server").path]
-        try await Tool.with(serve, of: "Assistant") { server in
-            let options = [
-                "--server", "http://127.0.0.1:\(try await server.listeningPort())", "--folder",
-                root.appending(path: "app").path,
-            ]
-            let asked = try await Self.run(["Why is the sky blue?"] + options)
-            let lines = asked.output.split(separator: "\n").map(String.init)
-            #expect(lines.first == "97 tokens, 3 held" && lines.last == "99 tokens")
-            #expect(lines.count == 4 && lines[1].contains("sky blue"))
-            let known = try await Self.run(["balance"] + options)
-            #expect(known.output.hasPrefix("99 tokens, 0 held\n"))
+        try await TemporaryFolder.with { root in
+            let data = root.appending(path: "server")
+            try await ToolDevice.serving("Assistant", data) { address, server in
+                let app = root.appending(path: "app")
+                let device = ToolDevice("Assistant", server: address, folder: app)
+                let asked = try await device.run(["Why is the sky blue?"])
+                let lines = asked.output.split(separator: "\n").map(String.init)
+                #expect(lines.first == "97 tokens, 3 held" && lines.last == "99 tokens")
+                #expect(lines.count == 4 && lines[1].contains("sky blue"))
+                let known = try await device.run(["balance"])
+                #expect(known.output.hasPrefix("99 tokens, 0 held\n"))
 
-            let said = try await server.output.first("the port for administration") { said in
-                said.lines.first { $0.hasPrefix("administration on ") }
+                let prefix = "administration on "
+                let said = try await server.output.first("the port for administration") { said in
+                    said.lines.first { $0.hasPrefix(prefix) }
+                }
+                let admin = try #require(URL(string: String(said.dropFirst(prefix.count))))
+                let requests = try AdminRequests(to: admin, data: data)
+                let id = try DeviceIdentityFile(in: app).deviceID
+                let account = try await requests.account(ofDevice: id).id
+                let path = "accounts/\(account)/grants"
+                let gift = #"{"amount":50,"reason":"a gift"}"#
+                #expect(try await requests.send("POST", path, gift).status == 200)
+                let richer = try await device.run(["balance"])
+                #expect(richer.output.hasPrefix("149 tokens, 0 held\n"))
+
+                let photo = root.appending(path: "photo.jpg")
+                try Data(SampleFile.jpeg.bytes()).write(to: photo)
+                let seen = try await device.run(["What is it?", "--image", photo.path])
+                #expect(seen.output.contains("I have looked at 1 attached"))
+                let gone = try await device.run(["What is it?", "--image", "gone.jpg"])
+                #expect(gone.status != 0 && gone.errors.contains("gone.jpg"))
             }
-            let admin = try #require(
-                URL(string: String(said.dropFirst("administration on ".count)))
-            )
-            let granted = try await Self.grant(50, on: admin, root)
-            #expect(granted == 200)
-            let richer = try await Self.run(["balance"] + options)
-            #expect(richer.output.hasPrefix("149 tokens, 0 held\n"))
-
-            let photo = root.appending(path: "photo.jpg")
-            try Data(SampleFile.jpeg.bytes()).write(to: photo)
-            let seen = try await Self.run(["What is it?", "--image", photo.path] + options)
-            #expect(seen.output.contains("I have looked at 1 attached"))
-            let gone = try await Self.run(["What is it?", "--image", "gone.jpg"] + options)
-            #expect(gone.status != 0 && gone.errors.contains("gone.jpg"))
-            server.signal(SIGTERM)
-            #expect(try await server.ended().status == 0)
-        }
-    }
-
-    /// Grants tokens to the app's user, with the token and the identity in the folders of server
-    /// and app.
-    private static func grant(_ amount: Int, on server: URL, _ root: URL) async throws -> Int {
-        let token = try String(
-            contentsOf: root.appending(path: "server/admin-token"),
-            encoding: .utf8
-        )
-        let identity = try JSONDecoder().decode(
-            [String: String].self,
-            from: Data(contentsOf: root.appending(path: "app/device-identity.json"))
-        )
-        let transport = URLSessionTransport()
-        let path = "admin/v1/accounts"
-        let device = URLQueryItem(name: "deviceId", value: identity["deviceId"])
-        var find = TransportRequest(
-            url: server.appending(path: path).appending(queryItems: [device])
-        )
-        find.headers = [
-            "Authorization": "Bearer \(token.trimmingCharacters(in: .whitespacesAndNewlines))"
-        ]
-        let found = try await transport.send(find)
-        struct Found: Decodable { let id: String }
-        let id = try JSONDecoder().decode(Found.self, from: found.body).id
-        var grant = TransportRequest(url: server.appending(path: "\(path)/\(id)/grants"))
-        (grant.method, grant.headers) = ("POST", find.headers)
-        grant.headers["Idempotency-Key"] = "1"
-        grant.headers["Content-Type"] = "application/json"
-        grant.body = Data(#"{"amount":\#(amount),"reason":"a gift"}"#.utf8)
-        return try await transport.send(grant).status
-    }
-
-    private static func run(_ arguments: [String]) async throws -> Tool.Ended {
-        try await Tool.with(arguments, of: "Assistant") { try await $0.ended() }
-    }
-}
-
-/// The README's statements about the tests.
-@Suite("Assistant's README", .bounded)
-struct AssistantReadmeTests {
-    @Test func `the README names the test of each row, and the test prints its figure`() throws {
-        let folder = URL(filePath: #filePath).appending(path: "../..").standardized
-        let tests = folder.appending(path: "Tests/AssistantTests.swift")
-        let source = try String(contentsOf: tests, encoding: .utf8)
-        let readme = try String(contentsOf: folder.appending(path: "README.md"), encoding: .utf8)
-        let row = Regex {
-            Anchor.startOfLine
-            "| "
-            Capture {
-                "T"
-                OneOrMore(.digit)
-            }
-            " | "
-            Capture { OneOrMore(.any, .reluctant) }
-            " | "
-        }
-        let found = readme.matches(of: row).map { (row: $0.output.1, test: $0.output.2) }
-        #expect(found.map(\.row) == (1...12).map { "T\($0)" })
-        for (row, test) in found {
-            let parts = source.components(separatedBy: "func `\(test)`(")
-            #expect(parts.count == 2, "\(test)")
-            let body = parts.last?.components(separatedBy: "@Test").first ?? ""
-            #expect(body.contains("\"\(row)\""), "\(row)")
         }
     }
 }

@@ -124,10 +124,10 @@ struct AssistantTests {
             _ = try await client.value(of: .balance)
             clock.advance(by: .seconds(119))
             _ = try await client.value(of: .balance)
-            #expect(network.balanceRequests == 1)
+            #expect(network.count(of: "/v1/balance") == 1)
             clock.advance(by: .seconds(2))
             _ = try await client.value(of: .balance)
-            #expect(network.balanceRequests == 2)
+            #expect(network.count(of: "/v1/balance") == 2)
 
             let limit = try await Self.timeAllowed(
                 .balance,
@@ -138,7 +138,7 @@ struct AssistantTests {
                 delay
             )
             #expect(limit.request == .seconds(8) && limit.all == .seconds(8))
-            #expect(network.balanceRequests == 3)
+            #expect(network.count(of: "/v1/balance") == 3)
             let other = try await Self.timeAllowed(
                 .account,
                 "/v1/account",
@@ -327,12 +327,12 @@ struct AssistantTests {
             try await client.waitUntilIdle()
 
             // Less than five minutes do not count as absence.
-            let first = network.balanceRequests
+            let first = network.count(of: "/v1/balance")
             lifecycle.enterBackground()
             clock.advance(by: .seconds(299))
             lifecycle.enterForeground()
             try await client.waitUntilIdle()
-            let short = network.balanceRequests - first
+            let short = network.count(of: "/v1/balance") - first
             #expect(short == 0)
 
             lifecycle.enterBackground()
@@ -354,7 +354,7 @@ struct AssistantTests {
                 await screen.balance?.available == spent
             }
             try await client.waitUntilIdle()
-            let long = network.balanceRequests - first
+            let long = network.count(of: "/v1/balance") - first
             #expect(long == 1)
             #expect(told.value.last == spent && Set(told.value) == [100, spent])
 
@@ -362,7 +362,7 @@ struct AssistantTests {
             try await delay.waitForSleepers(1)
             try await eventually("a renewal by the timer") {
                 delay.advance(by: .seconds(30))
-                return network.balanceRequests > first + long
+                return network.count(of: "/v1/balance") > first + long
             }
             printFigure(
                 "T7",
@@ -553,7 +553,7 @@ struct AssistantTests {
                 if try await client.value(of: balance).available != known { old.append(minute) }
             }
             let row = try #require(client.metrics.summary()[query: "$balance"])
-            let requests = network.balanceRequests
+            let requests = network.count(of: "/v1/balance")
             // A read that waits for a request is not a hit.
             let rate = try #require(row.hitRate)
             #expect(row.reads == minutes && row.flights == requests)

@@ -1,6 +1,7 @@
 import AssistantApp
 import AssistantModel
 import AssistantServer
+import ExampleTerminal
 import Foundation
 import Sanguine
 import SanguineAuthority
@@ -29,31 +30,37 @@ struct AssistantWorld: Sendable {
         selling store: TestAppStore? = nil,
         _ body: @escaping @Sendable (AssistantWorld) async throws -> Void
     ) async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "assistant-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
         let (clock, registry) = (ManualClock(), OpenMetricsRegistry())
-        try await RunningServer.withStandIn(
+        let standIn = StandInServer(
+            port: 0,
             latency: latency,
             wordInterval: wordInterval,
-            clock: clock
-        ) { model in
-            var settings = ServerSettings()
-            settings.upstream.url = model
-            let folder = root.appending(path: "server")
-            if let store { try Self.sell(store, in: root, &settings) }
-            try await RunningServer.withAssistant(
-                folder: folder,
-                settings: settings,
-                registry: registry
-            ) { server in
-                try await body(
-                    AssistantWorld(
-                        root: root,
-                        server: server,
-                        registry: registry,
-                        modelClock: clock
-                    )
-                )
+            clock: clock,
+            logger: .errors("stand-in")
+        )
+        try await TemporaryFolder.with { root in
+            try await standIn.serve { model in
+                var settings = ServerSettings()
+                settings.http.port = 0
+                settings.upstream.url = model
+                if let store { try Self.sell(store, in: root, &settings) }
+                try await AssistantServer.with(
+                    folder: root.appending(path: "server"),
+                    settings: settings,
+                    registry: registry,
+                    logger: .errors("assistant")
+                ) { server in
+                    try await server.serve { addresses in
+                        try await body(
+                            AssistantWorld(
+                                root: root,
+                                server: addresses.http,
+                                registry: registry,
+                                modelClock: clock
+                            )
+                        )
+                    }
+                }
             }
         }
     }
@@ -65,7 +72,6 @@ struct AssistantWorld: Sendable {
         _ settings: inout ServerSettings
     ) throws {
         let certificate = root.appending(path: "root.der")
-        try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
         try Data(store.root).write(to: certificate)
         settings.appStore.bundleId = TestAppStore.bundle
         settings.appStore.roots = [certificate.path]
@@ -84,12 +90,8 @@ struct AssistantWorld: Sendable {
         configuration.folder = folder
         configuration.transport = URLSessionTransport.patient
         configure(&configuration)
-        // Another device copies the identity of the first one, as a synchronized keychain does.
-        let file = "device-identity.json"
-        let (first, files) = (root.appending(path: "phone/\(file)"), FileManager.default)
-        if name != "phone", !files.fileExists(atPath: folder.appending(path: file).path) {
-            try files.createDirectory(at: folder, withIntermediateDirectories: true)
-            try files.copyItem(at: first, to: folder.appending(path: file))
+        if name != "phone" {
+            try DeviceIdentityFile(in: root.appending(path: "phone")).copy(to: folder)
         }
         return try SanguineClient(configuration)
     }

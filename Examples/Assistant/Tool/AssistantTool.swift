@@ -2,8 +2,8 @@ import ArgumentParser
 import AssistantApp
 import AssistantModel
 import AssistantServer
+import ExampleTerminal
 import Foundation
-import Observation
 import Sanguine
 import SanguineServer
 
@@ -19,8 +19,11 @@ struct AssistantTool: AsyncParsableCommand {
 }
 
 struct AppOptions: ParsableArguments {
-    @Option(help: "The server's address. Default: a server in this process.")
-    var server: String?
+    @Option(
+        help: "The server's address. Default: a server in this process.",
+        transform: address
+    )
+    var server: URL?
 
     @Option(help: "Where the app keeps its data.")
     var folder = NSHomeDirectory() + "/.assistant"
@@ -30,37 +33,24 @@ struct AppOptions: ParsableArguments {
         _ body:
             @escaping @MainActor @Sendable (SanguineClient, AssistantScreen) async throws -> Void
     ) async throws {
-        if let server {
-            guard let address = URL(string: server) else {
-                throw ValidationError("'\(server)' is not a valid address.")
-            }
-            return try await Self.withApp(address, URL(filePath: folder), body)
-        }
-        let folder = URL(filePath: folder)
-        try await Self.withModel(nil) { model in
-            var settings = ServerSettings()
-            settings.upstream.url = model
-            let data = folder.appending(path: "server")
-            try await RunningServer.withAssistant(folder: data, settings: settings) { address in
-                try await Self.withApp(address, folder.appending(path: "app"), body)
-            }
-        }
-    }
-
-    /// Runs the body with the address of a language model.
-    ///
-    /// Without an address, this is a stand-in that takes two seconds to begin, as such models do.
-    static func withModel(
-        _ address: String?,
-        _ body: @escaping @Sendable (String) async throws -> Void
-    ) async throws {
-        if let address { return try await body(address) }
-        try await RunningServer.withStandIn(
-            latency: .seconds(2),
-            wordInterval: .milliseconds(40),
-            body
+        try await withServer(
+            server,
+            URL(filePath: folder),
+            latency: Self.latency,
+            { data, settings, use in
+                try await AssistantServer.with(
+                    folder: data,
+                    settings: settings,
+                    logger: .errors("assistant"),
+                    use
+                )
+            },
+            { try await Self.withApp($0, $1, body) }
         )
     }
+
+    /// The time in which the stand-in begins an answer, as such models do.
+    static let latency = Duration.seconds(2)
 
     @MainActor
     private static func withApp(
@@ -115,7 +105,7 @@ extension AssistantTool {
                 let held = screen.balance.map { "\($0.available) tokens, \($0.held) held" }
                 try say(held ?? "The balance is not known yet.")
                 let result = try await write(answer)
-                try say("\n\(result.charged) charged, \(predicted.expected) predicted")
+                try say("\(result.charged) charged, \(predicted.expected) predicted")
                 try say("\(result.tokensRemaining) tokens")
             }
         }
@@ -136,7 +126,7 @@ extension AssistantTool {
                 screen.resume()
                 for turn in screen.turns {
                     let result = try await write(turn.answer)
-                    try say("\n\(result.charged) charged")
+                    try say("\(result.charged) charged")
                 }
             }
         }
@@ -167,57 +157,22 @@ extension AssistantTool {
         static let configuration = CommandConfiguration(
             abstract: "Run the server, with a stand-in for the language model unless one is named."
         )
-        @Option var port = 8_080
-        @Option(help: "The port for administration and metrics. Default: the port + 1.")
-        var adminPort: Int?
+        @OptionGroup var ports: ServeOptions
         @Option(help: "Where the server keeps its data.") var data = "assistant-data"
         @Option(help: "The base URL of a language model that speaks OpenAI's API.")
         var upstream: String?
 
         func run() async throws {
-            let (port, adminPort, folder) = (port, adminPort, URL(filePath: data))
-            try await AppOptions.withModel(upstream) { model in
-                var settings = ServerSettings()
-                (settings.http.port, settings.http.adminPort) = (port, adminPort)
+            let (settings, folder) = (ports.settings, URL(filePath: data))
+            try await withModel(upstream, latency: AppOptions.latency) { model in
+                var settings = settings
                 settings.upstream.url = model
                 try await AssistantServer.with(
                     folder: folder,
                     settings: settings,
-                    onListening: { ports in
-                        try? say("administration on http://127.0.0.1:\(ports.admin)")
-                        try? say("listening on http://127.0.0.1:\(ports.http)")
-                    }
-                ) { server in try await server.serve() }
+                    onListening: ServeOptions.announce
+                ) { try await $0.serve() }
             }
         }
     }
-}
-
-/// Writes the answer as it grows.
-@MainActor
-private func write(_ answer: AnswerModel<String>) async throws -> FunctionResult<String> {
-    var written = 0
-    while true {
-        let more = Data(answer.text.utf8.dropFirst(written))
-        try FileHandle.standardOutput.write(contentsOf: more)
-        written += more.count
-        guard answer.phase == .waiting || answer.phase == .answering else { break }
-        await change { _ = (answer.text, answer.phase) }
-    }
-    return try await answer.finished()
-}
-
-/// Returns when a value that the body reads has changed.
-@MainActor
-private func change(_ body: () -> Void) async {
-    await withCheckedContinuation { continuation in
-        withObservationTracking(body) { continuation.resume() }
-    }
-}
-
-/// Writes a line at once.
-///
-/// `print` buffers lines while the output is a pipe, and parts of answers are written in between.
-private func say(_ line: String) throws {
-    try FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
 }

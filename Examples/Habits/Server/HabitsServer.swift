@@ -5,11 +5,6 @@ public import SanguineServer
 
 /// The backend: a server for the habits' own types.
 public enum HabitsServer {
-    /// Serves until a signal stops the process.
-    public static func serve(folder: URL, settings: ServerSettings) async throws {
-        try await with(folder: folder, settings: settings) { server in try await server.serve() }
-    }
-
     /// Creates a server with a folder's data, and closes the storage after the body.
     ///
     /// - Parameters:
@@ -23,28 +18,20 @@ public enum HabitsServer {
         folder: URL,
         settings: ServerSettings,
         registering types: [any Registrable.Type] = habitTypes,
-        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { ports in
-            // Not `print`, which buffers the line while the output is a pipe.
-            let line = Data("listening on http://127.0.0.1:\(ports.http)\n".utf8)
-            try? FileHandle.standardOutput.write(contentsOf: line)
-        },
+        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { _ in },
         _ body: (SanguineServer) async throws -> Void
     ) async throws {
-        let storage = try SQLiteStorage(folder: folder)
-        do {
-            let server = try await SanguineServer(
-                storage: storage,
-                keys: try KeyFile.loadOrCreate(in: folder),
-                adminToken: try AdminToken.loadOrCreate(in: folder),
-                settings: settings,
-                registering: types,
-                onListening: onListening
+        try await SQLiteStorage.with(folder: folder) { storage in
+            try await body(
+                SanguineServer(
+                    storage: storage,
+                    keys: try KeyFile.loadOrCreate(in: folder),
+                    adminToken: try AdminToken.loadOrCreate(in: folder),
+                    settings: settings,
+                    registering: types,
+                    onListening: onListening
+                )
             )
-            try await body(server)
-            await storage.close()
-        } catch {
-            await storage.close()
-            throw error
         }
     }
 }

@@ -2,11 +2,10 @@ import Foundation
 import HabitsApp
 import HabitsModel
 import HabitsServer
-import Logging
 import Sanguine
 import SanguineServer
 import SanguineTesting
-import ServiceLifecycle
+import TestSupport
 
 /// The real server, and devices of one user.
 struct HabitsWorld: Sendable {
@@ -23,7 +22,7 @@ struct HabitsWorld: Sendable {
     }
 
     let root: URL
-    private let port: Int
+    private let server: URL
 
     /// Runs a server while the body runs.
     ///
@@ -35,27 +34,17 @@ struct HabitsWorld: Sendable {
         registering types: [any Registrable.Type] = habitTypes,
         _ body: @escaping @Sendable (HabitsWorld) async throws -> Void
     ) async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "habits-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        let port = WatchedState<Int?>(nil)
-        var settings = ServerSettings()
-        (settings.http.port, settings.http.adminPort) = (0, 0)
-        try await HabitsServer.with(
-            folder: root.appending(path: "server"),
-            settings: settings,
-            registering: types,
-            onListening: { ports in port.withLock { $0 = ports.http } }
-        ) { server in
-            let group = ServiceGroup(services: [server], logger: .init(label: "habits.tests"))
-            try await withThrowingTaskGroup(of: Void.self) { tasks in
-                tasks.addTask { try await group.run() }
-                let found = try await port.first("the server's port", within: .seconds(20)) { $0 }
-                let world = HabitsWorld(root: root, port: found)
-                let result: Result<Void, any Error>
-                do { result = .success(try await body(world)) } catch { result = .failure(error) }
-                await group.triggerGracefulShutdown()
-                try await tasks.waitForAll()
-                try result.get()
+        try await TemporaryFolder.with { root in
+            var settings = ServerSettings()
+            settings.http.port = 0
+            try await HabitsServer.with(
+                folder: root.appending(path: "server"),
+                settings: settings,
+                registering: types
+            ) { server in
+                try await server.serve { addresses in
+                    try await body(HabitsWorld(root: root, server: addresses.http))
+                }
             }
         }
     }
@@ -69,26 +58,14 @@ struct HabitsWorld: Sendable {
         _ name: String = "phone",
         _ configure: (inout SanguineClient.Configuration) -> Void = { _ in }
     ) throws -> SanguineClient {
-        let server = URL(string: "http://127.0.0.1:\(port)")
         var configuration = SanguineClient.Configuration.habits(
             server: server,
             folder: folder(name)
         )
         configure(&configuration)
-        try join(name)
+        let first = DeviceIdentityFile(in: folder("phone"))
+        if name != "phone", first.exists { try first.copy(to: folder(name)) }
         return try SanguineClient(configuration)
-    }
-
-    /// Another device copies the identity of the first one, as a synchronized keychain does.
-    private func join(_ name: String) throws {
-        let file = "device-identity.json"
-        let first = folder("phone").appending(path: file)
-        let files = FileManager.default
-        guard name != "phone", files.fileExists(atPath: first.path),
-            !files.fileExists(atPath: folder(name).appending(path: file).path)
-        else { return }
-        try files.createDirectory(at: folder(name), withIntermediateDirectories: true)
-        try files.copyItem(at: first, to: folder(name).appending(path: file))
     }
 }
 

@@ -1,5 +1,3 @@
-import Foundation
-import RegexBuilder
 import TestSupport
 import Testing
 
@@ -7,37 +5,6 @@ import Testing
 @Suite("Habits' README", .bounded)
 struct ReadmeTests {
     @Test func `the README names the test of each row, and the test prints its figure`() throws {
-        let folder = URL(filePath: #filePath).appending(path: "../..").standardized
-        let tests = folder.appending(path: "Tests")
-        let sources = try FileManager.default.contentsOfDirectory(atPath: tests.path)
-            .filter { $0.hasSuffix("Tests.swift") }
-            .map { try String(contentsOf: tests.appending(path: $0), encoding: .utf8) }
-        let readme = try String(contentsOf: folder.appending(path: "README.md"), encoding: .utf8)
-        let row = Regex {
-            Anchor.startOfLine
-            "| "
-            Capture {
-                "O"
-                OneOrMore(.digit)
-            }
-            " | "
-            Capture { OneOrMore(.any, .reluctant) }
-            " | "
-        }
-
-        let found = readme.matches(of: row).map { (row: $0.output.1, test: $0.output.2) }
-
-        #expect(found.map(\.row) == (1...11).map { "O\($0)" })
-        for (row, test) in found {
-            let source = try #require(sources.first { $0.contains("func `\(test)`(") }, "\(test)")
-            let after = source.components(separatedBy: "func `\(test)`(")[1]
-            let body = after.components(separatedBy: "@Test")[0]
-            let prints = Regex {
-                "printFigure("
-                ZeroOrMore(.whitespace)
-                "\"\(row)\""
-            }
-            #expect(body.contains(prints), "\(row)")
-        }
+        try ReadmeTable.check("O", 11)
     }
 }

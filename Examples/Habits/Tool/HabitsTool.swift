@@ -1,9 +1,9 @@
 import ArgumentParser
+import ExampleTerminal
 import Foundation
 import HabitsApp
 import HabitsModel
 import HabitsServer
-import Observation
 import Sanguine
 import SanguineServer
 
@@ -22,8 +22,8 @@ struct HabitsTool: AsyncParsableCommand {
 }
 
 struct AppOptions: ParsableArguments {
-    @Option(help: "The server's address.")
-    var server = "http://127.0.0.1:8080"
+    @Option(help: "The server's address. Default: port 8080 of this machine.", transform: address)
+    var server: URL?
 
     @Option(help: "Where the app keeps its data.")
     var folder = NSHomeDirectory() + "/.habits"
@@ -42,9 +42,7 @@ struct AppOptions: ParsableArguments {
         on day: DayOption? = nil,
         _ body: @MainActor (HabitsScreen) async throws -> Void
     ) async throws {
-        guard let server = URL(string: server) else {
-            throw ValidationError("'\(server)' is not a valid address.")
-        }
+        let server = server ?? URL(string: "http://127.0.0.1:8080")
         let client = try SanguineClient(.habits(server: server, folder: URL(filePath: folder)))
         defer { client.close() }
         let screen = HabitsScreen(client)
@@ -121,14 +119,9 @@ extension HabitsTool {
                 while !Task.isCancelled {
                     options.show(screen)
                     fflush(nil)
-                    await withCheckedContinuation { continuation in
-                        withObservationTracking {
-                            _ = (screen.progress, screen.day, screen.unsent, screen.refused)
-                        } onChange: {
-                            continuation.resume()
-                        }
+                    await change {
+                        _ = (screen.progress, screen.day, screen.unsent, screen.refused)
                     }
-                    await Task.yield()
                 }
             }
         }
@@ -205,13 +198,15 @@ extension HabitsTool {
 
     struct Serve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Run the server.")
-        @Option var port = 8_080
+        @OptionGroup var ports: ServeOptions
         @Option(help: "Where the server keeps its data.") var data = "habits-data"
 
         func run() async throws {
-            var settings = ServerSettings()
-            settings.http.port = port
-            try await HabitsServer.serve(folder: URL(filePath: data), settings: settings)
+            try await HabitsServer.with(
+                folder: URL(filePath: data),
+                settings: ports.settings,
+                onListening: ServeOptions.announce
+            ) { try await $0.serve() }
         }
     }
 }

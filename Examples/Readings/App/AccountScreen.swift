@@ -12,7 +12,7 @@ public struct ReadingSettings: AppSettings {
 
 /// The state of the app's settings and the actions of its switches.
 ///
-/// Each change is visible when the action returns, also without a network, and on every device of
+/// Each change is visible when the action returns, even without a network, and on every device of
 /// the user.
 @MainActor
 @Observable

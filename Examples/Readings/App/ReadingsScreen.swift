@@ -16,7 +16,7 @@ public final class ReadingsScreen {
     private var following: [RecordID: Task<Void, Never>] = [:]
     private var isSending = false
 
-    /// The photo that is not stored on the server yet, also after a restart.
+    /// The photo that is not stored on the server yet, even after a restart.
     public private(set) var chosen: ChosenPhoto?
     /// The progress of its upload; `nil` while none is in progress.
     public private(set) var upload: UploadProgress?

@@ -40,7 +40,7 @@ public enum ReadingsServer {
         registry: OpenMetricsRegistry = OpenMetricsRegistry(),
         logger: Logger = Logger(label: "readings"),
         clock: any WallClock = SystemWallClock(),
-        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void,
+        onListening: @escaping @Sendable (SanguineServer.Ports) async -> Void = { _ in },
         _ body: (SanguineServer) async throws -> Void
     ) async throws {
         var settings = settings
@@ -48,25 +48,21 @@ public enum ReadingsServer {
         if settings.mail.smtpHost == nil, settings.mail.folder == nil {
             settings.mail.folder = folder.appending(path: "mail").path
         }
-        let storage = try SQLiteStorage(folder: folder)
-        do {
-            let server = try await SanguineServer(
-                storage: storage,
-                keys: try KeyFile.loadOrCreate(in: folder),
-                adminToken: try AdminToken.loadOrCreate(in: folder),
-                settings: settings,
-                registering: readingTypes,
-                functions: functions,
-                registry: registry,
-                logger: logger,
-                clock: clock,
-                onListening: onListening
+        try await SQLiteStorage.with(folder: folder) { storage in
+            try await body(
+                SanguineServer(
+                    storage: storage,
+                    keys: try KeyFile.loadOrCreate(in: folder),
+                    adminToken: try AdminToken.loadOrCreate(in: folder),
+                    settings: settings,
+                    registering: readingTypes,
+                    functions: functions,
+                    registry: registry,
+                    logger: logger,
+                    clock: clock,
+                    onListening: onListening
+                )
             )
-            try await body(server)
-            await storage.close()
-        } catch {
-            await storage.close()
-            throw error
         }
     }
 }

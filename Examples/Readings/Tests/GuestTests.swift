@@ -61,7 +61,7 @@ struct GuestTests {
                 client.close()
             }
             #expect(accounts.count == 1)
-            let file = world.identityFile("phone").path
+            let file = world.identity("phone").url.path
             let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
             #expect(mode as? Int == 0o600)
             printFigure("G2", ours: "\(accounts.count) account after \(starts) starts")

@@ -19,14 +19,14 @@ struct IdentityTests {
             let screen = await world.screen(client)
             try await screen.readWhole(world.photo)
             try await client.synchronize()
-            let guest = Self.actions(network.take())
+            let guest = Self.actions(network.take().requests)
             try await Self.register(client, world)
             #expect(client.account.current.kind == .registered)
 
             _ = network.take()
             try await screen.readWhole(world.photo, .coffee)
             try await client.synchronize()
-            let registered = Self.actions(network.take())
+            let registered = Self.actions(network.take().requests)
             // Read once, until the feed has brought the account.
             #expect(guest.subtracting(["GET /v1/account"]) == registered)
             #expect(guest.contains("POST /v1/functions/reading"))
@@ -73,7 +73,7 @@ struct IdentityTests {
             #expect(preview.quotas.first { $0.name == ReadPhoto.quota }?.used == 2)
             _ = network.take()
             try await identity.confirmSignIn()
-            let steps = network.take().count { $0.hasPrefix("POST /v1/accounts/") }
+            let steps = network.take().requests.count { $0.hasPrefix("POST /v1/accounts/") }
             try await other.refresh()
             #expect(tablet.accountId == guest)
             #expect(await other.history.map(\.kind).first == .coffee)

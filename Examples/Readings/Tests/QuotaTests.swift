@@ -25,12 +25,12 @@ struct QuotaTests {
             #expect(await screen.quota?.remaining == 0)
 
             // The photo of the fourth is not even uploaded.
-            let sent = network.requests.count { $0 == "POST /v1/blobs" }
+            let sent = network.requests.count { $0.line == "POST /v1/blobs" }
             let early = await #expect(throws: SanguineError.self) {
                 try await screen.read(world.photo, .face, .indian)
             }
             #expect(early?.code == "quota_exhausted")
-            #expect(network.requests.count { $0 == "POST /v1/blobs" } == sent)
+            #expect(network.requests.count { $0.line == "POST /v1/blobs" } == sent)
             let midnight = Timestamp("2026-11-27T21:00:00Z")
             try await eventually("the paywall") { await screen.paywall.isExhausted }
             let (limit, reset, lifts) = await MainActor.run {

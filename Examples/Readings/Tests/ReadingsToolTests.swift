@@ -11,7 +11,7 @@ struct ReadingsToolTests {
         async throws
     {
         try await Self.withServer { server in
-            let phone = Device(server: server, folder: server.root.appending(path: "phone"))
+            let phone = server.device("phone")
             let read = ["read", "--photo", server.photo.path, "--origin", "turkish", "--kind"]
             for (kind, left) in [("palm", 2), ("face", 1), ("coffee", 0)] {
                 let read = try await phone.run(read + [kind])
@@ -32,7 +32,7 @@ struct ReadingsToolTests {
             let verified = try await phone.run(["verify", server.code()])
             #expect(verified.output.hasPrefix("registered as defne@example.org"))
 
-            let tablet = Device(server: server, folder: server.root.appending(path: "tablet"))
+            let tablet = server.device("tablet")
             let signedIn = try await tablet.run(["sign-in", "--yes"] + credentials)
             #expect(signedIn.status == 0, "\(signedIn.errors)")
             #expect(signedIn.output.hasSuffix("3 readings\n"))
@@ -49,7 +49,7 @@ struct ReadingsToolTests {
         async throws
     {
         try await Self.withServer { server in
-            let phone = Device(server: server, folder: server.root.appending(path: "phone"))
+            let phone = server.device("phone")
             let read = [
                 "read", "--photo", server.photo.path, "--kind", "palm", "--origin", "greek",
             ]
@@ -68,8 +68,8 @@ struct ReadingsToolTests {
 
     @Test func `an app killed while its account is created has one account`() async throws {
         try await Self.withServer { server in
-            let phone = Device(server: server, folder: server.root.appending(path: "phone"))
-            let identity = phone.folder.appending(path: "device-identity.json").path
+            let phone = server.device("phone")
+            let identity = DeviceIdentityFile(in: phone.folder).url.path
             let ended = try await phone.with(["account"]) { tool in
                 // The identity is on the disk before the server learns of it.
                 try await eventually("the identity") {
@@ -96,58 +96,24 @@ struct ReadingsToolTests {
 
         /// Waits for the only e-mail, and returns its code.
         func code() async throws -> String {
-            let folder = root.appending(path: "server/mail")
-            let files = { @Sendable in
-                (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-            }
-            try await eventually("an e-mail", within: .seconds(30)) { !files().isEmpty }
-            let mail = try String(
-                contentsOf: folder.appending(path: files()[0]),
-                encoding: .utf8
-            )
-            let found = try #require(mail.firstMatch(of: /\b(\d{4}) (\d{4})\b/))
-            return String(found.output.1 + found.output.2)
+            try await MailFolder(of: root.appending(path: "server")).code()
+        }
+
+        func device(_ name: String) -> ToolDevice {
+            ToolDevice("Readings", server: address, folder: root.appending(path: name))
         }
     }
 
     private static func withServer(
         _ body: @escaping @Sendable (Server) async throws -> Void
     ) async throws {
-        let root = FileManager.default.temporaryDirectory.appending(path: "readings-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        let serve = ["serve", "--port", "0", "--data", root.appending(path: "server").path]
-        try await Tool.with(serve, of: "Readings") { tool in
-            let address = "http://127.0.0.1:\(try await tool.listeningPort())"
-            let server = Server(root: root, address: address)
-            try Data(SampleFile.jpeg.bytes()).write(to: server.photo)
-            try await body(server)
-            tool.signal(SIGTERM)
-            #expect(try await tool.ended().status == 0)
-        }
-    }
-
-    /// A device with the command-line app.
-    private struct Device: Sendable {
-        let server: Server
-        let folder: URL
-
-        func with(
-            _ arguments: [String],
-            _ body: @Sendable (Tool) async throws -> Tool.Ended
-        ) async throws -> Tool.Ended {
-            let all = arguments + ["--server", server.address, "--folder", folder.path]
-            let noon = ["TZ": Self.noon]
-            return try await Tool.with(all, of: "Readings", environment: noon, body)
-        }
-
-        func run(_ arguments: [String]) async throws -> Tool.Ended {
-            try await with(arguments) { try await $0.ended() }
-        }
-
-        /// A time zone in which it is about noon, so that no day ends during the test.
-        private static var noon: String {
-            let hour = Int(Date().timeIntervalSince1970 / 3_600) % 24
-            return "Etc/GMT\(hour < 12 ? "-" : "+")\(abs(12 - hour))"
+        try await TemporaryFolder.with { root in
+            let data = root.appending(path: "server")
+            try await ToolDevice.serving("Readings", data) { address, _ in
+                let server = Server(root: root, address: address)
+                try Data(SampleFile.jpeg.bytes()).write(to: server.photo)
+                try await body(server)
+            }
         }
     }
 }

@@ -1,3 +1,4 @@
+import ExampleTerminal
 import Foundation
 import ReadingsApp
 import ReadingsModel
@@ -31,36 +32,42 @@ struct ReadingsWorld: Sendable {
         _ body: @escaping @Sendable (ReadingsWorld) async throws -> Void
     ) async throws {
         guard let model else {
-            return try await RunningServer.withStandIn { model in
+            let standIn = StandInServer(port: 0, logger: .errors("stand-in"))
+            return try await standIn.serve { model in
                 try await with(at: moment, model: model, events: events, body)
             }
         }
-        let root = FileManager.default.temporaryDirectory.appending(path: "readings-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
         let clock = moment.map { ManualWallClock($0) } ?? ManualWallClock()
+        try await TemporaryFolder.with { root in
+            try await ReadingsServer.with(
+                folder: root.appending(path: "server"),
+                settings: try settings(model, events.map { root.appending(path: $0) }),
+                logger: .errors("readings"),
+                clock: clock
+            ) { server in
+                try await server.serve { addresses in
+                    let world = ReadingsWorld(
+                        root: root,
+                        server: addresses.http,
+                        admin: addresses.admin,
+                        clock: clock
+                    )
+                    try Data(SampleFile.jpeg.bytes()).write(to: world.photo)
+                    try await body(world)
+                }
+            }
+        }
+    }
+
+    private static func settings(_ model: String, _ events: URL?) throws -> ServerSettings {
         var settings = ServerSettings()
+        settings.http.port = 0
         settings.upstream.url = model
         if let events {
-            let path = root.appending(path: events).path
-            let setting = Setting.all.first { $0.key == "events.file" }
-            let isSet = setting?.set(path, in: &settings)
-            #expect(isSet == true)
-            try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
+            let setting = try #require(Setting.all.first { $0.key == "events.file" })
+            #expect(setting.set(events.path, in: &settings))
         }
-        try await RunningServer.withReadings(
-            folder: root.appending(path: "server"),
-            settings: settings,
-            clock: clock
-        ) { addresses in
-            let world = ReadingsWorld(
-                root: root,
-                server: addresses.http,
-                admin: addresses.admin,
-                clock: clock
-            )
-            try Data(SampleFile.jpeg.bytes()).write(to: world.photo)
-            try await body(world)
-        }
+        return settings
     }
 
     /// A photo of a palm.
@@ -92,35 +99,18 @@ struct ReadingsWorld: Sendable {
     }
 
     /// Copies the identity of the phone, as a synchronized keychain does.
-    func join(_ device: String) throws {
-        let files = FileManager.default
-        try files.createDirectory(at: folder(device), withIntermediateDirectories: true)
-        try files.copyItem(at: identityFile("phone"), to: identityFile(device))
-    }
+    func join(_ device: String) throws { try identity("phone").copy(to: folder(device)) }
 
-    func identityFile(_ device: String) -> URL {
-        folder(device).appending(path: "device-identity.json")
+    func identity(_ device: String) -> DeviceIdentityFile {
+        DeviceIdentityFile(in: folder(device))
     }
 
     /// Returns the id by which support finds the device's account.
-    func deviceID(_ device: String = "phone") throws -> String {
-        let data = try Data(contentsOf: identityFile(device))
-        return try #require(JSONDecoder().decode([String: String].self, from: data)["deviceId"])
-    }
+    func deviceID(_ device: String = "phone") throws -> String { try identity(device).deviceID }
 
     /// Waits for a number of e-mails, and returns the code in the newest.
     func code(ofEmail count: Int = 1) async throws -> String {
-        let folder = root.appending(path: "server/mail")
-        let files = { @Sendable in
-            ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? [])
-                .filter { $0.hasSuffix(".eml") }.sorted()
-        }
-        try await eventually("e-mail \(count)", within: .seconds(30)) { files().count >= count }
-        // The names are ids in the order of time.
-        let newest = folder.appending(path: try #require(files().last))
-        let text = try String(contentsOf: newest, encoding: .utf8)
-        let found = try #require(text.firstMatch(of: /\b(\d{4}) (\d{4})\b/))
-        return String(found.output.1 + found.output.2)
+        try await MailFolder(of: serverFolder).code(ofMail: count)
     }
 
     // MARK: - Support
@@ -132,31 +122,19 @@ struct ReadingsWorld: Sendable {
         query: [URLQueryItem] = [],
         _ body: String? = nil
     ) async throws -> TransportResponse {
-        let file = root.appending(path: "server/admin-token")
-        let token = try String(contentsOf: file, encoding: .utf8)
-        var url = admin.appending(path: "admin/v1/\(path)")
-        if !query.isEmpty { url.append(queryItems: query) }
-        let request = TransportRequest(
-            method: method,
-            url: url,
-            headers: [
-                "Authorization": "Bearer \(token.trimmingCharacters(in: .whitespacesAndNewlines))",
-                "Content-Type": "application/json", "Idempotency-Key": UUID().uuidString,
-            ],
-            body: body.map { Data($0.utf8) }
-        )
-        return try await URLSessionTransport.patient.send(request)
+        try await support.send(method, path, query: query, body)
     }
 
     /// Returns the account that support finds by a device's id.
     func account(ofDevice id: String) async throws -> Account {
-        let device = URLQueryItem(name: "deviceId", value: id)
-        let found = try await administer("GET", "accounts", query: [device])
-        let decoder = JSONDecoder()
-        if let account = try? decoder.decode(Account.self, from: found.body) { return account }
-        struct Details: Decodable { let account: Account }
-        return try decoder.decode(Details.self, from: found.body).account
+        try await support.account(ofDevice: id)
     }
+
+    private var support: AdminRequests {
+        get throws { try AdminRequests(to: admin, data: serverFolder) }
+    }
+
+    private var serverFolder: URL { root.appending(path: "server") }
 }
 
 extension ReadingsScreen {
@@ -177,11 +155,6 @@ extension ReadingsScreen {
         try await settled()
         return result
     }
-}
-
-extension URLSessionTransport {
-    /// The real network, with a clock that never ends a request because the machine is busy.
-    static var patient: URLSessionTransport { URLSessionTransport(clock: ManualClock()) }
 }
 
 /// Runs a body as many times at once, and returns the results in any order.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import ExampleTerminal
 import ReadingsApp
 import Sanguine
 

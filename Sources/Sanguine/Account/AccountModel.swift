@@ -24,7 +24,7 @@ public final class AccountModel {
 
     /// The account's id; `nil` until it is known.
     public private(set) var id: Identifier?
-    /// Guest or registered.
+    /// Whether the account is a guest's or registered.
     public private(set) var kind: Account.Kind
     /// The verified address, if there is one.
     public private(set) var email: String?
@@ -34,7 +34,7 @@ public final class AccountModel {
     public private(set) var language: String
     /// The user's name for display, if there is one.
     public private(set) var displayName: String?
-    /// Free or premium.
+    /// The plan: free or premium.
     public private(set) var plan: Account.Plan
     /// The app's own settings.
     public private(set) var settings: AccountSettings
@@ -50,10 +50,7 @@ public final class AccountModel {
         (plan, settings) = (state.plan, state.settings)
         self.users = users
         let services = users.services
-        let (turn, owner) = (services.mainActorBatch, services.mainActorBatch.newOwner())
-        let tell: @Sendable () -> Void = { [weak self] in
-            turn.schedule({ self?.applyNewest() }, for: owner)
-        }
+        let tell = services.mainActorBatch.scheduling { [weak self] in self?.applyNewest() }
         followings = [
             services.queries.follow(.account) { _ in tell() },
             services.outboxNotifier.follow(tell),

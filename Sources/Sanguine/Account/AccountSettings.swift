@@ -75,7 +75,7 @@ public struct AccountSettings: Hashable, Sendable {
 /// ```
 ///
 /// Only the members that a change touches are sent, so two devices that change different members
-/// keep both. A member that is missing in the account has the default of ``init()``, also in a
+/// keep both. A member that is missing in the account has the default of ``init()``, even in a
 /// newer version of the app that adds it.
 public protocol AppSettings: Codable, Equatable, Sendable {
     /// Creates the settings of a new user.

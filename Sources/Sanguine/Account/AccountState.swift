@@ -7,7 +7,7 @@ public import SanguineModel
 public struct AccountState: Hashable, Sendable {
     /// The account's id; `nil` until it is known.
     public internal(set) var id: Identifier?
-    /// Guest or registered.
+    /// Whether the account is a guest's or registered.
     public internal(set) var kind: Account.Kind
     /// The verified address, if there is one.
     public internal(set) var email: String?
@@ -17,7 +17,7 @@ public struct AccountState: Hashable, Sendable {
     public internal(set) var language: String
     /// The user's name for display, if there is one.
     public internal(set) var displayName: String?
-    /// Free or premium.
+    /// The plan: free or premium.
     public internal(set) var plan: Account.Plan
     /// The app's own settings.
     public internal(set) var settings: AccountSettings

@@ -3,12 +3,12 @@ import Logging
 import SanguineModel
 import Synchronization
 
-/// Makes the account follow the device's zone and language, as far as the configuration says so.
+/// Makes the account follow the device's zone and language, if the configuration allows it.
 ///
-/// A change is sent once, by the outbox, when the device differs from the account: at the start,
-/// when the app returns to the foreground, and when the device's setting changes. Changes by other
-/// devices of the user are not answered, so two devices in two zones do not send in turns: the zone
-/// of the last one that came to the foreground applies.
+/// The outbox sends a change once, when the device differs from the account: at the start, when the
+/// app returns to the foreground, and when the device's setting changes. The device does not
+/// respond to changes by the user's other devices. Otherwise two devices in two zones would
+/// overwrite each other's zone forever; instead, the device that was last in the foreground wins.
 ///
 /// Mutable state: `known`, protected by its mutex, which is never held during disk access.
 final class LocaleFollower: Sendable {

@@ -132,7 +132,7 @@ extension UserAccount {
 
     // MARK: - Second device
 
-    /// Returns a short code that signs in a second device to this account, also for a guest.
+    /// Returns a short code that signs in a second device to this account, even for a guest.
     ///
     /// The code is valid once and for ten minutes. Show it to the user, who types it on the other
     /// device; see ``SanguineClient/signIn(moveCode:)``.

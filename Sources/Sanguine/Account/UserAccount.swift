@@ -2,7 +2,7 @@ import Foundation
 import OrderedCollections
 import SanguineModel
 
-/// The user's account: read and changed at once, also without a network.
+/// The user's account: read and changed at once, even without a network.
 ///
 /// ```swift
 /// client.account.current.language
@@ -148,11 +148,6 @@ public struct UserAccount: Sendable {
         try user.zone.unset()
         user.followDevice()
     }
-}
-
-extension SanguineClient {
-    /// The user's account.
-    public var account: UserAccount { UserAccount(users: users) }
 }
 
 extension UserScope {

@@ -77,18 +77,3 @@ enum BalanceLimits {
     /// Its hold lasts ten minutes.
     static let unansweredLifetime = Duration.seconds(15 * 60)
 }
-
-extension Problem {
-    /// The problem of a call that is refused because too many others are pending.
-    static var tooManyCalls: Problem {
-        var problem = Problem(
-            .overloaded,
-            """
-            \(BalanceLimits.pendingCalls) calls are running, or \(BalanceLimits.queuedCalls) are \
-            waiting for a network. Let some of them end before you make more.
-            """
-        )
-        problem.title = "There are too many calls."
-        return problem
-    }
-}

@@ -20,7 +20,7 @@ public import SanguineModel
 /// ```
 ///
 /// It changes at once when this or another device consumes units, when the plan changes, and by the
-/// clock when the period ends, also without a network. A property changes only when its value does.
+/// clock when the period ends, even without a network. A property changes only when its value does.
 @MainActor
 @Observable
 public final class PaywallState {
@@ -55,10 +55,7 @@ public final class PaywallState {
         self.name = name
         self.users = users
         let services = users.services
-        let (turn, owner) = (services.mainActorBatch, services.mainActorBatch.newOwner())
-        let tell: @Sendable () -> Void = { [weak self] in
-            turn.schedule({ self?.applyNewest() }, for: owner)
-        }
+        let tell = services.mainActorBatch.scheduling { [weak self] in self?.applyNewest() }
         followings = [
             services.queries.follow(.quotas) { _ in tell() },
             services.queries.follow(.account) { _ in tell() },

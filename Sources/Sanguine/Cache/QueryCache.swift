@@ -303,3 +303,32 @@ final class QueryCache: Sendable {
         }
     }
 }
+
+// MARK: - Lists, ranges and closures
+
+extension QueryCache {
+    /// Returns the source of a list; creates it if there is none.
+    func source<Item>(of pages: ListQuery<Item>) -> ListSource<Item> {
+        let source = lists.source(pages.key) { ListSource(pages, in: self) }
+        source.restore()
+        return source
+    }
+
+    /// Returns the source of the range query, and creates it if there is none.
+    func source<Index, Value>(of query: RangeQuery<Index, Value>) -> RangeSource<Index, Value> {
+        let source = ranges.source(query.key) { RangeSource(query, in: self) }
+        source.replaceQuery(query)
+        return source
+    }
+
+    /// Calls a closure with the current state and after each change, until the token is released.
+    func follow<Value>(
+        _ query: ValueQuery<Value>,
+        _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void
+    ) -> ObservationToken {
+        let number = observe(query, .init(tell: tell, finish: {}))
+        return ObservationToken { [weak self] in
+            if let number { self?.unobserve(query, number) }
+        }
+    }
+}

@@ -140,28 +140,3 @@ private final class Guardian<Value: Sendable>: Sendable {
 
     func update(_ body: (inout Value) -> Void) { guarded.withLock { body(&$0) } }
 }
-
-extension SanguineClient {
-    /// Calls a metered function, with its answer as an observable object for a view.
-    ///
-    /// - Returns: A new object for each call.
-    /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
-    @MainActor
-    public func answer<Call: FunctionCall>(
-        to call: Call
-    ) throws(SanguineError) -> AnswerModel<Call.Output> {
-        AnswerModel(try stream(call), services.mainActorBatch)
-    }
-
-    /// Returns the answer of an earlier call as an observable object for a view; see
-    /// ``stream(of:key:)``.
-    ///
-    /// - Throws: ``SanguineError``: the problem with which the call failed, if it is known.
-    @MainActor
-    public func answer<Call: FunctionCall>(
-        to call: Call.Type,
-        key: String
-    ) throws(SanguineError) -> AnswerModel<Call.Output> {
-        AnswerModel(try stream(of: call, key: key), services.mainActorBatch)
-    }
-}

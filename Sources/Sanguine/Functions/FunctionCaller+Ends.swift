@@ -127,14 +127,3 @@ extension CallFailure {
         }
     }
 }
-
-extension Problem {
-    /// The problem as the end of a call, which must not be retried.
-    var ofEndedCall: Problem {
-        var problem = self
-        var known = known ?? ProblemContext()
-        known.errorClass = .refused
-        problem.known = known
-        return problem
-    }
-}

@@ -15,7 +15,7 @@ public import SanguineModel
 /// broke off: no part is missing, and none comes twice.
 ///
 /// To stop reading, cancel the task or release the stream. The call itself continues, is charged
-/// for, and can be found again by its ``key``, also from another device of the user. ``cancel()``
+/// for, and can be found again by its ``key``, even from another device of the user. ``cancel()``
 /// ends the call itself.
 ///
 /// The call is in ``SanguineClient/openCalls`` until the app has read it to the end or has received

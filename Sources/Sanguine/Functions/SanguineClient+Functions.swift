@@ -152,3 +152,157 @@ extension SanguineClient {
         try await users.current.functions.cancel(key)
     }
 }
+
+// MARK: - For views
+
+extension SanguineClient {
+    /// Calls a metered function, with its answer as an observable object for a view.
+    ///
+    /// - Returns: A new object for each call.
+    /// - Throws: ``SanguineError`` if the call was not begun; then nothing has changed.
+    @MainActor
+    public func answer<Call: FunctionCall>(
+        to call: Call
+    ) throws(SanguineError) -> AnswerModel<Call.Output> {
+        AnswerModel(try stream(call), services.mainActorBatch)
+    }
+
+    /// Returns the answer of an earlier call as an observable object for a view; see
+    /// ``stream(of:key:)``.
+    ///
+    /// - Throws: ``SanguineError``: the problem with which the call failed, if it is known.
+    @MainActor
+    public func answer<Call: FunctionCall>(
+        to call: Call.Type,
+        key: String
+    ) throws(SanguineError) -> AnswerModel<Call.Output> {
+        AnswerModel(try stream(of: call, key: key), services.mainActorBatch)
+    }
+}
+
+// MARK: - Files
+
+extension SanguineClient {
+    /// Stores a file in the user's account, to be attached to a call.
+    ///
+    /// ```swift
+    /// let photo = try await client.upload(.file(url, type: "image/jpeg"))
+    /// let question = Describe.Input(question: "What is this?")
+    /// let answer = try await client.call(Describe(input: question, attachments: [photo.id]))
+    /// ```
+    ///
+    /// The id is derived from the content: sending the same file again stores and costs nothing
+    /// more, so a failed upload is repeated, up to four times. The server determines the type from
+    /// the content, and removes data that shows where a picture was taken.
+    ///
+    /// - Parameters:
+    ///   - file: Bytes or a file, of at most 25 MiB unless the server sets another limit; no form.
+    ///   - progress: Called with the progress, at most once for each hundredth, on any thread; a
+    ///     repeated upload starts again at zero. Default: no callback.
+    /// - Returns: The id for `FunctionCall.attachments`, with size and type.
+    /// - Throws: ``SanguineError``: a problem with `unsupported_media_type`, `body_too_large` or
+    ///   another code of the server; ``SanguineError/cancelled``;
+    ///   ``SanguineError/invalidDeclaration(_:)`` for a form.
+    public nonisolated(nonsending) func upload(
+        _ file: RequestBody,
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
+    ) async throws(SanguineError) -> BlobFacts {
+        if let refusal = configuration.refusal { throw refusal }
+        if case .parts = file.content {
+            throw .invalidDeclaration("Upload bytes or a file, not a form.")
+        }
+        return try await users.current.functions.upload(
+            file,
+            UploadReport(tell: progress ?? { _ in })
+        )
+    }
+
+    /// Stores a file for a call of a function, unless that call would be refused.
+    ///
+    /// ```swift
+    /// let photo = try await client.upload(.file(url, type: "image/jpeg"), for: Describe.self)
+    /// ```
+    ///
+    /// Before any byte of the file is sent, the client fetches the function's rules, the quotas and
+    /// the balance from the server. It refuses a file that is one too many, too large, or declared
+    /// as another type, and a file for a call that the user cannot pay. If answers of the function
+    /// are cached, the call may cost nothing, and only the function's rules are checked.
+    ///
+    /// - Parameters:
+    ///   - file: Bytes or a file, as for ``upload(_:progress:)``.
+    ///   - call: The function to be called.
+    ///   - others: Files that are already attached to the call. Default: none.
+    ///   - progress: As for ``upload(_:progress:)``.
+    /// - Returns: The id for `FunctionCall.attachments`, with size and type.
+    /// - Throws: ``SanguineError``: in this order `not_found`, `invalid_content`,
+    ///   `quota_exhausted`, `insufficient_tokens`, and the errors of ``upload(_:progress:)``.
+    public nonisolated(nonsending) func upload<Call: FunctionCall>(
+        _ file: RequestBody,
+        for call: Call.Type,
+        besides others: [BlobFacts] = [],
+        progress: (@Sendable (UploadProgress) -> Void)? = nil
+    ) async throws(SanguineError) -> BlobFacts {
+        if let refusal = configuration.refusal { throw refusal }
+        let functions = users.current.functions
+        functions.allowSignIn()
+        let list = try await functions.call.call(
+            "GET",
+            "/v1/functions",
+            as: Items<FunctionDescription>.self
+        ).value
+        guard let function = list.items.first(where: { $0.name == Call.name }) else {
+            throw .problem(Problem(.notFound, "Use a name that GET /v1/functions lists."))
+        }
+        let check = UploadCheck(function: function)
+        try check.check(type: file.type, bytes: file.knownBytes, besides: others)
+        if function.cache == ResultCache.none.name {
+            let quotas = function.price.quota == nil ? [] : try await refresh(.quotas)
+            try check.check(quotas, try await refresh(.balance))
+        }
+        return try await upload(file, progress: progress)
+    }
+}
+
+// MARK: - Quotas
+
+extension SanguineClient {
+    /// Consumes units of a quota, for work that the app does itself.
+    ///
+    /// ```swift
+    /// try await client.consume("readings", id: reading.id)
+    /// ```
+    ///
+    /// The units are visible as used at once, and as unused again if the server refuses. A request
+    /// whose answer is lost is sent again under the same id, and counts once. Without a network the
+    /// method throws.
+    ///
+    /// - Parameters:
+    ///   - quota: The quota's name in the server's configuration.
+    ///   - amount: The number of units, at least 1. Default: 1.
+    ///   - id: The id of the work, 1 to 128 visible ASCII characters. Requests with the same id
+    ///     count once: in this process, in a later one, and on the user's other devices, as long as
+    ///     the server stores keys. Pass one if the work is repeated after a restart. Default: a new
+    ///     id.
+    /// - Returns: The quota afterwards.
+    /// - Throws: ``SanguineError``: a problem with `quota_exhausted`, which says when the quota
+    ///   resets and which plans lift it; `not_found` for an unknown quota;
+    ///   ``SanguineError/outcomeUnknown(operation:)`` if every answer was lost: repeat it with the
+    ///   error's id.
+    @discardableResult
+    public nonisolated(nonsending) func consume(
+        _ quota: String,
+        amount: Int64 = 1,
+        id: String? = nil
+    ) async throws(SanguineError) -> Quota {
+        try await QuotaConsumer(users: users).consume(quota, amount: amount, id: id)
+    }
+
+    /// The quota's limit as a view shows it: the rest, the time of the reset, and what lifts it.
+    ///
+    /// All views of one quota share the object.
+    @MainActor
+    public func paywall(for quota: String) -> PaywallState {
+        let key = QueryKey(name: "$paywall", parameters: [quota])
+        return services.models.model(key) { PaywallState(quota, users) }
+    }
+}

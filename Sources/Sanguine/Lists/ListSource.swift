@@ -425,12 +425,3 @@ extension ListSource {
         return actions
     }
 }
-
-extension QueryCache {
-    /// Returns the source of a list; creates it if there is none.
-    func source<Item>(of pages: ListQuery<Item>) -> ListSource<Item> {
-        let source = lists.source(pages.key) { ListSource(pages, in: self) }
-        source.restore()
-        return source
-    }
-}

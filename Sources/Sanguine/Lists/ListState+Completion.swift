@@ -415,20 +415,3 @@ extension ListState {
         if fetch.load == .next { tail = fetch } else { head = fetch }
     }
 }
-
-extension Problem {
-    /// The problem of a backend that responds with empty pages, each followed by a cursor.
-    ///
-    /// The user must be informed, because no row appears that would load the next page.
-    static var emptyPages: Problem {
-        var problem = Problem(
-            .overloaded,
-            """
-            The backend returned \(PageLimits.emptyPages) empty pages in a row. Load the next page \
-            to continue after them.
-            """
-        )
-        problem.title = "The list found no further rows."
-        return problem
-    }
-}

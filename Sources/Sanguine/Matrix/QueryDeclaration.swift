@@ -17,10 +17,3 @@ public struct QueryDeclaration: Hashable, Sendable {
         self.policy = policy
     }
 }
-
-extension ValueQuery {
-    /// The query's declaration.
-    ///
-    /// It does not depend on the parameters, so any parameters will do.
-    public var declaration: QueryDeclaration { QueryDeclaration(name: name, policy: policy) }
-}

@@ -56,19 +56,3 @@ extension SanguineClient.Configuration {
         server == nil ? queries : queries + SanguineClient.builtInQueries
     }
 }
-
-extension SanguineClient {
-    /// The client's own queries for a Sanguine server.
-    public static let builtInQueries: [QueryDeclaration] = [
-        ValueQuery<Balance>.balance.declaration, ValueQuery<[Quota]>.quotas.declaration,
-        ValueQuery<Account>.account.declaration,
-    ]
-
-    /// Returns the policies of all queries: those declared in ``Configuration/queries``, the
-    /// client's own, and all others that were used since the client was created.
-    ///
-    /// ```swift
-    /// print(client.matrix())
-    /// ```
-    public func matrix() -> StorageMatrix { queries.entries.registry.matrix }
-}

@@ -96,15 +96,45 @@ final class NamedMetrics: Sendable {
 
     // MARK: - Operations of the app
 
+    /// Runs an operation, and counts it with its duration.
+    func measure<Result, Failure: Error>(
+        _ operation: () throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        let ticket = operationBegan()
+        do throws(Failure) {
+            let result = try operation()
+            operationEnded(ticket, hasFailed: false)
+            return result
+        } catch {
+            operationEnded(ticket, hasFailed: true)
+            throw error
+        }
+    }
+
+    /// Runs an asynchronous operation, and counts it with its duration.
+    nonisolated(nonsending) func measure<Result, Failure: Error>(
+        _ operation: () async throws(Failure) -> Result
+    ) async throws(Failure) -> Result {
+        let ticket = operationBegan()
+        do throws(Failure) {
+            let result = try await operation()
+            operationEnded(ticket, hasFailed: false)
+            return result
+        } catch {
+            operationEnded(ticket, hasFailed: true)
+            throw error
+        }
+    }
+
     /// Counts an operation that begins.
-    func operationBegan() -> FetchTicket {
+    private func operationBegan() -> FetchTicket {
         fetches.wrappingAdd(1, ordering: .relaxed)
         inFlight.wrappingAdd(1, ordering: .relaxed)
         return FetchTicket(began: watch.elapsed)
     }
 
     /// Counts the end of an operation.
-    func operationEnded(_ ticket: FetchTicket, hasFailed: Bool) {
+    private func operationEnded(_ ticket: FetchTicket, hasFailed: Bool) {
         let duration = watch.elapsed - ticket.began
         inFlight.wrappingSubtract(1, ordering: .relaxed)
         if hasFailed { failures.wrappingAdd(1, ordering: .relaxed) }

@@ -57,6 +57,12 @@ final class MainActorBatch: Sendable {
         if mustSchedule { Task { @MainActor in run() } }
     }
 
+    /// Returns a closure that schedules this work, once for each turn, from any thread.
+    func scheduling(_ work: @escaping Work) -> @Sendable () -> Void {
+        let owner = newOwner()
+        return { [self] in schedule(work, for: owner) }
+    }
+
     /// Keeps the observation of a released model until the main actor's next turn, so that a caller
     /// that needs the same value in this turn joins its requests.
     func keep(_ following: ObservationToken?) {

@@ -229,7 +229,7 @@ public struct MutationContext: Sendable {
         }
     }
 
-    /// Sends a request to the Sanguine server, also if the app has a backend of its own.
+    /// Sends a request to the Sanguine server, even if the app has a backend of its own.
     func serverResponse(
         _ path: String,
         method: String,

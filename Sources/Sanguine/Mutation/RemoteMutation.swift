@@ -54,7 +54,7 @@ public protocol RemoteMutation: Mutation {
     /// - Another status from 500 on, the code `operation_in_progress`, 409 with `Retry-After`, or
     ///   no response within a minute: the mutation may have been applied, and is sent again in the
     ///   same way, under the same key.
-    /// - A network error, also from another network stack: a ``TransportError``, a `URLError`, a
+    /// - A network error, even from another network stack: a ``TransportError``, a `URLError`, a
     ///   `POSIXError` of a connection, a `CancellationError`, or an `NSError` with one of these as
     ///   its underlying error. The mutation may have been applied, and is sent again.
     /// - A ``ClassifiedError``, or a problem that ``SanguineClient/Configuration/errorBody``

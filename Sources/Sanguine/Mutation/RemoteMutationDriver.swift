@@ -467,23 +467,3 @@ extension SanguineError {
         }
     }
 }
-
-extension Problem {
-    /// Something other than the backend has answered every send of the operation.
-    static func intercepted(_ error: SanguineError) -> Problem {
-        var problem = Problem(ProblemCode(rawValue: error.code), "\(error)")
-        problem.title = "Something other than the backend has answered."
-        return problem
-    }
-
-    /// This version of the app has no type for an operation on disk.
-    static func unknownMutation(_ name: String) -> Problem {
-        Problem(
-            .mutatorUnknown,
-            """
-            This version of the app does not know the mutation '\(name)'. Register its former type \
-            with configuration.register(…), or discard the operation.
-            """
-        )
-    }
-}

@@ -39,13 +39,4 @@ extension Problem {
         let path = context.codingPath.map { $0.stringValue }.joined(separator: ".")
         return Problem(.mutatorFailed, "\(rule) '\(path)': \(context.debugDescription)")
     }
-
-    static let notInTray = Problem(
-        .notFound,
-        "The outbox has no such operation to retry or discard. It may have settled."
-    )
-    static let outcomeUnknown = Problem(
-        .operationInProgress,
-        "Wait for the operation's outcome: it was sent and may have been applied."
-    )
 }

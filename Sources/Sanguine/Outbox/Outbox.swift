@@ -189,7 +189,7 @@ public struct Outbox: Sendable {
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func claim() throws(SanguineError) { try users.claim() }
 
-    /// Removes the ``unclaimed`` operations, also from the disk.
+    /// Removes the ``unclaimed`` operations, including those on disk.
     ///
     /// - Throws: ``SanguineError``: `store` if the disk failed; nothing has changed then.
     public func discardUnclaimed() throws(SanguineError) { try users.discardUnclaimed() }

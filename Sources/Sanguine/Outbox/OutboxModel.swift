@@ -40,11 +40,10 @@ public final class OutboxModel {
 
     init(_ users: UserSwitcher) {
         self.users = users
-        let turn = users.services.mainActorBatch
-        let owner = turn.newOwner()
-        following = users.services.outboxNotifier.follow { [weak self] in
-            turn.schedule({ self?.applyNewest() }, for: owner)
-        }
+        let services = users.services
+        following = services.outboxNotifier.follow(
+            services.mainActorBatch.scheduling { [weak self] in self?.applyNewest() }
+        )
         applyNewest()
     }
 

@@ -1,18 +1,5 @@
 import Foundation
 
-extension SanguineClient {
-    /// The behavior of the network for a preview client.
-    ///
-    /// See ``SanguineClient/preview(_:network:_:)``.
-    public enum PreviewNetwork: Sendable, Hashable {
-        /// No response arrives: values that were not set are fetched forever.
-        case silent
-        /// The network is unreachable: values that were not set have failed, and those that were
-        /// set are marked as old.
-        case offline
-    }
-}
-
 /// A transport that sends nothing.
 struct PreviewTransport: HTTPTransport {
     let network: SanguineClient.PreviewNetwork
@@ -55,5 +42,26 @@ private func untilCancelled() async {
         for await _ in stream {}
     } onCancel: {
         waiting.finish()
+    }
+}
+
+extension SanguineClient.Configuration {
+    /// The configuration of a client that stores nothing and sends nothing.
+    func preview(_ network: SanguineClient.PreviewNetwork) -> Self {
+        var configuration = self
+        configuration.isInMemory = true
+        configuration.transport = PreviewTransport(network: network)
+        configuration.delay = StandingClock()
+        configuration.lifecycle = AlwaysForeground()
+        configuration.connectivity = AlwaysOnline()
+        configuration.retries = false
+        configuration.recordPolling = nil
+        configuration.balancePolling = nil
+        configuration.authorize = nil
+        configuration.refresh = nil
+        if configuration.server == nil {
+            configuration.server = URL(string: "https://preview.invalid")
+        }
+        return configuration
     }
 }

@@ -78,13 +78,3 @@ struct CreditedPurchase: Sendable {
         isReplayed = response.header("idempotency-replayed") == "true"
     }
 }
-
-extension Problem {
-    /// The text that the app has passed is not a signed transaction.
-    static var notSigned: Problem {
-        Problem(
-            .purchaseInvalid,
-            "Pass the 'jwsRepresentation' of StoreKit's verification result, unchanged."
-        )
-    }
-}

@@ -87,11 +87,6 @@ extension Purchases {
     }
 }
 
-extension SanguineClient {
-    /// Purchases in a store, which the server verifies and credits.
-    public var purchases: Purchases { Purchases(users: users) }
-}
-
 extension UserScope {
     /// Applies the answer to a purchase, before callers that wait for it continue.
     func purchased(_ purchase: CreditedPurchase, _ operation: Identifier) {

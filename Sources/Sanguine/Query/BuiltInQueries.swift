@@ -46,8 +46,8 @@ extension ValueQuery where Value == [Quota] {
     /// The daily quotas and their remaining amounts: the server's values with the calls in flight
     /// applied.
     ///
-    /// Fresh for a minute, and stale when a quota's day ends. From that moment, also without a
-    /// network, nothing of the new day counts as used until the server reports otherwise.
+    /// Fresh for a minute, and stale when a quota's day ends. From that moment, even without a
+    /// network, the new day's quota is unused until the server reports otherwise.
     public static var quotas: Self { BuiltIn.quotas }
 }
 

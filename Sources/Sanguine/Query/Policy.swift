@@ -28,7 +28,7 @@ public struct Policy: Hashable, Sendable {
     public enum Tier: String, Hashable, Sendable {
         /// In memory, until the process ends.
         case inMemory
-        /// In memory and on disk, also after the next launch.
+        /// In memory and on disk, even after the next launch.
         case onDisk
     }
 

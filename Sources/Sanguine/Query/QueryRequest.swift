@@ -95,7 +95,7 @@ public struct QueryRequest: Sendable {
         try await send(request(method, path, query, headers, json: json))
     }
 
-    /// The request to the Sanguine server, also if the app has a backend of its own.
+    /// The request to the Sanguine server, even if the app has a backend of its own.
     func toServer() throws(SanguineError) -> QueryRequest {
         guard let server = backend.call.server else { throw .notConfigured("'server'") }
         return QueryRequest(

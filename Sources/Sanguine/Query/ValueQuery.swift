@@ -91,3 +91,12 @@ public struct ValueQuery<Value: Codable & Sendable & Equatable>: Sendable {
         return value
     }
 }
+
+// MARK: - Declaration
+
+extension ValueQuery {
+    /// The query's declaration.
+    ///
+    /// It does not depend on the parameters, so any parameters will do.
+    public var declaration: QueryDeclaration { QueryDeclaration(name: name, policy: policy) }
+}

@@ -15,7 +15,22 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
     @ObservationIgnored private var watcher: UInt64?
     @ObservationIgnored private var following: ObservationToken?
 
-    init(
+    /// Returns the shared state of a range, and starts to follow it if no model does yet.
+    static func shared(
+        _ range: ClosedRange<Index>,
+        of query: RangeQuery<Index, Value>,
+        in client: SanguineClient
+    ) -> FollowedRange {
+        let key = QueryKey(
+            name: "range",
+            parameters: [query.key.text, range.lowerBound.position, range.upperBound.position]
+        )
+        return client.services.models.model(key) {
+            FollowedRange(query, in: range, client: client)
+        }
+    }
+
+    private init(
         _ query: RangeQuery<Index, Value>,
         in range: ClosedRange<Index>,
         client: SanguineClient
@@ -51,18 +66,3 @@ final class FollowedRange<Index: RangeIndex, Value: Codable & Sendable & Equatab
 }
 
 extension FollowedRange: FollowingModel {}
-
-extension SanguineClient {
-    /// Returns the shared state of this range, and starts to follow it if no model does yet.
-    @MainActor
-    func followed<Index, Value>(
-        _ range: ClosedRange<Index>,
-        of query: RangeQuery<Index, Value>
-    ) -> FollowedRange<Index, Value> {
-        let key = QueryKey(
-            name: "range",
-            parameters: [query.key.text, range.lowerBound.position, range.upperBound.position]
-        )
-        return services.models.model(key) { FollowedRange(query, in: range, client: self) }
-    }
-}

@@ -24,7 +24,7 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
     ) {
         self.query = query
         self.client = client
-        shown = client.followed(range, of: query)
+        shown = FollowedRange.shared(range, of: query, in: client)
     }
 
     /// The known values of the range.
@@ -41,7 +41,7 @@ public final class RangeModel<Index: RangeIndex, Value: Codable & Sendable & Equ
         guard range != shown.range else { return }
         // The new range is followed before the old one ends, so that shared requests are not
         // cancelled.
-        shown = client.followed(range, of: query)
+        shown = FollowedRange.shared(range, of: query, in: client)
     }
 
     /// Fetches the whole range, and returns when that has ended.

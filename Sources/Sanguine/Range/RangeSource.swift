@@ -385,12 +385,3 @@ final class RangeSource<Index: RangeIndex, Value: Codable & Sendable & Equatable
         ending?()
     }
 }
-
-extension QueryCache {
-    /// Returns the source of the range query, and creates it if there is none.
-    func source<Index, Value>(of query: RangeQuery<Index, Value>) -> RangeSource<Index, Value> {
-        let source = ranges.source(query.key) { RangeSource(query, in: self) }
-        source.replaceQuery(query)
-        return source
-    }
-}

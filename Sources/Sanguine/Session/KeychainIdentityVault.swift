@@ -86,7 +86,7 @@ struct KeychainIdentityVault: IdentityVault {
 }
 
 extension URL {
-    /// Identifies a folder on this device, also after the app was installed again.
+    /// Identifies a folder on this device, even after the app was installed again.
     ///
     /// The system gives the app's containers new names at each installation, so the label is the
     /// path below the last component that is a UUID, or below the user's home folder. It is `nil`

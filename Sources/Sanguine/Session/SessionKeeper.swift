@@ -492,11 +492,3 @@ extension SessionKeeper {
         }
     }
 }
-
-extension Problem {
-    /// The session of a registered user has ended.
-    static let signInNeeded = Problem(
-        .sessionEnded,
-        "Let the user sign in again: this device's session was ended."
-    )
-}

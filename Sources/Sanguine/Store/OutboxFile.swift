@@ -497,14 +497,3 @@ extension OutboxFile.Row {
         }
     }
 }
-
-extension Problem {
-    /// The operation was refused, but the stored problem is damaged.
-    static let unreadableRefusal = Problem(
-        ProblemCode(rawValue: "store"),
-        """
-        The reason is lost, because the outbox on this device is damaged. Retry or discard the \
-        operation, and check the disk.
-        """
-    )
-}

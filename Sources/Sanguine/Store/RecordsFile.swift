@@ -211,7 +211,7 @@ enum RecordsSchema {
             sql: "SELECT text FROM note WHERE name = 'indexes'"
         )
         guard kept != declared else { return }
-        // In one step, also for concurrent readers.
+        // In one step, even for concurrent readers.
         try database.inSavepoint {
             try fillIndexes(database, schema, declared)
             return .commit

@@ -181,10 +181,3 @@ extension Identifier {
         return id
     }
 }
-
-extension Problem {
-    /// The error for an account id that an administrator sent.
-    static var unknownAccount: Problem {
-        Problem(.notFound, "Check the account's id: no account has it.")
-    }
-}

@@ -529,14 +529,4 @@ extension Problem {
         (problem.resetsAt, problem.lifts) = (exhausted.resetsAt, exhausted.lifts)
         return problem
     }
-
-    static var callExpired: Problem {
-        Problem(
-            .upstreamTimeout,
-            """
-            The hold expired before the call ended. Send the call again with the same key to get \
-            its result.
-            """
-        )
-    }
 }

@@ -112,13 +112,6 @@ extension Problem {
             retryAfter: 1
         )
     }
-
-    static var callCancelled: Problem {
-        Problem(
-            .callCancelled,
-            "Call again with a new key; the parts so far are kept under this one."
-        )
-    }
 }
 
 extension StoredAnswer {

@@ -180,37 +180,3 @@ package struct PreparedCall: Sendable {
         self.run = run
     }
 }
-
-extension Problem {
-    /// The problem of a call whose upstream took too long.
-    package static var upstreamTooSlow: Problem {
-        Problem(
-            .upstreamTimeout,
-            "Nothing was charged. Send the call again with the same key."
-        )
-    }
-
-    /// The problem of a call whose upstream failed, without the upstream's text.
-    package static var upstreamFailed: Problem {
-        Problem(
-            .upstreamFailed,
-            "Nothing was charged. Send the call again later with the same key."
-        )
-    }
-
-    /// The problem of a call whose upstream returned more than the limit.
-    package static func answerTooLong(_ limit: Int) -> Problem {
-        Problem(
-            .upstreamFailed,
-            tooLong + """
-                 \(limit) bytes. The parts so far were charged. Call again with a new key, and \
-                request a shorter answer, without 'top_logprobs'.
-                """
-        )
-    }
-
-    private static let tooLong = "The answer is longer than"
-
-    /// Whether the detail says that the answer is too long and was charged.
-    var isOfLength: Bool { detail.hasPrefix(Self.tooLong) }
-}

@@ -357,35 +357,6 @@ extension JSONValue {
 }
 
 extension Problem {
-    /// Whether the storage is failing or overloaded, so that a retry may succeed.
-    var isOfStorage: Bool { code == .overloaded || code == .internalFault }
-
-    static var noTurn: Problem {
-        Problem(
-            .overloaded,
-            "Too many calls are running or waiting. Send this one again with the same key.",
-            retryAfter: 5
-        )
-    }
-
-    static var interrupted: Problem {
-        Problem(
-            .interrupted,
-            """
-            The answer is incomplete; the parts so far are kept under this key. Call again with \
-            a new key.
-            """
-        )
-    }
-
-    static var endUnknown: Problem {
-        Problem(
-            .operationInProgress,
-            "Wait, then send the same request with the same key to get its answer.",
-            retryAfter: 1
-        )
-    }
-
     fileprivate static var expiredUnsent: Problem {
         Problem(
             .upstreamTimeout,

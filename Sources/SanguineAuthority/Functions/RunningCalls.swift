@@ -295,14 +295,3 @@ extension RunningCalls.State {
         if reserved[position]?.operation == operation { reserved[position] = nil }
     }
 }
-
-extension Problem {
-    /// Not 503, which would say that nothing was changed, although the call was accepted.
-    static var stopping: Problem {
-        Problem(
-            .operationInProgress,
-            "The server is shutting down. Send the call again with the same key to get its result.",
-            retryAfter: 1
-        )
-    }
-}

@@ -113,20 +113,3 @@ extension StoredAnswer {
         return problem["charged"] != nil
     }
 }
-
-extension Problem {
-    static var otherRequest: Problem {
-        Problem(
-            .idempotencyMismatch,
-            "Use a new Idempotency-Key: this one was used for a request with different content."
-        )
-    }
-
-    static var stillRuns: Problem {
-        Problem(
-            .operationInProgress,
-            "Wait, then send the same request with the same key to get its answer.",
-            retryAfter: 1
-        )
-    }
-}

@@ -134,27 +134,3 @@ extension IdentityCommands {
         }
     }
 }
-
-extension Problem {
-    /// The refusal of a login that belongs to another account.
-    static func taken(_ login: Login.Name) -> Problem {
-        switch login {
-        case .email:
-            Problem(
-                .emailTaken,
-                """
-                This e-mail address belongs to another account. Sign in to it with POST \
-                /v1/sessions, which can merge this account into it.
-                """
-            )
-        case .identity:
-            Problem(
-                .identityTaken,
-                """
-                This identity belongs to another account. Sign in to it with POST /v1/sessions, \
-                which can merge this account into it.
-                """
-            )
-        }
-    }
-}

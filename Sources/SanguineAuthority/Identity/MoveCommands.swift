@@ -161,13 +161,6 @@ struct MoveCommands: Sendable {
 }
 
 extension Problem {
-    static var moveCodeInvalid: Problem {
-        Problem(
-            .moveCodeInvalid,
-            "Show a new code on the other device: this one is wrong, was used, or has expired."
-        )
-    }
-
     fileprivate static var otherSecret: Problem {
         Problem(
             .deviceSecretMismatch,

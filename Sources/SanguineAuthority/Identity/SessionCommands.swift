@@ -59,9 +59,3 @@ extension SessionRow {
         )
     }
 }
-
-extension Problem {
-    static var noSession: Problem {
-        Problem(.notFound, "Use the 'id' of a session that GET /v1/sessions lists.")
-    }
-}

@@ -219,24 +219,3 @@ struct LedgerCommands: Sendable {
         }
     }
 }
-
-extension Problem {
-    /// The error for an account that does not exist.
-    static var noAccount: Problem {
-        Problem(.notFound, "Sign in again: this account no longer exists.")
-    }
-
-    static var noHold: Problem {
-        Problem(.notFound, "Use the 'id' of a hold that this account placed.")
-    }
-
-    static func holdSettled(_ hold: HoldRow) -> Problem {
-        let end =
-            switch hold.state {
-            case .captured(let amount): "captured with \(amount)"
-            case .expired: "released because it expired"
-            default: "released"
-            }
-        return Problem(.holdSettled, "Nothing is left to do: the hold was already \(end).")
-    }
-}

@@ -149,28 +149,6 @@ struct MergeCommands: Sendable {
 }
 
 extension Problem {
-    /// The refusal of a merge whose preview is no longer right.
-    static var mergeStale: Problem {
-        Problem(
-            .mergeStale,
-            """
-            Request a new preview: the guest or the account has changed since this one, or it is \
-            older than 10 minutes.
-            """
-        )
-    }
-
-    /// The refusal of a guest that was merged or deleted.
-    static var guestGone: Problem {
-        Problem(
-            .sessionEnded,
-            """
-            Sign in without the guest's access token: this guest was merged into an account, or \
-            deleted.
-            """
-        )
-    }
-
     fileprivate static var mergeSessionOver: Problem {
         Problem(
             .sessionEnded,

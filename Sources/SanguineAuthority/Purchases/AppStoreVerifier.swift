@@ -211,12 +211,3 @@ private struct Signed<Content: AppStoreSigned>: ValidationTimePayload {
     // The signature and the certificates are the whole proof.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
-
-extension Problem {
-    static var purchaseInvalid: Problem {
-        Problem(
-            .purchaseInvalid,
-            "Send the signed data as the App Store returned it; its signature is not valid."
-        )
-    }
-}

@@ -399,12 +399,3 @@ extension AccountRow {
         return profile
     }
 }
-
-extension Problem {
-    static var purchaseTaken: Problem {
-        Problem(
-            .purchaseTaken,
-            "Sign in to the account that made the purchase: it was credited there."
-        )
-    }
-}

@@ -231,9 +231,3 @@ extension Account {
     /// UTC.
     var zone: TimeZone { TimeZone(identifier: timeZone) ?? .gmt }
 }
-
-extension Problem {
-    static var noQuota: Problem {
-        Problem(.notFound, "Use a name that GET /v1/quotas lists.")
-    }
-}

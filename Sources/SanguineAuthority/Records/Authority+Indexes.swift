@@ -48,17 +48,3 @@ extension Authority {
         incompleteIndexes.all.subtract(complete.map(\.name))
     }
 }
-
-extension Problem {
-    /// The refusal of a request that needs an index without all records.
-    static func incomplete(_ index: IndexName) -> Problem {
-        Problem(
-            .overloaded,
-            """
-            The index '\(index.field)' of '\(index.collection)' is being built and is incomplete. \
-            Send the request again after 'Retry-After'.
-            """,
-            retryAfter: 2
-        )
-    }
-}

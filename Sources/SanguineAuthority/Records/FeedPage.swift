@@ -146,9 +146,3 @@ extension FeedPage.Entry {
         return Array(text.utf8) + Array(",\"value\":".utf8) + value + [UInt8(ascii: "}")]
     }
 }
-
-extension Problem {
-    static var unreadableRecord: Problem {
-        Problem(.internalFault, "A stored record cannot be read. Report this to the operator.")
-    }
-}

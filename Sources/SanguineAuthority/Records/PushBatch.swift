@@ -120,12 +120,3 @@ extension PushBatch.Operation {
         }
     }
 }
-
-extension Problem {
-    static var tooManyOperations: Problem {
-        Problem(
-            .invalidContent,
-            "Push at most \(WireLimits.pushedOperations) operations at a time."
-        )
-    }
-}

@@ -158,10 +158,3 @@ package struct WireResponse: Sendable {
         return String(value, radix: 36)
     }
 }
-
-extension Problem {
-    /// The problem of a path without an endpoint.
-    package static var noEndpoint: Problem {
-        Problem(.notFound, "Check the method and the path against /openapi.json.")
-    }
-}

@@ -1,10 +1,6 @@
 import Configuration
 import Foundation
-import SanguineAuthority
-import SanguineModel
 import SanguineServer
-import Synchronization
-import SystemPackage
 
 /// Loads a server's settings: flags override the environment, then the file, then defaults.
 ///
@@ -100,10 +96,12 @@ struct SettingsLoader: Sendable {
                 Effective(key: setting.key, value: setting.text(in: settings), source: source)
             )
         }
-        if let file { applyLists(of: file, to: &settings, problems: &problems) }
+        if let file {
+            NamedSettings(file: file, environment: environment).apply(to: &settings, &problems)
+        }
         guard problems.isEmpty else { throw SettingsError(problems) }
         try settings.validate()
-        effective += Self.lists(of: settings, file: file)
+        effective += NamedSettings.effective(settings, file)
         return Loaded(settings: settings, effective: effective, warnings: warnings(settings))
     }
 
@@ -172,259 +170,6 @@ struct SettingsLoader: Sendable {
     }
 }
 
-// Quotas, collections and functions, whose names are chosen in the file.
-extension SettingsLoader {
-    private func applyLists(
-        of file: SettingsFile,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        let source = "\(Source.file(file.path))"
-        applyQuotas(of: file, source, to: &settings, problems: &problems)
-        applyProducts(of: file, source, to: &settings, problems: &problems)
-        applyCollections(of: file, source, to: &settings, problems: &problems)
-        applyUpstreams(of: file, source, to: &settings, problems: &problems)
-        applyIdentity(of: file, source, to: &settings, problems: &problems)
-        applyFunctions(of: file, source, to: &settings, problems: &problems)
-    }
-
-    private func applyQuotas(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        var quotas: [String: [QuotaSetting.Field?: String]] = [:]
-        for key in file.keys where key.first == "quotas" {
-            if key.count == 2 { quotas[key[1], default: [:]][nil] = file.text(of: key) ?? "" }
-            guard key.count == 3, let field = QuotaSetting.Field(rawValue: key[2]) else { continue }
-            quotas[key[1], default: [:]][field] = file.list(of: key) ?? ""
-        }
-        if quotas.isEmpty { return }
-        settings.quotas = Self.made(of: quotas, &problems) {
-            name,
-            members throws(SettingsError) in
-            guard let text = members[nil] else {
-                var named: [QuotaSetting.Field: String] = [:]
-                for (field, text) in members { if let field { named[field] = text } }
-                return try QuotaSetting(name: name, members: named, source: source)
-            }
-            if let quota = QuotaSetting(name: name, text: text) { return quota }
-            throw SettingsError([
-                .invalid(
-                    setting: "quotas.\(name)",
-                    value: text,
-                    allowed: QuotaSetting.allowed,
-                    source: source
-                )
-            ])
-        }
-    }
-
-    private func applyProducts(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        for key in file.keys where key.starts(with: ["appStore", "products"]) && key.count > 2 {
-            let text = file.text(of: key) ?? ""
-            if let product = StoreProduct(text: text) {
-                settings.appStore.products[key.dropFirst(2).joined(separator: ".")] = product
-            } else {
-                problems.append(
-                    .invalid(
-                        setting: key.joined(separator: "."),
-                        value: text,
-                        allowed: StoreProduct.allowed,
-                        source: source
-                    )
-                )
-            }
-        }
-    }
-
-    private func applyFunctions(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        var functions: [String: [FunctionSetting.Field: String]] = [:]
-        var inputs: [String: [String: String]] = [:]
-        for key in file.keys where key.first == "functions" && key.count > 2 {
-            if key.count == 4, key[2] == "inputs" {
-                inputs[key[1], default: [:]][key[3]] = file.list(of: key) ?? ""
-            } else if let field = Self.field(of: key) {
-                functions[key[1], default: [:]][field] =
-                    (field.isList ? file.list(of: key) : file.text(of: key)) ?? ""
-            }
-        }
-        if functions.isEmpty { return }
-        settings.functions = Self.made(of: functions, &problems) {
-            name,
-            members throws(SettingsError) in
-            try FunctionSetting(
-                name: name,
-                members: members,
-                inputs: inputs[name] ?? [:],
-                source: source
-            )
-        }
-    }
-
-    /// Creates the entries of a section, in the order of their names, and collects problems.
-    private static func made<Members, Entry>(
-        of entries: [String: Members],
-        _ problems: inout [SettingsError.Problem],
-        _ make: (String, Members) throws(SettingsError) -> Entry
-    ) -> [Entry] {
-        var made: [Entry] = []
-        for (name, members) in entries.sorted(by: { $0.key < $1.key }) {
-            do throws(SettingsError) {
-                made.append(try make(name, members))
-            } catch {
-                problems += error.problems
-            }
-        }
-        return made
-    }
-
-    /// Returns the member of a function that the name refers to.
-    private static func field(of key: [String]) -> FunctionSetting.Field? {
-        FunctionSetting.Field(rawValue: key.dropFirst(2).joined(separator: "."))
-    }
-
-    private func applyUpstreams(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        var upstreams: [String: [UpstreamSetting.Field: String]] = [:]
-        for key in file.keys where key.first == "upstreams" && key.count == 3 {
-            guard let field = UpstreamSetting.Field(rawValue: key[2]) else { continue }
-            upstreams[key[1], default: [:]][field] = file.text(of: key) ?? ""
-        }
-        settings.upstreams = Self.made(of: upstreams, &problems) {
-            name,
-            members throws(SettingsError) in
-            try UpstreamSetting(
-                name: name,
-                members: members,
-                key: environment[UpstreamSetting.keyVariable(of: name)],
-                source: source
-            )
-        }
-    }
-
-    private func applyIdentity(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        var providers: [String: [IdentitySetting.Field: String]] = [:]
-        for key in file.keys where key.first == "identity" && key.count == 3 {
-            guard let field = IdentitySetting.Field(rawValue: key[2]) else { continue }
-            providers[key[1], default: [:]][field] =
-                (field.isList ? file.list(of: key) : file.text(of: key)) ?? ""
-        }
-        settings.identity = Self.made(of: providers, &problems) {
-            name,
-            members throws(SettingsError) in
-            try IdentitySetting(name: name, members: members, source: source)
-        }
-    }
-
-    private func applyCollections(
-        of file: SettingsFile,
-        _ source: String,
-        to settings: inout ServerSettings,
-        problems: inout [SettingsError.Problem]
-    ) {
-        var collections: [String: [RecordCollection.Field: String]] = [:]
-        for key in file.keys where key.first == "collections" {
-            if key.count == 2, file.isEmpty(key) { collections[key[1]] = [:] }
-            guard key.count == 3, let field = RecordCollection.Field(rawValue: key[2]) else {
-                continue
-            }
-            collections[key[1], default: [:]][field] = file.list(of: key) ?? ""
-        }
-        if collections.isEmpty { return }
-        settings.collections = Self.made(of: collections, &problems) {
-            name,
-            members throws(SettingsError) in
-            try RecordCollection(name: name, members: members, source: source)
-        }
-    }
-
-    private static func lists(of settings: ServerSettings, file: SettingsFile?) -> [Effective] {
-        func source(_ list: String) -> Source {
-            guard let file, file.keys.contains(where: { $0.first == list && $0.count > 1 })
-            else { return .default }
-            return .file(file.path)
-        }
-        let quotas = settings.quotas.flatMap { quota in
-            quota.texts.map { field, text in
-                Effective(
-                    key: "quotas.\(quota.name)" + (field.isEmpty ? "" : ".\(field)"),
-                    value: text,
-                    source: source("quotas")
-                )
-            }
-        }
-        let functions = settings.functions.flatMap { function in
-            function.texts.map { field, value in
-                Effective(
-                    key: "functions.\(function.name).\(field)",
-                    value: value,
-                    source: source("functions")
-                )
-            }
-        }
-        let collections = settings.collections.flatMap { collection in
-            collection.texts.map { field, value in
-                Effective(
-                    key: "collections.\(collection.name).\(field.rawValue)",
-                    value: value,
-                    source: source("collections")
-                )
-            }
-        }
-        let upstreams = settings.upstreams.flatMap { upstream in
-            upstream.texts.map { field, value in
-                Effective(
-                    key: "upstreams.\(upstream.name).\(field.rawValue)",
-                    value: value,
-                    source: source("upstreams")
-                )
-            }
-        }
-        let identity = settings.identity.flatMap { provider in
-            provider.texts.map { field, value in
-                Effective(
-                    key: "identity.\(provider.name).\(field.rawValue)",
-                    value: value,
-                    source: source("identity")
-                )
-            }
-        }
-        return products(of: settings, file: file) + quotas + collections + upstreams + identity
-            + functions
-    }
-
-    private static func products(of settings: ServerSettings, file: SettingsFile?) -> [Effective] {
-        settings.appStore.products.sorted { $0.key < $1.key }.map { id, product in
-            Effective(
-                key: "appStore.products.\(id)",
-                value: product.text,
-                source: file.map { .file($0.path) } ?? .default
-            )
-        }
-    }
-}
-
 // Unknown names.
 extension SettingsLoader {
     private func unknownNames(in file: SettingsFile) -> [SettingsError.Problem] {
@@ -433,41 +178,18 @@ extension SettingsLoader {
         let sections = Set(
             Setting.all.compactMap { $0.key.split(separator: ".").first }
                 .map { String($0) }
-        ).union(["quotas", "collections", "functions", "upstreams", "identity"])
+        ).union(NamedSettings.sections)
         return file.keys.compactMap { key in
             let name = key.joined(separator: ".")
-            if known.contains(name) { return nil }
+            if known.contains(name) || NamedSettings.knows(key, in: file) { return nil }
             // An empty section.
             if key.count == 1, sections.contains(name), file.isEmpty(key) { return nil }
-            if key.first == "quotas" {
-                if key.count == 2 { return nil }
-                if key.count == 3, QuotaSetting.Field(rawValue: key[2]) != nil { return nil }
-            }
-            if key.starts(with: ["appStore", "products"]), key.count > 2 { return nil }
-            if key.first == "collections" {
-                if key.count == 2, file.isEmpty(key) { return nil }
-                if key.count == 3, RecordCollection.Field(rawValue: key[2]) != nil { return nil }
-            }
-            if key.first == "functions", key.count > 2 {
-                if key.count == 4, key[2] == "inputs" || Self.field(of: key) != nil { return nil }
-                if key.count == 3, Self.field(of: key) != nil { return nil }
-                let fields = FunctionSetting.Field.allCases.map(\.rawValue)
-                let all = (fields + ["inputs"]).map { "functions.\(key[1]).\($0)" }
-                return unknown(name, among: all, source: source)
-            }
-            if key.first == "upstreams", key.count == 3 {
-                if UpstreamSetting.Field(rawValue: key[2]) != nil { return nil }
-                let fields = UpstreamSetting.Field.allCases
-                let all = fields.map { "upstreams.\(key[1]).\($0.rawValue)" }
-                return unknown(name, among: all, source: source)
-            }
-            if key.first == "identity", key.count == 3 {
-                if IdentitySetting.Field(rawValue: key[2]) != nil { return nil }
-                let fields = IdentitySetting.Field.allCases
-                let all = fields.map { "identity.\(key[1]).\($0.rawValue)" }
-                return unknown(name, among: all, source: source)
-            }
-            return unknown(name, among: known.union(sections).sorted(), source: source)
+            let alternatives = NamedSettings.alternatives(to: key)
+            return unknown(
+                name,
+                among: alternatives ?? known.union(sections).sorted(),
+                source: source
+            )
         }
     }
 

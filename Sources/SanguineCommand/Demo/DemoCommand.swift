@@ -31,10 +31,15 @@ struct DemoCommand: AsyncParsableCommand {
         defer { try? FileManager.default.removeItem(at: folder) }
         let timeline = Timeline()
         let latency = Duration.milliseconds(latencyMs)
-        try await RunningServer.withStandIn(latency: latency) { standIn in
+        let standIn = StandInServer(
+            port: 0,
+            latency: latency,
+            logger: Logger(label: "sanguine.demo")
+        )
+        try await standIn.serve { upstream in
             let story = Story(
                 folder: folder,
-                upstream: "http://127.0.0.1:\(standIn)",
+                upstream: upstream,
                 latency: latency,
                 timeline: timeline
             )

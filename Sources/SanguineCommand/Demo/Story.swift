@@ -1,8 +1,10 @@
 import Foundation
+import Logging
 import Sanguine
 import SanguineAuthority
 import SanguineModel
 import SanguineSQLite
+import SanguineServer
 
 /// A guest's first minutes, with checks of the expected results.
 struct Story: Sendable {
@@ -23,8 +25,8 @@ struct Story: Sendable {
         try Output.write(
             "  Sanguine: a guest's first minutes, with a model that takes \(latency.spoken)"
         )
-        try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
-            let client = try makeClient(port: port)
+        try await withServer { server in
+            let client = try makeClient(of: server)
             try await open(client)
             try await ask(client)
             try await askThreeAtOnce(client)
@@ -32,10 +34,26 @@ struct Story: Sendable {
             client.close()
         }
         try await offline()
-        try await RunningServer.withAuthority(folder: serverFolder, upstream: upstream) { port in
-            try await comeBack(port: port)
-        }
+        try await withServer { try await comeBack(to: $0) }
         try await verify()
+    }
+
+    /// Runs a server on the story's data, and calls the body with its address.
+    private func withServer(
+        _ body: @escaping @Sendable (URL) async throws -> Void
+    ) async throws {
+        var settings = ServerSettings()
+        settings.http.port = 0
+        settings.upstream.url = upstream
+        try await SQLiteStorage.with(folder: serverFolder) { storage in
+            let server = try await SanguineServer(
+                storage: storage,
+                keys: try KeyFile.loadOrCreate(in: serverFolder),
+                settings: settings,
+                logger: Logger(label: "sanguine.demo")
+            )
+            try await server.serve { try await body($0.http) }
+        }
     }
 
     // MARK: Chapters
@@ -138,7 +156,7 @@ struct Story: Sendable {
 
     private func offline() async throws {
         try timeline.chapter("The server is down, and the app is restarted")
-        let client = try makeClient(port: 1)
+        let client = try makeClient(of: URL(string: "http://127.0.0.1:1"))
         defer { client.close() }
         let asked = timeline.elapsed
         let shown = try balance(client)
@@ -158,9 +176,9 @@ struct Story: Sendable {
         try timeline.show("the reload fails; the last value stays")
     }
 
-    private func comeBack(port: Int) async throws {
+    private func comeBack(to server: URL) async throws {
         try timeline.chapter("The server is back")
-        let client = try makeClient(port: port)
+        let client = try makeClient(of: server)
         defer { client.close() }
         let remembered = try balance(client)
         _ = try await client.refresh(.balance)
@@ -184,10 +202,8 @@ struct Story: Sendable {
 
     // MARK: Helpers
 
-    private func makeClient(port: Int) throws -> SanguineClient {
-        var configuration = SanguineClient.Configuration(
-            server: URL(string: "http://127.0.0.1:\(port)")
-        )
+    private func makeClient(of server: URL?) throws -> SanguineClient {
+        var configuration = SanguineClient.Configuration(server: server)
         configuration.folder = phone
         return try SanguineClient(configuration)
     }

@@ -58,8 +58,7 @@ struct Serve: AsyncParsableCommand {
                 log: .standardError,
                 logger: logger
             ) { [settings] ports in
-                let scheme = settings.http.tlsCertificate == nil ? "http" : "https"
-                Output.announce("listening on \(scheme)://\(settings.http.urlHost):\(ports.http)")
+                Output.announce("listening on \(settings.http.url(port: ports.http))")
             }
             try await server.serve()
         } catch {
@@ -68,9 +67,4 @@ struct Serve: AsyncParsableCommand {
         }
         await storage.close()
     }
-}
-
-extension ServerSettings.HTTP {
-    /// The host in the form of URLs: an IPv6 address in brackets (RFC 3986, section 3.2.2).
-    var urlHost: String { host.contains(":") ? "[\(host)]" : host }
 }

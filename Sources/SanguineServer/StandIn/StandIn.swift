@@ -19,6 +19,8 @@ public import ServiceLifecycle
 /// let standIn = StandInServer(port: 0) { port in print("listening on http://127.0.0.1:\(port)") }
 /// try await standIn.run()
 /// ```
+///
+/// ``serve(while:)`` runs it for as long as a body runs.
 public struct StandInServer: Service {
     /// The maximum size of a request's body: 64 MiB, so that images and short videos fit.
     public static let bodyBytes = 1 << 26
@@ -29,7 +31,7 @@ public struct StandInServer: Service {
     private let clock: any Clock<Duration>
     private let wallClock: any WallClock
     private let logger: Logger
-    private let onListening: @Sendable (Int) async -> Void
+    private var onListening: @Sendable (Int) async -> Void
 
     /// Creates a server; ``run()`` starts it.
     ///
@@ -71,6 +73,31 @@ public struct StandInServer: Service {
             logger: logger
         )
         try await application.run()
+    }
+
+    /// Serves while a body runs, then shuts down.
+    ///
+    /// ```swift
+    /// try await StandInServer(port: 0).serve { address in
+    ///     var settings = ServerSettings()
+    ///     settings.upstream.url = address
+    ///     try await serve(settings)
+    /// }
+    /// ```
+    ///
+    /// - Parameter body: Called with the address, for ``ServerSettings/Upstream/url``.
+    /// - Returns: The body's result.
+    /// - Throws: The body's error, or the error that made the server fail.
+    public func serve<Value: Sendable>(
+        while body: @escaping @Sendable (String) async throws -> Value
+    ) async throws -> Value {
+        let scope = ServiceScope<String>()
+        var server = self
+        server.onListening = { [onListening] port in
+            await onListening(port)
+            scope.listen(on: "http://127.0.0.1:\(port)")
+        }
+        return try await scope.run(server, logger: logger, body)
     }
 
     private func router() -> Router<BasicRequestContext> {

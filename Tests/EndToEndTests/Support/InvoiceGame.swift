@@ -277,7 +277,7 @@ struct InvoiceGame: Sendable {
     private func withServer<Value: Sendable>(
         _ folder: URL,
         hasTime: Bool,
-        _ body: @Sendable (Int, [API.Guest]) async throws -> Value
+        _ body: @escaping @Sendable (Int, [API.Guest]) async throws -> Value
     ) async throws -> Value {
         var settings = ServerSettings()
         settings.upstream.url = upstream.url

@@ -6,7 +6,6 @@ import SanguineModel
 import SanguineSQLite
 import SanguineServer
 import SanguineTesting
-import ServiceLifecycle
 import TestSupport
 
 /// A server in this process that stores its data in a folder and uses free ports.
@@ -23,15 +22,13 @@ struct LocalServer: Sendable {
         port: Int = 0,
         clock: any WallClock = SystemWallClock(),
         delay: any Clock<Duration> = ContinuousClock(),
-        _ body: @Sendable (LocalServer) async throws -> Value
+        _ body: @escaping @Sendable (LocalServer) async throws -> Value
     ) async throws -> Value {
         var settings = settings
         settings.http.port = port
         settings.http.adminPort = 0
         let registry = OpenMetricsRegistry()
-        let listening = Watched<Result<Int, any Error>?>(nil)
-        let storage = try SQLiteStorage(folder: folder)
-        do {
+        return try await SQLiteStorage.with(folder: folder) { storage in
             let server = try await SanguineServer(
                 storage: storage,
                 keys: try KeyFile.loadOrCreate(in: folder),
@@ -40,18 +37,14 @@ struct LocalServer: Sendable {
                 logger: quiet,
                 clock: clock,
                 delay: delay
-            ) { ports in listening.update { $0 = .success(ports.http) } }
-            let value = try await run(server, listening) { port in
+            )
+            return try await server.serve { addresses in
+                let port = addresses.http.port ?? 0
                 let api = API(port: port)
                 return try await body(
                     LocalServer(port: port, folder: folder, api: api, registry: registry)
                 )
             }
-            await storage.close()
-            return value
-        } catch {
-            await storage.close()
-            throw error
         }
     }
 
@@ -59,38 +52,10 @@ struct LocalServer: Sendable {
     static func with<Value: Sendable>(
         settings: ServerSettings = ServerSettings(),
         clock: any WallClock = SystemWallClock(),
-        _ body: @Sendable (LocalServer) async throws -> Value
+        _ body: @escaping @Sendable (LocalServer) async throws -> Value
     ) async throws -> Value {
         try await TemporaryFolder.with { folder in
             try await with(folder: folder, settings: settings, clock: clock, body)
-        }
-    }
-
-    private static func run<Value: Sendable>(
-        _ server: SanguineServer,
-        _ listening: Watched<Result<Int, any Error>?>,
-        _ body: @Sendable (Int) async throws -> Value
-    ) async throws -> Value {
-        let group = ServiceGroup(services: [server], logger: quiet)
-        return try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask {
-                do {
-                    try await group.run()
-                } catch {
-                    listening.update { $0 = .failure(error) }
-                    throw error
-                }
-            }
-            let result: Result<Value, any Error>
-            do {
-                let port = try await listening.first { try $0?.get() }
-                result = .success(try await body(port))
-            } catch {
-                result = .failure(error)
-            }
-            await group.triggerGracefulShutdown()
-            try await tasks.waitForAll()
-            return try result.get()
         }
     }
 

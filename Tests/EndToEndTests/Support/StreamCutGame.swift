@@ -214,7 +214,7 @@ struct StreamCutGame: Sendable {
     private func withServer<Value: Sendable>(
         _ settings: ServerSettings,
         _ folder: URL,
-        _ body: @Sendable (API, [[API.Guest]]) async throws -> Value
+        _ body: @escaping @Sendable (API, [[API.Guest]]) async throws -> Value
     ) async throws -> Value {
         try await LocalServer.with(folder: folder, settings: settings) { server in
             let sessions = try await concurrently(Self.accounts) { number in

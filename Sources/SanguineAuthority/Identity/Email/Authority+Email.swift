@@ -498,16 +498,3 @@ extension Authority {
         }
     }
 }
-
-extension Problem {
-    /// The refusal of a wrong address or password, which does not tell them apart.
-    static var credentialsInvalid: Problem {
-        Problem(
-            .credentialsInvalid,
-            """
-            Check the e-mail address and the password, or set a new one with POST \
-            /v1/accounts/password/reset.
-            """
-        )
-    }
-}

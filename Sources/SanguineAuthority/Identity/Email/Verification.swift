@@ -78,16 +78,3 @@ enum VerificationCode {
         return digits
     }
 }
-
-extension Problem {
-    /// The refusal of a wrong, void or expired code, which does not tell them apart.
-    static var verificationFailed: Problem {
-        Problem(
-            .verificationFailed,
-            """
-            Check the code, or request a new one: a code is valid once, for a limited time, and \
-            void after \(Verification.wrongCodes) wrong ones.
-            """
-        )
-    }
-}

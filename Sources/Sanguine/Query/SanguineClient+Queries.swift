@@ -181,17 +181,102 @@ extension SanguineClient {
     ) -> ObservationToken {
         queries.follow(query, tell)
     }
-}
 
-extension QueryCache {
-    /// Calls a closure with the current state and after each change, until the token is released.
-    func follow<Value>(
+    // MARK: - Priorities
+
+    /// Returns the value, and fetches it with this priority unless it is fresh.
+    ///
+    /// The priority of a fetch in flight is raised, never lowered: if it is queued, it moves to the
+    /// position that it would have had.
+    ///
+    /// - Parameters:
+    ///   - query: The query.
+    ///   - priority: The priority, instead of the policy's ``Policy/priority``.
+    /// - Returns: The value.
+    /// - Throws: The errors of ``value(of:)-(ValueQuery<Value>)``.
+    public func value<Value>(
+        of query: ValueQuery<Value>,
+        priority: FetchPriority
+    ) async throws(SanguineError) -> Value {
+        try await queries.value(of: query, priority: priority)
+    }
+
+    /// Fetches the value with this priority, even if it is fresh.
+    ///
+    /// - Parameters:
+    ///   - query: The query.
+    ///   - priority: The priority, instead of the policy's ``Policy/priority``.
+    /// - Returns: The value.
+    /// - Throws: The errors of ``value(of:)-(ValueQuery<Value>)``.
+    @discardableResult
+    public func refresh<Value>(
         _ query: ValueQuery<Value>,
-        _ tell: @escaping @Sendable (ValueSnapshot<Value>) -> Void
-    ) -> ObservationToken {
-        let number = observe(query, .init(tell: tell, finish: {}))
-        return ObservationToken { [weak self] in
-            if let number { self?.unobserve(query, number) }
+        priority: FetchPriority
+    ) async throws(SanguineError) -> Value {
+        try await queries.value(of: query, refreshing: true, priority: priority)
+    }
+
+    /// Fetches a value that is likely to be needed soon; returns at once.
+    ///
+    /// A fresh value is not fetched. Prefetches use few slots and come last; another read of the
+    /// same value raises the fetch. Failures are not reported: the read that needs the value
+    /// fetches it again. The fetch ends with the client, which it does not keep alive.
+    public func prefetch<Value>(_ query: ValueQuery<Value>) {
+        // Captures only the part of the client that fetches, so that closing the client ends the
+        // fetch.
+        Task(priority: .utility) { [queries] in
+            _ = try? await queries.value(of: query, priority: .prefetch)
         }
+    }
+
+    // MARK: - Ids
+
+    /// Returns a query of an id as an observable object for a view, which follows the id.
+    ///
+    /// ```swift
+    /// let track = client.model(of: id) { .track($0) }
+    /// ```
+    ///
+    /// When the backend assigns a real id for a temporary one, see
+    /// ``MutationContext/replaceID(_:by:)``, the model switches to the query of the real id. Until
+    /// that query has a value, the former value stays.
+    ///
+    /// - Parameters:
+    ///   - id: The id, temporary or not.
+    ///   - query: Creates the query of an id.
+    /// - Returns: The model, which all views share.
+    @MainActor
+    public func model<Value>(
+        of id: String,
+        _ query: @escaping (String) -> ValueQuery<Value>
+    ) -> ValueModel<Value> {
+        let model = model(query(id))
+        model.follow(FollowedID(id, replaced: replaced, make: query))
+        return model
+    }
+
+    /// Returns a list that depends on an id as an observable object for a view, which follows the
+    /// id.
+    ///
+    /// Like ``model(of:_:)``, for example for the comments on a post that the backend has not
+    /// created yet.
+    ///
+    /// - Parameters:
+    ///   - id: The id, temporary or not.
+    ///   - pages: Creates the list of an id.
+    /// - Returns: The model, which all views share.
+    @MainActor
+    public func model<Item>(
+        of id: String,
+        _ pages: @escaping (String) -> ListQuery<Item>
+    ) -> ListModel<Item> {
+        let model = self.model(pages(id))
+        let source = { [queries] (id: String) in queries.source(of: pages(id)) }
+        model.follow(FollowedID(id, replaced: replaced, make: source))
+        return model
+    }
+
+    private var replaced: (String) -> String? {
+        { [weak users] id in users?.current.mutations.realID(of: id) }
     }
 }
