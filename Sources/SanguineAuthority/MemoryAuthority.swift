@@ -78,7 +78,8 @@ package struct MemoryAuthority: Sendable {
         return try perform(
             Command(keys: [.device(device.id), .account(account)]) { loaded in
                 guard loaded.device(row.id) == nil else { return Decision(false) }
-                var changes = [Change.put(.device(row))]
+                let owner = loaded.account(account)
+                var changes = [Change.put(.device(owner.map(row.given) ?? row))]
                 if isFirst, var account = loaded.account(account) {
                     account.profile.timeZone = device.timeZone
                     account.profile.language = device.language
@@ -106,7 +107,8 @@ package struct MemoryAuthority: Sendable {
         let sessions: [Identifier]
         do { sessions = try storage.liveSessions() } catch { throw Problem(error) }
         for session in sessions {
-            try perform(authority.identity.signOut(session))
+            guard let row = try load([.session(session)]).session(session) else { continue }
+            try perform(authority.identity.signOut(row))
             authority.tokens.end(session)
         }
     }

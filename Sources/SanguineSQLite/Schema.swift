@@ -17,6 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
+            eras,
         ]
     )
 
@@ -389,5 +390,23 @@ extension Schema {
         ALTER TABLE holds ADD COLUMN grants TEXT;
         ALTER TABLE holds ADD COLUMN spent_on TEXT;
         ALTER TABLE transfers ADD COLUMN function TEXT;
+        """
+
+    // Earlier versions did not record the devices of sessions. So the devices of registered accounts
+    // remain in the era before, and their users sign in after a reinstall; their sessions continue.
+    // The sessions of a guest with one device are that device's.
+    private static let eras = """
+        ALTER TABLE accounts ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE devices ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN device TEXT;
+        ALTER TABLE sessions ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        UPDATE sessions SET era = 1
+            WHERE account IN (SELECT id FROM accounts WHERE kind = 'registered');
+        UPDATE accounts SET era = 1 WHERE kind = 'registered';
+        UPDATE sessions SET device = (
+                SELECT min(id) FROM devices WHERE devices.account = sessions.account
+                GROUP BY devices.account HAVING count(*) = 1
+            )
+            WHERE ended_at IS NULL AND era = 0;
         """
 }

@@ -17,13 +17,14 @@ struct LeftGuestTests {
 
     private func redeem(
         _ number: Int,
-        _ account: Identifier,
+        _ owner: SignedIn,
         _ authority: Authority
     ) async throws -> SignedIn {
         let device = request(number)
+        let identity = try await authority.tokens.verify(owner.session.accessToken)
         return try await authority.redeemMoveCode(
             RedeemRequest(
-                code: try await authority.issueMoveCode(account).code,
+                code: try await authority.issueMoveCode(identity, MoveCodeRequest()).code,
                 deviceId: device.deviceId,
                 deviceSecret: device.deviceSecret
             ),
@@ -40,10 +41,11 @@ struct LeftGuestTests {
             clock: ManualClock()
         )
         let guest = try await authority.guest(request(1)).signedIn
-        let stays = try await redeem(2, guest.account.id, authority)
+        let stays = try await redeem(2, guest, authority)
         #expect(stays.account.id == guest.account.id)
-        let account = try await authority.guest(request(3)).signedIn.account.id
-        #expect(try await redeem(1, account, authority).account.id == account)
+        let owner = try await authority.guest(request(3)).signedIn
+        let account = owner.account.id
+        #expect(try await redeem(1, owner, authority).account.id == account)
         return (authority, stays, account)
     }
 

@@ -9,8 +9,9 @@ extension Authority {
     ///   - identity: The caller.
     /// - Returns: The account with a new session, and the head that includes the change.
     /// - Throws: `invalid_content` for an unknown provider, `identity_token_invalid`,
-    ///   `identity_taken` if the identity belongs to another account, or `overloaded` if the
-    ///   provider's keys cannot be fetched.
+    ///   `credentials_invalid` for a registered account without a fresh proof, `identity_taken` if
+    ///   the identity belongs to another account, or `overloaded` if the provider's keys cannot be
+    ///   fetched.
     func register(
         _ request: IdentityRequest,
         _ identity: Identity
@@ -22,6 +23,7 @@ extension Authority {
                 .identity(provider: verified.provider, subject: verified.subject),
                 // A verified login is not replaced by an address that is only shown.
                 email: account.email == nil ? verified.email : nil,
+                refreshToken: request.refreshToken,
                 identity
             )
         }
