@@ -39,6 +39,7 @@ extension Authority {
     ///   - identity: The caller.
     ///   - proof: The proof that the command checks; `nil` if the request was proved in another way.
     /// - Returns: The session with its device.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     func caller(
         _ identity: Identity,
         _ proof: FreshProof?

@@ -18,6 +18,7 @@ extension DeviceRow {
     /// Returns the account that the device's secret opens; `nil` for none.
     ///
     /// - Parameter loaded: The device's account, and the one of which it is an alias.
+    /// - Returns: The account.
     func opens(_ loaded: Loaded) -> AccountRow? {
         guard let own = loaded.account(account) else { return nil }
         switch own.state {

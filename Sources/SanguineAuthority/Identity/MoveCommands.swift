@@ -41,7 +41,7 @@ struct OpenMoveCode: StoredDocument, Hashable {
     var expiresAt: Timestamp
     /// The device that redeemed the code; `nil` while it can be redeemed.
     var usedBy: String?
-    /// The account's ``AccountRow/era``; the code is void in a later one. `nil` for 0.
+    /// The era of the account, in which alone the code can be redeemed; `nil` for 0.
     var era: Int64?
 
     var documentID: String { hash }

@@ -7,6 +7,7 @@ extension IdentityCommands {
     /// Ending one that has already ended changes nothing.
     ///
     /// - Parameter session: The session as it was found: its account and device never change.
+    /// - Returns: The command.
     func signOut(_ session: SessionRow) -> Command<Void> {
         Command(keys: keys(of: session)) { loaded in
             guard var row = loaded.session(session.id), row.endedAt == nil else {

@@ -72,4 +72,25 @@ struct LeftGuestTests {
         let outcome = try await authority.guest(request(2))
         #expect(outcome.isNew && outcome.signedIn.account.id != account)
     }
+
+    @Test func `it has no balance, and refuses what a merged guest refuses`() async throws {
+        let (authority, stays, account) = try await left()
+        let guest = stays.account.id
+        let submission = Submission(
+            key: "key",
+            fingerprint: Fingerprint("key"),
+            content: .success(SpendRequest(amount: 1, reason: "support"))
+        )
+        let refusals = [
+            await problem { () throws(Problem) in
+                try await authority.setPlan(.premium, of: guest).0.id
+            },
+            await problem { () throws(Problem) in try await authority.grant(guest, submission) },
+            await problem { () throws(Problem) in try await authority.debit(guest, submission) },
+            await problem { () throws(Problem) in try await authority.balance(guest).0 },
+        ]
+        #expect(refusals.map { $0?.code } == [ProblemCode?](repeating: .notFound, count: 4))
+        #expect(try await authority.balance(account).0.available == 100)
+        #expect(try await authority.storage.verifyLedger().differences.isEmpty)
+    }
 }

@@ -131,7 +131,8 @@ struct EmailCommands: Sendable {
     ) -> Command<Confirmation> {
         let bind = setPassword(login, of: address, password, notice, by: nil)
         return Command(keys: bind.keys + [Verification.key(known.id)]) {
-            loaded, reader throws(Problem) in
+            loaded,
+            reader throws(Problem) in
             if let wrong = try presented(codeHash, known, loaded) { return wrong }
             let decided = try bind.decide(loaded, reader)
             return Decision(
@@ -178,7 +179,8 @@ struct EmailCommands: Sendable {
         )
         let current = CurrentMoveCode.id(login.account)
         return Command(keys: bind.keys + [CurrentMoveCode.key(current)]) {
-            loaded, reader throws(Problem) in
+            loaded,
+            reader throws(Problem) in
             guard try loaded.document(Login.self, login.name) == login else {
                 throw .accountChanged
             }
