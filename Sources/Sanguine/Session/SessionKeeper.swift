@@ -422,7 +422,7 @@ extension SessionKeeper {
     private func guest(_ body: GuestRequest) async throws(SanguineError) -> SignedIn {
         var response = try await postGuest(body)
         var answer = try WireCoding.decode(SignedIn.self, from: response.body)
-        if answer.account.kind == .registered, guarded.withLock({ $0.state.isNobodyYet }) {
+        if answer.account.kind == .registered, guarded.withLock({ $0.state.hasNoUserYet }) {
             try await endSession(answer.session.accessToken)
             response = try await postGuest(body)
             answer = try WireCoding.decode(SignedIn.self, from: response.body)

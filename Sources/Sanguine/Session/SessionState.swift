@@ -89,10 +89,10 @@ struct SessionState: Sendable {
         account = session?.account
     }
 
-    /// Whether another user has signed out on this device, and nobody has signed in since.
+    /// Whether another user has signed out on this device, and no user has signed in since.
     ///
     /// An account that the device's secret opens then is not a guest's but the former user's.
-    var isNobodyYet: Bool { followsSignOut && account == nil }
+    var hasNoUserYet: Bool { followsSignOut && account == nil }
 
     /// Whether a token may be requested, although this may create a guest.
     var maySignIn: Bool { !isSignedOut || account != nil }

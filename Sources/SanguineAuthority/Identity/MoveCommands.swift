@@ -41,7 +41,7 @@ struct OpenMoveCode: StoredDocument, Hashable {
     var expiresAt: Timestamp
     /// The device that redeemed the code; `nil` while it can be redeemed.
     var usedBy: String?
-    /// The era of the account, in which alone the code can be redeemed; `nil` for 0.
+    /// The only era of the account in which the code can be redeemed; `nil` for 0.
     var era: Int64?
 
     var documentID: String { hash }
@@ -108,6 +108,9 @@ struct MoveCommands: Sendable {
     }
 
     /// Gives the device to the account of a code.
+    ///
+    /// A guest that the device leaves must be untouched, because nothing else opens it. A registered
+    /// account has logins.
     ///
     /// - Parameters:
     ///   - hash: The hash of the code.

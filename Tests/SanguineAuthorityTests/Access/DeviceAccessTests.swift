@@ -45,7 +45,7 @@ struct DeviceAccessTests {
         let (account, isNew) = try await world.account(of: 1)
         #expect(isNew && account != ana.account)
         #expect(try await world.available(account) == 0)
-        // The device is known as that of its new guest from now on.
+        // The device belongs to the new guest.
         #expect(try await world.account(of: 1) == (account, false))
     }
 

@@ -24,7 +24,7 @@ struct FreshProofTests {
         return try await authority.register(name, email: nil, refreshToken: token, identity).0
     }
 
-    @Test func `an access token alone binds no login to a registered account`() async throws {
+    @Test func `a mere access token binds no login to a registered account`() async throws {
         let (ana, refreshToken) = try await old()
         let refused = await problem { () throws(Problem) in try await bind(ana, nil) }
         #expect(refused?.code == .credentialsInvalid)
@@ -34,7 +34,7 @@ struct FreshProofTests {
         #expect(try await bind(ana, refreshToken).account.id == ana.account)
     }
 
-    @Test func `an access token alone requests no code for an address of a registered account`()
+    @Test func `a mere access token requests no code for an address of a registered account`()
         async throws
     {
         let (ana, refreshToken) = try await old()
@@ -53,7 +53,7 @@ struct FreshProofTests {
         #expect(try await world.email.mails(to: "thief@example.org").count == 1)
     }
 
-    @Test func `an access token alone issues no code for another device`() async throws {
+    @Test func `a mere access token issues no code for another device`() async throws {
         let (ana, refreshToken) = try await old()
         func issue(_ token: String?) async throws(Problem) -> MoveCode {
             try await authority.issueMoveCode(ana, MoveCodeRequest(refreshToken: token))
