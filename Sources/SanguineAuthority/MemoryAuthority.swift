@@ -42,16 +42,34 @@ package struct MemoryAuthority: Sendable {
         _ = try perform(authority.identity.guest(device, as: id))
     }
 
+    /// Whether a sign-in of the device creates an account, because its secret opens none.
+    package func needsAccount(_ request: GuestRequest) throws(Problem) -> Bool {
+        let row = try load([.device(request.deviceId)]).device(request.deviceId)
+        guard let row else { return true }
+        return row.opens(try load(try accounts(of: row).keys)) == nil
+    }
+
+    private func accounts(
+        of row: DeviceRow
+    ) throws(Problem) -> IdentityCommands.DeviceAccounts {
+        try load([.account(row.account)]).accounts(of: row)
+    }
+
     /// Creates the account of a guest's device.
     ///
-    /// - Returns: Whether the device was unknown.
+    /// - Returns: Whether the device had none.
     /// - Throws: `invalid_content`, `device_secret_mismatch`, as for a sign-in.
     package func addAccount(
         _ id: Identifier,
         for request: GuestRequest
     ) throws(Problem) -> Bool {
         let device = try authority.check(request)
-        if case .created = try perform(authority.identity.guest(device, as: id)) { return true }
+        var known = IdentityCommands.DeviceAccounts()
+        if let row = try load([.device(device.id)]).device(device.id) {
+            known = try accounts(of: row)
+        }
+        let command = authority.identity.guest(device, as: id, of: known)
+        if case .created = try perform(command) { return true }
         return false
     }
 
