@@ -28,7 +28,7 @@ struct AccessWorld: Sendable {
     }
 
     func available(_ account: Identifier) async throws -> Int64 {
-        try await authority.balance(account).0.available
+        try await authority.balance(account).available
     }
 
     /// Adds a device to the caller's account.

@@ -87,10 +87,10 @@ struct LeftGuestTests {
             },
             await problem { () throws(Problem) in try await authority.grant(guest, submission) },
             await problem { () throws(Problem) in try await authority.debit(guest, submission) },
-            await problem { () throws(Problem) in try await authority.balance(guest).0 },
+            await problem { () throws(Problem) in try await authority.balance(guest) },
         ]
         #expect(refusals.map { $0?.code } == [ProblemCode?](repeating: .notFound, count: 4))
-        #expect(try await authority.balance(account).0.available == 100)
+        #expect(try await authority.balance(account).available == 100)
         #expect(try await authority.storage.verifyLedger().differences.isEmpty)
     }
 }

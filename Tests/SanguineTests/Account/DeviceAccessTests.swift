@@ -81,7 +81,7 @@ struct DeviceAccessTests {
         #expect(client.record(Counter.self, .of("a")) == nil)
         let guest = try #require(client.accountId)
         #expect(try await server.account(guest).0.kind == .guest)
-        #expect(try await server.balance(guest).0.available == 0)
+        #expect(try await server.balance(guest).available == 0)
     }
 
     @Test func `requests of lasting effect repeat the newest refresh token`() async throws {
