@@ -42,16 +42,34 @@ package struct MemoryAuthority: Sendable {
         _ = try perform(authority.identity.guest(device, as: id))
     }
 
+    /// Whether a sign-in of the device creates an account, because its secret opens none.
+    package func needsAccount(_ request: GuestRequest) throws(Problem) -> Bool {
+        let row = try load([.device(request.deviceId)]).device(request.deviceId)
+        guard let row else { return true }
+        return row.opens(try load(try accounts(of: row).keys)) == nil
+    }
+
+    private func accounts(
+        of row: DeviceRow
+    ) throws(Problem) -> IdentityCommands.DeviceAccounts {
+        try load([.account(row.account)]).accounts(of: row)
+    }
+
     /// Creates the account of a guest's device.
     ///
-    /// - Returns: Whether the device was unknown.
+    /// - Returns: Whether the device had none.
     /// - Throws: `invalid_content`, `device_secret_mismatch`, as for a sign-in.
     package func addAccount(
         _ id: Identifier,
         for request: GuestRequest
     ) throws(Problem) -> Bool {
         let device = try authority.check(request)
-        if case .created = try perform(authority.identity.guest(device, as: id)) { return true }
+        var known = IdentityCommands.DeviceAccounts()
+        if let row = try load([.device(device.id)]).device(device.id) {
+            known = try accounts(of: row)
+        }
+        let command = authority.identity.guest(device, as: id, of: known)
+        if case .created = try perform(command) { return true }
         return false
     }
 
@@ -78,7 +96,8 @@ package struct MemoryAuthority: Sendable {
         return try perform(
             Command(keys: [.device(device.id), .account(account)]) { loaded in
                 guard loaded.device(row.id) == nil else { return Decision(false) }
-                var changes = [Change.put(.device(row))]
+                let owner = loaded.account(account)
+                var changes = [Change.put(.device(owner.map(row.given) ?? row))]
                 if isFirst, var account = loaded.account(account) {
                     account.profile.timeZone = device.timeZone
                     account.profile.language = device.language
@@ -106,7 +125,8 @@ package struct MemoryAuthority: Sendable {
         let sessions: [Identifier]
         do { sessions = try storage.liveSessions() } catch { throw Problem(error) }
         for session in sessions {
-            try perform(authority.identity.signOut(session))
+            guard let row = try load([.session(session)]).session(session) else { continue }
+            try perform(authority.identity.signOut(row))
             authority.tokens.end(session)
         }
     }

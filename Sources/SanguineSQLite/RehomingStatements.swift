@@ -13,7 +13,12 @@ final class RehomingStatements {
 
     init(on connection: OpaquePointer) throws(SQLFailure) {
         statements = [
-            try SQLStatement("UPDATE devices SET account = ?2 WHERE account = ?1", on: connection)
+            try SQLStatement(
+                """
+                UPDATE devices SET account = ?2, era = \(DeviceRow.closed) WHERE account = ?1
+                """,
+                on: connection
+            )
         ]
         operations = try SQLStatement(
             """

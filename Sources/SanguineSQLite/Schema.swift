@@ -17,7 +17,7 @@ struct Schema: Sendable {
         steps: [
             firstTables, sessionsByUse, records, room, functions, blobs, epoch, commitNumber,
             indexes, quotaHolds, documents, administration, merges, expiringGrants,
-            auditDetail,
+            auditDetail, eras,
         ]
     )
 
@@ -405,5 +405,23 @@ extension Schema {
         CREATE TRIGGER audit_is_never_replaced BEFORE INSERT ON audit
         WHEN EXISTS (SELECT 1 FROM audit WHERE number = NEW.number)
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+        """
+
+    // Earlier versions did not record the devices of sessions. So the devices of registered accounts
+    // remain in the era before, and their users sign in after a reinstall; their sessions continue.
+    // The sessions of a guest with one device are that device's.
+    private static let eras = """
+        ALTER TABLE accounts ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE devices ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE sessions ADD COLUMN device TEXT;
+        ALTER TABLE sessions ADD COLUMN era INTEGER NOT NULL DEFAULT 0;
+        UPDATE sessions SET era = 1
+            WHERE account IN (SELECT id FROM accounts WHERE kind = 'registered');
+        UPDATE accounts SET era = 1 WHERE kind = 'registered';
+        UPDATE sessions SET device = (
+                SELECT min(id) FROM devices WHERE devices.account = sessions.account
+                GROUP BY devices.account HAVING count(*) = 1
+            )
+            WHERE ended_at IS NULL AND era = 0;
         """
 }

@@ -9,7 +9,7 @@ extension AccountRow: StoredRow {
     static let keyColumns = ["id"]
     static let valueColumns = [
         "kind", "email", "time_zone", "language", "display_name", "plan", "settings",
-        "created_at", "seq", "state", "merged_into", "plan_expires_at",
+        "created_at", "seq", "state", "merged_into", "plan_expires_at", "era",
     ]
 
     func bind(to statement: SQLStatement) throws(SQLFailure) {
@@ -32,6 +32,7 @@ extension AccountRow: StoredRow {
         statement.bind(number)
         statement.bind(target)
         statement.bind(planExpiresAt)
+        statement.bind(era)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -56,7 +57,8 @@ extension AccountRow: StoredRow {
             profile: profile,
             seq: statement.integer(9),
             state: try Self.state(statement),
-            planExpiresAt: statement.optionalMoment(12)
+            planExpiresAt: statement.optionalMoment(12),
+            era: statement.integer(13)
         )
     }
 

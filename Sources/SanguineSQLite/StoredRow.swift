@@ -87,13 +87,14 @@ extension BalanceRow: StoredRow {
 extension DeviceRow: StoredRow {
     static let table = "devices"
     static let keyColumns = ["id"]
-    static let valueColumns = ["secret_hash", "account", "created_at"]
+    static let valueColumns = ["secret_hash", "account", "created_at", "era"]
 
     func bind(to statement: SQLStatement) {
         statement.bind(id)
         statement.bind(secretHash)
         statement.bind(account)
         statement.bind(createdAt)
+        statement.bind(era)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -101,7 +102,8 @@ extension DeviceRow: StoredRow {
             id: statement.text(0),
             secretHash: statement.bytes(1),
             account: try statement.identifier(2),
-            createdAt: statement.moment(3)
+            createdAt: statement.moment(3),
+            era: statement.integer(4)
         )
     }
 }
@@ -110,7 +112,8 @@ extension SessionRow: StoredRow {
     static let table = "sessions"
     static let keyColumns = ["id"]
     static let valueColumns = [
-        "account", "generation", "rotated_at", "expires_at", "ended_at", "device_name",
+        "account", "generation", "rotated_at", "expires_at", "ended_at", "device_name", "device",
+        "era",
     ]
 
     func bind(to statement: SQLStatement) {
@@ -121,6 +124,8 @@ extension SessionRow: StoredRow {
         statement.bind(expiresAt)
         statement.bind(endedAt)
         statement.bind(deviceName)
+        statement.bind(device)
+        statement.bind(era)
     }
 
     init(from statement: SQLStatement) throws(SQLFailure) {
@@ -131,7 +136,9 @@ extension SessionRow: StoredRow {
             rotatedAt: statement.moment(3),
             expiresAt: statement.moment(4),
             endedAt: statement.optionalMoment(5),
-            deviceName: statement.optionalText(6)
+            deviceName: statement.optionalText(6),
+            device: statement.optionalText(7),
+            era: statement.integer(8)
         )
     }
 }

@@ -99,6 +99,35 @@ struct EndedSessionTests {
         #expect((try? tokens.verifyRemembered(token)) == nil)
     }
 
+    @Test func `the storage is asked again about each session of a reviewed account`()
+        async throws
+    {
+        let tokens = tokens()
+        let kept = Identity(account: identity.account, session: .numbered(3))
+        let token = try await tokens.issue(for: identity)
+        let keptToken = try await tokens.issue(for: kept)
+        let pass = try await tokens.pass(token)
+        _ = try await tokens.pass(keptToken)
+        storage.end(identity.session)
+        tokens.review(identity.account)
+
+        #expect(!tokens.isValid(pass))
+        #expect(await refused(token, tokens) == .sessionEnded)
+        #expect(await refused(keptToken, tokens) == nil)
+        #expect(try tokens.verifyRemembered(keptToken) == kept)
+    }
+
+    @Test func `a reviewed account stays reviewed after any number of later ones`() async throws {
+        let tokens = tokens(capacity: 8)
+        let token = try await tokens.issue(for: identity)
+        #expect(await refused(token, tokens) == nil)
+        storage.end(identity.session)
+        for number in UInt64(1)..<40 {
+            tokens.review(.numbered(number))
+            #expect(await refused(token, tokens) == .sessionEnded, "after \(number)")
+        }
+    }
+
     @Test func `a failing storage admits no token, and none is cached`() async throws {
         let tokens = AccessTokens(
             keys: SigningKeys(),

@@ -116,7 +116,12 @@ struct MixedCopyTests {
             schema: Schema(steps: Array(Schema.current.steps.prefix(step)))
         )
         try await queue.write {
-            try $0.execute(sql: "INSERT INTO devices VALUES ('a', x'00', x'00', 0)")
+            try $0.execute(
+                sql: """
+                    INSERT INTO devices (id, secret_hash, account, created_at)
+                    VALUES ('a', x'00', x'00', 0)
+                    """
+            )
         }
         try folder.copyDatabase(to: crashed)
         try queue.close()

@@ -226,6 +226,44 @@ struct SQLiteMigrationTests {
         await new.close()
     }
 
+    @Test func `sessions of an older database go on, and devices open no registered account`()
+        async throws
+    {
+        let folder = TestFolder()
+        try DataFolder(folder.url).create()
+        let before = Schema(steps: Array(Schema.current.steps.prefix(14)))
+        let old = try DatabaseQueue(path: folder.file("sanguine.sqlite").path)
+        try old.writeWithoutTransaction { try before.migrate($0) }
+        for (account, kind) in [("01", "guest"), ("02", "registered")] {
+            let insertion = """
+                INSERT INTO accounts (id, kind, time_zone, language, plan, settings, created_at, seq)
+                VALUES (x'\(account)', '\(kind)', 'UTC', 'en', 'free', x'00', 1, 1);
+                INSERT INTO devices (id, secret_hash, account, created_at)
+                VALUES ('device of \(kind)', x'00', x'\(account)', 0);
+                INSERT INTO sessions (id, account, generation, rotated_at, expires_at)
+                VALUES (x'\(account)', x'\(account)', 0, 0, 0);
+                """
+            try old.writeWithoutTransaction { try $0.execute(sql: insertion) }
+        }
+        try old.close()
+
+        let new = try open(folder, .current)
+        func value(_ columns: String, _ kind: String) async throws -> String? {
+            try await new.valueOnWriter(
+                """
+                SELECT \(columns) FROM accounts JOIN sessions ON sessions.account = accounts.id
+                JOIN devices ON devices.account = accounts.id WHERE kind = '\(kind)'
+                """
+            )
+        }
+        #expect(try await value("sessions.era = accounts.era", "guest") == "1")
+        #expect(try await value("sessions.device", "guest") == "device of guest")
+        #expect(try await value("sessions.era = accounts.era", "registered") == "1")
+        #expect(try await value("devices.era = accounts.era", "registered") == "0")
+        #expect(try await value("sessions.device IS NULL", "registered") == "1")
+        await new.close()
+    }
+
     @Test func `a newer database is refused with both versions`() async throws {
         let folder = TestFolder()
         await (try open(folder, Self.next)).close()

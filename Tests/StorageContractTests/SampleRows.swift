@@ -27,7 +27,8 @@ enum SampleRows {
                     ],
                     createdAt: .at(1)
                 ),
-                seq: 9
+                seq: 9,
+                era: 8
             )
         ),
         .balance(
@@ -50,7 +51,8 @@ enum SampleRows {
                 id: "a-device-of-someone",
                 secretHash: (0..<32).map { $0 },
                 account: id,
-                createdAt: .at(3)
+                createdAt: .at(3),
+                era: 8
             )
         ),
         .session(
@@ -61,7 +63,9 @@ enum SampleRows {
                 rotatedAt: .at(5),
                 expiresAt: .at(6),
                 endedAt: .at(7),
-                deviceName: "Ana's phone"
+                deviceName: "Ana's phone",
+                device: "a-device-of-someone",
+                era: 8
             )
         ),
         .quota(

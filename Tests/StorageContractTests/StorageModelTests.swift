@@ -129,6 +129,7 @@ private struct Model {
             switch row {
             case .device(var device) where device.account == move.guest:
                 device.account = move.account
+                device.era = DeviceRow.closed
                 rows[row.key] = .device(device)
             case .operation(var operation) where operation.account == move.guest:
                 operation.account = move.account
@@ -366,7 +367,8 @@ private func randomRow(using random: inout SplitMix64) -> Row {
                 id: "device-\(amount % 3)",
                 secretHash: [UInt8(amount)],
                 account: account,
-                createdAt: randomMoment(using: &random)
+                createdAt: randomMoment(using: &random),
+                era: amount % 4
             )
         )
     case 3:

@@ -55,7 +55,7 @@ struct StorageRehomingContractTests {
             )
             for id in ["d1", "d2"] {
                 let row = try await storage.load([.device(id)]).device(id)
-                #expect(row?.account == account)
+                #expect(row?.account == account && row?.era == DeviceRow.closed)
             }
             let other = try await storage.load([.device("other")]).device("other")
             #expect(other?.account == .numbered(3))

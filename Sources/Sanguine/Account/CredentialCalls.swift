@@ -28,9 +28,18 @@ struct CredentialCalls: Sendable {
         _ path: String,
         _ body: some Encodable & Sendable,
         _ proof: Proof
-    ) async throws(SanguineError) -> SignedIn {
+    ) async throws(SanguineError) -> Account {
         let user = users.current
-        let response = try await send("POST", path, body, proof, as: user)
+        let mayBeUpgraded = user.session.isGuest && proof == .token
+        let response: TransportResponse
+        do throws(SanguineError) {
+            response = try await send("POST", path, body, proof, as: user)
+        } catch {
+            guard mayBeUpgraded, let account = try await upgraded(user, error) else {
+                throw error
+            }
+            return account
+        }
         let answer = try WireCoding.decode(SignedIn.self, from: response)
         let device = try user.session.deviceId()
         let wasGuest = user.session.isGuest
@@ -51,7 +60,26 @@ struct CredentialCalls: Sendable {
             next.locale.received(answer.account)
         }
         if let former { await user.session.notifyServer(ofEnd: former) }
-        return answer
+        return answer.account
+    }
+
+    /// Returns the account if the guest was registered by a request whose answer was lost.
+    ///
+    /// The registration has ended the guest's session, and the secret of the device has opened the
+    /// registered account. The repetition was then refused, because its code or token was used.
+    private func upgraded(
+        _ user: UserScope,
+        _ error: SanguineError
+    ) async throws(SanguineError) -> Account? {
+        guard case .problem = error, !user.session.isGuest, users.current === user else {
+            return nil
+        }
+        let response = try await send("GET", "/v1/account", as: user)
+        let account = try WireCoding.decode(Account.self, from: response)
+        guard account.kind == .registered, account.id == user.session.account else { return nil }
+        services.metrics.analytics.post(.upgraded)
+        services.queries.set(account, for: .account, in: user.cacheScope)
+        return account
     }
 
     /// Sends a request, again under the same key if its answer is lost.

@@ -21,7 +21,7 @@ extension SanguineClient {
         password: String
     ) async throws(SanguineError) -> Account {
         let body = SessionRequest(email: email, password: password)
-        return try await credentials.signIn("/v1/sessions", body, .guestToken).account
+        return try await credentials.signIn("/v1/sessions", body, .guestToken)
     }
 
     /// Signs in to the account of an OpenID identity; see ``signIn(email:password:)``.
@@ -40,7 +40,7 @@ extension SanguineClient {
         nonce: String
     ) async throws(SanguineError) -> Account {
         let body = SessionRequest(provider: provider, identityToken: identityToken, nonce: nonce)
-        return try await credentials.signIn("/v1/sessions", body, .guestToken).account
+        return try await credentials.signIn("/v1/sessions", body, .guestToken)
     }
 
     /// Signs in this device to the account of another one, by the code that it shows; see
@@ -62,7 +62,7 @@ extension SanguineClient {
             deviceId: device.deviceId,
             deviceSecret: device.deviceSecret
         )
-        return try await credentials.signIn("/v1/sessions/codes/redeem", body, .guestToken).account
+        return try await credentials.signIn("/v1/sessions/codes/redeem", body, .guestToken)
     }
 
     /// The signed-in devices of the account.

@@ -25,7 +25,11 @@ extension UserAccount {
         email: String,
         password: String
     ) async throws(SanguineError) -> VerificationStarted.Verification {
-        let body = UpgradeRequest(email: email, password: password)
+        let body = UpgradeRequest(
+            email: email,
+            password: password,
+            refreshToken: try await newestToken()
+        )
         return try await started("POST", "/v1/accounts/upgrade", body)
     }
 
@@ -39,7 +43,7 @@ extension UserAccount {
     public nonisolated(nonsending) func verify(
         code: String
     ) async throws(SanguineError) -> Account {
-        try await calls.signIn("/v1/accounts/verify", CodeRequest(code: code), .token).account
+        try await calls.signIn("/v1/accounts/verify", CodeRequest(code: code), .token)
     }
 
     /// Binds an identity of an OpenID provider to the account, which becomes registered.
@@ -57,8 +61,13 @@ extension UserAccount {
         identityToken: String,
         nonce: String
     ) async throws(SanguineError) -> Account {
-        let body = IdentityRequest(provider: provider, identityToken: identityToken, nonce: nonce)
-        return try await calls.signIn("/v1/accounts/identity", body, .token).account
+        let body = IdentityRequest(
+            provider: provider,
+            identityToken: identityToken,
+            nonce: nonce,
+            refreshToken: try await newestToken()
+        )
+        return try await calls.signIn("/v1/accounts/identity", body, .token)
     }
 
     // MARK: - Password and e-mail
@@ -121,6 +130,14 @@ extension UserAccount {
         services.queries.invalidate(.account)
     }
 
+    /// Returns the newest refresh token, which proves that the user's own device asks.
+    private nonisolated(nonsending) func newestToken() async throws(SanguineError) -> String? {
+        let user = users.current
+        user.authorizer.allowSignIn()
+        _ = try await user.authorizer.accessToken()
+        return user.session.refreshToken
+    }
+
     private nonisolated(nonsending) func started(
         _ method: String,
         _ path: String,
@@ -139,7 +156,8 @@ extension UserAccount {
     ///
     /// - Throws: ``SanguineError``: a problem with `rate_limited` after too many codes.
     public nonisolated(nonsending) func moveCode() async throws(SanguineError) -> MoveCode {
-        let response = try await calls.send("POST", "/v1/sessions/codes", [String: String]())
+        let body = MoveCodeRequest(refreshToken: try await newestToken())
+        let response = try await calls.send("POST", "/v1/sessions/codes", body)
         return try WireCoding.decode(MoveCode.self, from: response)
     }
 
@@ -187,7 +205,7 @@ extension UserAccount {
         _ offer: MergeOffer
     ) async throws(SanguineError) -> Account {
         let body = MergeRequest(mergeToken: offer.mergeToken)
-        return try await calls.signIn("/v1/accounts/merge", body, .guestToken).account
+        return try await calls.signIn("/v1/accounts/merge", body, .guestToken)
     }
 
     // MARK: - Export

@@ -10,7 +10,8 @@ import Synchronization
 ///
 /// The device's identity outlives the user: an app that calls after a sign-out is signed in as this
 /// device's guest again, with the same account and the same balance. A guest has no other
-/// credentials, and a new account at each sign-out would mean a new grant.
+/// credentials, and a new account at each sign-out would mean a new grant. After the sign-out of a
+/// registered user, the device becomes another guest, without a grant.
 ///
 /// Mutable state: `guarded`, protected by its mutex, which is never held during I/O or calls of
 /// other code.
@@ -314,20 +315,12 @@ extension SessionKeeper {
                 timeZone: configuration.currentTimeZone,
                 language: configuration.language
             )
-            let response = try await postGuest(body)
-            let answer = try WireCoding.decode(SignedIn.self, from: response.body)
-            if response.status == 201 { analytics?.post(.guestCreated) }
+            let answer = try await guest(body)
             guarded.withLock { $0.handlers }?.answered(answer.account)
-            var session = StoredSession(
-                answer.session,
-                account: answer.account.id,
-                at: configuration.clock.now()
-            )
-            if answer.account.kind == .guest {
-                session.guestDevice = body.deviceId
-            } else {
-                session.mergedFrom = mergedGuest(answer, body.deviceId)
-            }
+            let now = configuration.clock.now()
+            var session = StoredSession(answer, device: body.deviceId, at: now)
+            session.mergedFrom =
+                answer.account.kind == .guest ? nil : mergedGuest(answer, body.deviceId)
             return session
         case .refresh(let token):
             let body = RefreshRequest(refreshToken: token)
@@ -422,6 +415,22 @@ extension SessionKeeper {
         try WireCoding.decode(type, from: try await post(path, body).body)
     }
 
+    /// Requests the account of the device: its guest, or the account that it has become.
+    ///
+    /// A sign-out may not have reached the server, for which the device is still signed in to the
+    /// former user's account. Then that session is ended first, so that the next user is a guest.
+    private func guest(_ body: GuestRequest) async throws(SanguineError) -> SignedIn {
+        var response = try await postGuest(body)
+        var answer = try WireCoding.decode(SignedIn.self, from: response.body)
+        if answer.account.kind == .registered, guarded.withLock({ $0.state.hasNoUserYet }) {
+            try await endSession(answer.session.accessToken)
+            response = try await postGuest(body)
+            answer = try WireCoding.decode(SignedIn.self, from: response.body)
+        }
+        if response.status == 201 { analytics?.post(.guestCreated) }
+        return answer
+    }
+
     /// Requests a guest, with the proof of the store if there is one that the server accepts.
     private func postGuest(
         _ body: GuestRequest
@@ -462,23 +471,30 @@ extension SessionKeeper {
 
     /// Ends the session on the server after a sign-out.
     ///
-    /// If the server cannot be reached, the session expires there.
+    /// If the server cannot be reached, the session is ended before the device's next guest is
+    /// created, or expires there.
     nonisolated(nonsending) func notifyServer(ofEnd session: StoredSession) async {
         do throws(SanguineError) {
-            let request = try TransportRequest(
-                method: "DELETE",
-                base: configuration.server,
-                path: "/v1/sessions/current",
-                headers: ["Authorization": "Bearer \(session.accessToken)"],
-                timeout: SessionLimits.signOutTimeout
-            )
-            _ = try await exchange.send(request)
+            try await endSession(session.accessToken)
         } catch {
             configuration.logger.info(
                 "The server could not be notified of a sign-out.",
                 metadata: ["reason": "\(error.code)"]
             )
         }
+    }
+
+    private nonisolated(nonsending) func endSession(
+        _ accessToken: String
+    ) async throws(SanguineError) {
+        let request = try TransportRequest(
+            method: "DELETE",
+            base: configuration.server,
+            path: "/v1/sessions/current",
+            headers: ["Authorization": "Bearer \(accessToken)"],
+            timeout: SessionLimits.signOutTimeout
+        )
+        _ = try await exchange.send(request)
     }
 
     /// Stores a session for the next process.

@@ -75,6 +75,7 @@ struct SessionState: Sendable {
     private var phase = Phase.idle
     private var lastRequest = 0
     private var isSignedOut: Bool
+    private let followsSignOut: Bool
 
     /// Creates the state with the session that an earlier process left, if there is one.
     ///
@@ -84,8 +85,14 @@ struct SessionState: Sendable {
     init(restoring session: StoredSession? = nil, isSignedOut: Bool = false) {
         self.session = session
         self.isSignedOut = isSignedOut
+        followsSignOut = isSignedOut
         account = session?.account
     }
+
+    /// Whether another user has signed out on this device, and no user has signed in since.
+    ///
+    /// An account that the device's secret opens then is not a guest's but the former user's.
+    var hasNoUserYet: Bool { followsSignOut && account == nil }
 
     /// Whether a token may be requested, although this may create a guest.
     var maySignIn: Bool { !isSignedOut || account != nil }

@@ -13,7 +13,8 @@ struct StoredSession: Hashable, Codable, Sendable {
     var isRejected = false
     /// The device identity that has created it, if it is a guest's; `nil` for a registered user.
     var guestDevice: String?
-    /// Whether the user has signed in with credentials, so that only these begin another session.
+    /// Whether the user is registered, so that only credentials begin another session: the server
+    /// does not accept the device's secret after it has ended one.
     var isRegistered: Bool?
     /// The guest that has become a part of the account, if the user of the session was that guest.
     var mergedFrom: Identifier?
@@ -28,7 +29,7 @@ struct StoredSession: Hashable, Codable, Sendable {
         expiresIn = session.expiresIn
     }
 
-    /// Creates the session of an answer to the user's credentials.
+    /// Creates the session of an answer to the user's credentials, or to the secret of the device.
     init(_ answer: SignedIn, device: String?, at now: Timestamp) {
         self.init(answer.session, account: answer.account.id, at: now)
         if answer.account.kind == .guest {

@@ -49,15 +49,17 @@ public struct AccessPass: Hashable, Sendable {
 /// The storage is asked whether a session is live when its first token arrives. Afterwards, this
 /// process observes the session's end: it counts ended sessions, and caches the latest ones. A pass
 /// records the count at the time of that question. If some of the later ends are no longer cached,
-/// the storage is asked again.
+/// the storage is asked again. It is also asked again about the sessions of an account whose access
+/// was ended as a whole, which counts as one end.
 ///
 /// Invariants:
 /// 1. A cached token was verified by this process. At most ``capacity`` tokens are cached.
-/// 2. `ended` has exactly the sessions whose ends were counted after `forgotten`; at most
-///    ``capacity``.
+/// 2. `ended` has all sessions, and `reviewed` all accounts, whose ends were counted after
+///    `forgotten`, with their counts in rising order; each at most ``capacity``.
 /// 3. If a session ended before the storage was asked for a pass, the storage says that it is not
 ///    live. If it ended later, it was counted after ``AccessPass/asOf``, because it is counted once
-///    its end is stored. So a pass with `asOf >= forgotten` is valid if `ended` lacks its session.
+///    its end is stored. So a pass with `asOf >= forgotten` is valid if `ended` lacks its session,
+///    and its account was not reviewed after `asOf`.
 public final class AccessTokens: Sendable {
     /// The number of verified tokens, and of ended sessions, that are cached; the oldest go first.
     public static let capacity = 100_000
@@ -78,19 +80,47 @@ public final class AccessTokens: Sendable {
     private struct State {
         var verified: OrderedDictionary<String, AccessPass> = [:]
         var verifiedLimit = 1_024  // Expired tokens are removed when the count exceeds it.
-        /// The sessions that ended last, in the order of their ends, and the accounts whose
-        /// sessions all ended at once.
-        var ended: OrderedSet<Identifier> = []
-        /// The number of ended sessions that were counted before those of `ended`.
+        /// The sessions that ended last, and the accounts that were deleted or merged last, with
+        /// the counts of their ends.
+        var ended: OrderedDictionary<Identifier, Int> = [:]
+        /// The accounts about whose sessions the storage is asked again, with the counts.
+        var reviewed: OrderedDictionary<Identifier, Int> = [:]
+        /// The highest count that is no longer cached.
         var forgotten = 0
+        /// The number of ends that were counted.
+        var ends = 0
         /// Tokens that expire at or before this time are treated as expired.
         var cutoff = Timestamp(millisecondsSince1970: .min)
 
         /// Called after the end of a session.
         var listeners: [@Sendable (Identifier) -> Void] = []
 
-        /// The number of ended sessions that were counted.
-        var ends: Int { forgotten + ended.count }
+        mutating func end(_ session: Identifier, capacity: Int) {
+            guard ended[session] == nil else { return }
+            ends += 1
+            ended[session] = ends
+            forgotten = max(forgotten, Self.forget(&ended, beyond: capacity))
+        }
+
+        mutating func review(_ account: Identifier, capacity: Int) {
+            ends += 1
+            reviewed.removeValue(forKey: account)
+            reviewed[account] = ends
+            forgotten = max(forgotten, Self.forget(&reviewed, beyond: capacity))
+        }
+
+        /// Removes the oldest counts beyond the capacity; returns the highest of them, or 0.
+        private static func forget(
+            _ counts: inout OrderedDictionary<Identifier, Int>,
+            beyond capacity: Int
+        ) -> Int {
+            guard counts.count > capacity else { return 0 }
+            // Removes a quarter at once: removal from the front is linear.
+            let count = max(1, capacity / 4)
+            let highest = counts.values[count - 1]
+            counts.removeFirst(count)
+            return highest
+        }
     }
 
     private let state = Mutex(State())
@@ -209,8 +239,8 @@ public final class AccessTokens: Sendable {
 
     /// Whether the pass is valid, as far as this process knows without asking the storage.
     ///
-    /// A pass stays valid until its token expires or its session ends, or until more than
-    /// ``capacity`` other sessions have ended.
+    /// A pass stays valid until its token expires or its session ends, or until the storage must be
+    /// asked again: after a review of its account, or more than ``capacity`` ends of other sessions.
     public func isValid(_ pass: AccessPass) -> Bool { (try? isKnown(pass)) == true }
 
     /// Removes the verified tokens and the counted ends of sessions, as a restart does.
@@ -220,8 +250,9 @@ public final class AccessTokens: Sendable {
         state.withLock { state in
             state.verified = [:]
             // Greater than the count of any pass, so that the storage is asked about each.
-            state.forgotten = state.ends + 1
-            state.ended = []
+            state.ends += 1
+            state.forgotten = state.ends
+            (state.ended, state.reviewed) = ([:], [:])
         }
     }
 
@@ -236,15 +267,22 @@ public final class AccessTokens: Sendable {
     ///     unknown, so that they end within a second.
     func end(_ session: Identifier, of account: Identifier? = nil) {
         let listeners = state.withLock { state in
-            state.ended.append(session)
-            guard state.ended.count > capacity else { return state.listeners }
-            // Removes a quarter at once: removal from the front is linear.
-            let count = max(1, capacity / 4)
-            state.ended.removeFirst(count)
-            state.forgotten += count
+            state.end(session, capacity: capacity)
             return state.listeners
         }
         guard let account else { return }
+        for listener in listeners { listener(account) }
+    }
+
+    /// Has the storage asked again about each session of an account, because access to the account
+    /// was ended as a whole.
+    ///
+    /// Call it after the account's new era is stored.
+    func review(_ account: Identifier) {
+        let listeners = state.withLock { state in
+            state.review(account, capacity: capacity)
+            return state.listeners
+        }
         for listener in listeners { listener(account) }
     }
 
@@ -297,9 +335,10 @@ public final class AccessTokens: Sendable {
         let (cutoff, hasEnded, isKnown) = state.withLock { state in
             (
                 state.cutoff,
-                state.ended.contains(pass.identity.session)
-                    || state.ended.contains(pass.identity.account),
+                state.ended[pass.identity.session] != nil
+                    || state.ended[pass.identity.account] != nil,
                 pass.asOf >= state.forgotten
+                    && pass.asOf >= state.reviewed[pass.identity.account] ?? 0
             )
         }
         guard clock.now() < pass.expiresAt, cutoff < pass.expiresAt else {
@@ -365,10 +404,6 @@ extension Problem {
     fileprivate static var expiredToken: Problem {
         Problem(.tokenExpired, "Get a new access token with the refresh token.")
     }
-
-    fileprivate static var sessionOver: Problem {
-        Problem(.sessionEnded, "Sign in again: this session has ended.")
-    }
 }
 
 extension AccessTokens {
@@ -386,12 +421,9 @@ extension AccessTokens {
                 let loaded = try await storage.load(
                     [.session(identity.session), .account(identity.account)]
                 )
-                if let account = loaded.account(identity.account), account.state != .active {
-                    return false
-                }
-                let row = loaded.session(identity.session)
                 // A missing session has ended, or has expired longer ago than any of its tokens.
-                return row?.account == identity.account && row?.endedAt == nil
+                guard let session = loaded.session(identity.session) else { return false }
+                return session.isOpen(in: loaded.account(identity.account))
             } catch {
                 throw Problem(error)
             }

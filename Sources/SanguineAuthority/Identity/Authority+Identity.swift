@@ -18,27 +18,23 @@ extension Authority {
     /// and all receive it. Beyond ``AuthoritySettings/sessionsPerAccount``, the least recently used
     /// session ends.
     ///
-    /// With a signed app transaction, a new device finds the guest of its Apple account.
+    /// The secret of a device opens its guest, and a registered account as long as the device has
+    /// access to it: until a sign-out, a registration or a new password elsewhere. With a signed app
+    /// transaction, a new device finds the guest of its Apple account.
     ///
     /// - Throws: `invalid_content`, `purchase_invalid`, `purchase_foreign`,
     ///   `device_secret_mismatch`.
     public func guest(_ request: GuestRequest) async throws(Problem) -> GuestOutcome {
         var device = try check(request)
-        // Finds a known device, the common case, without a turn of the writer.
-        let found = try await read { storage throws(StorageError) in
-            try await storage.load([.device(device.id)])
-        }
-        let known = found.device(device.id).flatMap { row in
-            row.hasSecret(hash: device.secretHash) ? row.account : nil
-        }
-        var deleted: Identifier?
-        if let known, try await isGone(known) { deleted = known }
-        if request.signedAppTransaction == nil, let known, deleted == nil {
-            return try await signIn(known, deviceName: device.deviceName)
-        }
         for _ in 0..<Self.guestAttempts {
+            // Finds a known device, the common case, without a turn of the writer.
+            let (accounts, opened) = try await found(device)
+            if request.signedAppTransaction == nil, let opened {
+                guard let outcome = try await open(device, opened, of: accounts) else { continue }
+                return outcome
+            }
             device.app = try await appTransaction(of: request)
-            switch try await perform(identity.guest(device, replacing: deleted)) {
+            switch try await perform(identity.guest(device, of: accounts)) {
             case .created(let account, let session, let head):
                 let signedIn = SignedIn(
                     account: account.profile,
@@ -46,29 +42,56 @@ extension Authority {
                 )
                 return GuestOutcome(signedIn: signedIn, isNew: true, head: head)
             case .known(let account):
-                return try await signIn(account, deviceName: device.deviceName)
+                let accounts =
+                    account == opened ? accounts : IdentityCommands.DeviceAccounts(own: account)
+                guard let outcome = try await open(device, account, of: accounts) else { continue }
+                return outcome
             case .moved: continue
             }
         }
         throw Problem(.overloaded, "Send the request again.", retryAfter: 1)
     }
 
-    /// Whether the account was deleted, or the one into which it was merged.
-    private func isGone(_ account: Identifier) async throws(Problem) -> Bool {
-        let state = try await state(of: account)
-        guard case .merged(let other) = state else { return state == .deleted }
-        return try await self.state(of: other) == .deleted
+    /// Several devices of one Apple account may start for the first time at once.
+    private static let guestAttempts = 8
+
+    /// Returns the accounts of a device, and the one that its secret opens; `nil` for none.
+    private func found(
+        _ device: IdentityCommands.Device
+    ) async throws(Problem) -> (IdentityCommands.DeviceAccounts, opened: Identifier?) {
+        func load(_ keys: [Key]) async throws(Problem) -> Loaded {
+            try await read { storage throws(StorageError) in try await storage.load(keys) }
+        }
+        guard let row = try await load([.device(device.id)]).device(device.id) else {
+            return (IdentityCommands.DeviceAccounts(), nil)
+        }
+        var accounts = IdentityCommands.DeviceAccounts(own: row.account)
+        var loaded = try await load(accounts.keys)
+        if loaded.accounts(of: row).heir != nil {
+            accounts = loaded.accounts(of: row)
+            loaded = try await load(accounts.keys)
+        }
+        let opened = row.hasSecret(hash: device.secretHash) ? row.opens(loaded)?.id : nil
+        return (accounts, opened)
     }
 
-    private func state(of account: Identifier) async throws(Problem) -> AccountRow.State? {
+    /// Signs a device in to the account that its secret opens; returns `nil` if it does not.
+    func open(
+        _ device: IdentityCommands.Device,
+        _ account: Identifier,
+        of accounts: IdentityCommands.DeviceAccounts
+    ) async throws(Problem) -> GuestOutcome? {
+        let command = identity.open(device, account, of: accounts)
+        guard let done = try await perform(command) else { return nil }
+        return try await outcome(done)
+    }
+
+    private func row(of account: Identifier) async throws(Problem) -> AccountRow? {
         try await read { storage throws(StorageError) in
             try await storage.load([.account(account)])
         }
-        .account(account)?.state
+        .account(account)
     }
-
-    /// Several devices of one Apple account may start for the first time at once.
-    private static let guestAttempts = 8
 
     /// Rotates a refresh token.
     ///
@@ -78,11 +101,16 @@ extension Authority {
         guard let token = RefreshToken(request.refreshToken, key: keys.refreshKey) else {
             throw .refreshInvalid
         }
-        switch try await perform(identity.refresh(token)) {
+        let found = try await read { storage throws(StorageError) in
+            try await storage.load([.session(token.session)])
+        }
+        guard let account = found.session(token.session)?.account else { throw .refreshInvalid }
+        switch try await perform(identity.refresh(token, of: account)) {
         case .rotated(let session):
             return try await issue(session)
         case .reused(let session):
             tokens.end(session.id, of: session.account)
+            try await perform(identity.close(session))
             throw Problem(
                 .refreshReused,
                 "Sign in again: the token was used before, so this session was ended for safety."
@@ -90,9 +118,15 @@ extension Authority {
         }
     }
 
-    /// Ends the session with its access and refresh tokens.
+    /// Ends the session with its access and refresh tokens, and the access of its device to a
+    /// registered account.
     public func signOut(_ identity: Identity) async throws(Problem) {
-        try await perform(self.identity.signOut(identity.session))
+        let found = try await read { storage throws(StorageError) in
+            try await storage.load([.session(identity.session)])
+        }
+        if let session = found.session(identity.session) {
+            try await perform(self.identity.signOut(session))
+        }
         tokens.end(identity.session, of: identity.account)
     }
 
@@ -208,11 +242,11 @@ extension Authority {
         )
     }
 
-    func signIn(
-        _ account: Identifier,
-        deviceName: String? = nil
-    ) async throws(Problem) -> GuestOutcome {
-        let done = try await following(account) { identity.signIn($0, deviceName: deviceName) }
+    func signIn(_ account: Identifier) async throws(Problem) -> GuestOutcome {
+        try await outcome(try await following(account) { identity.signIn($0) })
+    }
+
+    private func outcome(_ done: IdentityCommands.SignIn) async throws(Problem) -> GuestOutcome {
         for session in done.ended { tokens.end(session.id, of: done.account.id) }
         let signedIn = SignedIn(
             account: done.account.profile(at: clock.now()),
@@ -223,11 +257,15 @@ extension Authority {
 
     func issue(_ session: SessionRow) async throws(Problem) -> Session {
         let identity = Identity(account: session.account, session: session.id)
-        // An account that was deleted or left has sessions for a while, which open nothing.
-        guard try await state(of: session.account) == .active else {
+        // An account that was deleted or left has sessions for a while, which open nothing. All
+        // sessions may have been ended since this one was opened.
+        guard session.isOpen(in: try await row(of: session.account)) else {
             throw Problem(
                 .sessionEnded,
-                "Sign in again: this account was deleted, or merged into another one."
+                """
+                Sign in again: the session was ended, or this account was deleted or merged into \
+                another one.
+                """
             )
         }
         guard let accessToken = try? await tokens.issue(for: identity) else {

@@ -1,43 +1,62 @@
 import SanguineModel
 
 extension Authority {
-    /// Binds a checked login to the account, which becomes registered, and ends its other
-    /// sessions.
+    /// Binds a checked login to the account, which becomes registered, and ends all other access.
     ///
     /// - Parameters:
     ///   - login: The login's name, whose ownership was checked.
     ///   - password: The hash of the password, for an e-mail address.
     ///   - email: The verified e-mail address that the profile shows; `nil` to leave it.
+    ///   - refreshToken: The newest refresh token of the caller's session, as the proof that its
+    ///     device asks. Default: none, which is enough for a guest, or soon after a sign-in.
     ///   - identity: The caller.
     /// - Returns: The account with a new session, and the head that includes the change.
-    /// - Throws: `email_taken` or `identity_taken` if the login belongs to another account.
+    /// - Throws: `credentials_invalid` without the proof, `session_ended`; `email_taken` or
+    ///   `identity_taken` if the login belongs to another account.
     func register(
         _ login: Login.Name,
         password: String? = nil,
         email: String?,
+        refreshToken: String? = nil,
         _ identity: Identity
     ) async throws(Problem) -> (SignedIn, head: Int64) {
+        let caller = try await caller(identity, try proof(refreshToken, of: identity))
         let done = try await perform(
-            self.identity.register(login, password: password, email: email, identity.account)
+            self.identity.register(
+                login,
+                password: password,
+                email: email,
+                identity.account,
+                by: caller
+            )
         )
         return try await complete(done)
     }
 
-    /// Ends the sessions that a registration replaces, and issues the tokens of the new one.
+    /// Returns the session that changes the logins of its account.
+    ///
+    /// - Parameters:
+    ///   - identity: The caller.
+    ///   - proof: The proof that the command checks; `nil` if the request was proved in another way.
+    /// - Returns: The session with its device.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
+    func caller(
+        _ identity: Identity,
+        _ proof: FreshProof?
+    ) async throws(Problem) -> IdentityCommands.Caller {
+        let device = try await session(identity.session)?.device
+        return IdentityCommands.Caller(session: identity.session, device: device, proof: proof)
+    }
+
+    /// Ends what a registration replaces in this process, and issues the tokens of the new session.
     func complete(
         _ registration: IdentityCommands.Registration
     ) async throws(Problem) -> (SignedIn, head: Int64) {
-        var signIn = registration.signIn
-        // A command ends a bounded number of sessions.
-        while !signIn.ended.isEmpty {
-            for session in signIn.ended { tokens.end(session.id, of: signIn.account.id) }
-            signIn.ended = try await perform(
-                self.identity.endSessions(of: signIn.account.id, except: signIn.session.id)
-            )
-        }
+        let account = registration.account
+        await eraBegan(of: account.id)
         let signedIn = SignedIn(
-            account: signIn.account.profile(at: clock.now()),
-            session: try await issue(signIn.session)
+            account: account.profile(at: clock.now()),
+            session: try await issue(registration.session)
         )
         return (signedIn, registration.head)
     }
@@ -47,17 +66,15 @@ extension Authority {
     /// - Parameters:
     ///   - account: The account of the credentials.
     ///   - guest: The guest that the caller was; merged into the account. `nil` for none.
-    ///   - deviceName: The name of the caller's device. Default: none.
     /// - Returns: The account with its new session, and what it received from the guest.
     /// - Throws: `not_found` if the account is gone, or the refusal of a merge; see
     ///   ``merge(_:into:expecting:)``.
     func enter(
         _ account: Identifier,
-        as guest: Identity? = nil,
-        deviceName: String? = nil
+        as guest: Identity? = nil
     ) async throws(Problem) -> SignedIn {
         guard let guest, guest.account != account else {
-            return try await signIn(account, deviceName: deviceName).signedIn
+            return try await signIn(account).signedIn
         }
         return try await merge(guest, into: account).0
     }
@@ -66,24 +83,50 @@ extension Authority {
 extension IdentityCommands {
     /// The result of binding a login.
     struct Registration: Sendable {
-        var signIn: SignIn
+        var account: AccountRow
+        /// The session that it opened, the only one of the account.
+        var session: SessionRow
         var head: Int64
     }
 
-    /// Binds a login to an account, opens a session, and ends others.
+    /// The session that changes the logins of its account.
+    struct Caller: Sendable {
+        var session: Identifier
+        /// The device of the session, which keeps its access; `nil` if it is not known.
+        var device: String?
+        /// The proof that a registered account needs; `nil` if the request was proved in another
+        /// way.
+        var proof: FreshProof?
+
+        var keys: [Key] { [.session(session)] + (device.map { [.device($0)] } ?? []) }
+    }
+
+    /// Binds a login to an account, begins a new era of access, and opens its first session.
+    ///
+    /// The era ends sessions, devices and codes. The device of the caller keeps its access: if the
+    /// answer is lost, its secret finds the account.
+    ///
+    /// - Parameters:
+    ///   - login: The login.
+    ///   - password: The hash of the password; `nil` for none, or to keep a known one.
+    ///   - email: The address that the profile shows; `nil` to leave it.
+    ///   - account: The account.
+    ///   - caller: The session that asks; `nil` if the request has none.
+    /// - Returns: The command. It refuses with `credentials_invalid`, `session_ended`,
+    ///   `email_taken` or `identity_taken`.
     func register(
         _ login: Login.Name,
         password: String?,
         email: String?,
-        _ account: Identifier
+        _ account: Identifier,
+        by caller: Caller?
     ) -> Command<Registration> {
-        Command(
-            keys: profileKeys(account) + [Login.key(login.text)],
-            surplus: SurplusSessions(of: account, kept: 0)
-        ) { loaded throws(Problem) in
+        let keys = profileKeys(account) + [Login.key(login.text)] + (caller?.keys ?? [])
+        return Command(keys: keys) { loaded throws(Problem) in
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
+            if let caller { try check(caller, row, loaded) }
             let wasGuest = row.profile.kind == .guest
             let known = try loaded.document(Login.self, login.text)
             if let known, known.account != account { throw .taken(login) }
@@ -93,36 +136,37 @@ extension IdentityCommands {
                 passwordHash: password ?? known?.passwordHash,
                 createdAt: known?.createdAt ?? now
             )
+            let device = caller?.device.flatMap(loaded.device)
+            let keepsDevice =
+                device.map { $0.account == account && (wasGuest || $0.era == row.era) } ?? false
             row.profile.kind = .registered
+            row.era += 1
             if let email { row.profile.email = email }
-            let session = newSession(for: account)
-            let ended = end(loaded.surplusSessions)
-            let changes = store(&row, &feed, loaded, quotas: false)
+            let session = newSession(for: row, device: caller?.device)
+            var changes = store(&row, &feed, loaded, quotas: false)
+            if keepsDevice, let device { changes.append(.put(.device(device.given(row)))) }
             return Decision(
-                Registration(
-                    signIn: SignIn(account: row, session: session, ended: ended),
-                    head: feed.head
-                ),
-                changes: [.put(bound)] + changes + (ended + [session]).map { .put(.session($0)) }
+                Registration(account: row, session: session, head: feed.head),
+                changes: [.put(bound)] + changes + [.put(.session(session))]
                     + (wasGuest
                         ? [.event(AnalyticsEvent(.accountUpgraded, of: account, at: now))] : [])
             )
         }
     }
 
-    /// Ends sessions of an account, except one; returns those that it ended, at most
-    /// ``SurplusSessions/limit``.
-    func endSessions(of account: Identifier, except kept: Identifier?) -> Command<[SessionRow]> {
-        // The kept session may not be the newest: another one can be as new, or newer.
-        let others = SurplusSessions(of: account, kept: 0)
-        return Command(keys: [], surplus: others) { loaded in
-            let ended = end(loaded.surplusSessions.filter { $0.id != kept })
-            return Decision(ended, changes: ended.map { .put(.session($0)) })
+    /// Checks that the caller's session has not ended, and its proof.
+    ///
+    /// A guest needs no proof: the wire contract has none in its requests. Its device keeps access
+    /// to the account also if another one registers it with a stolen access token.
+    private func check(
+        _ caller: Caller,
+        _ row: AccountRow,
+        _ loaded: Loaded
+    ) throws(Problem) {
+        if let proof = caller.proof, row.profile.kind == .registered || proof.token != nil {
+            return try proof.check(loaded, in: row, at: now)
         }
-    }
-
-    private func end(_ sessions: [SessionRow]) -> [SessionRow] {
-        Self.ended(sessions, at: now)
+        guard loaded.session(caller.session)?.isOpen(in: row) == true else { throw .sessionOver }
     }
 
     /// Returns the sessions as ended.

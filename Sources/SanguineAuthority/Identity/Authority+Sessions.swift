@@ -20,15 +20,22 @@ extension Authority {
             limit: max(1, settings.sessionsPerAccount)
         )
         let rows = try await read { storage throws(StorageError) in try await storage.rows(query) }
+        let owner = try await read { storage throws(StorageError) in
+            try await storage.load([.account(account)])
+        }
+        .account(account)
         let live = rows.compactMap { row -> SessionRow? in
-            guard case .session(let session) = row, now < session.expiresAt else { return nil }
+            guard case .session(let session) = row, session.isOpen(in: owner),
+                now < session.expiresAt
+            else { return nil }
             return session
         }
         .sorted { ($1.rotatedAt, $1.id) < ($0.rotatedAt, $0.id) }
         return Items(items: live.map { $0.info(current: current) })
     }
 
-    /// Ends a session of an account, with its access tokens and live connections.
+    /// Ends a session of an account, with its access tokens and live connections, and the access of
+    /// its device to a registered account.
     ///
     /// - Throws: `not_found` if the account has no such live session.
     package func endSession(
@@ -36,42 +43,92 @@ extension Authority {
         of account: Identifier,
         by note: AuditNote? = nil
     ) async throws(Problem) {
-        try await perform(identity.end(session, of: account), by: note)
+        guard let row = try await self.session(session), row.account == account else {
+            throw .noSession
+        }
+        try await perform(identity.end(row), by: note)
         tokens.end(session, of: account)
     }
 
-    /// Ends the sessions of an account, except for one.
+    /// Ends all access to an account in one commit: its sessions, the codes for other devices, and
+    /// the access of devices to a registered account.
     ///
     /// - Parameters:
     ///   - account: The account.
-    ///   - kept: The session to keep; `nil` for none.
+    ///   - kept: The session to keep, with its device; `nil` for none.
     ///   - note: The entry of the audit log. Default: none.
     /// - Returns: The number of ended sessions.
-    /// - Throws: `overloaded` or `internal_fault` if the storage fails; some sessions may have
-    ///   ended then.
+    /// - Throws: `overloaded` or `internal_fault` if the storage fails.
     @discardableResult
     package func endSessions(
         of account: Identifier,
         except kept: Identifier? = nil,
         by note: AuditNote? = nil
     ) async throws(Problem) -> Int {
-        var (count, note) = (0, note)
-        while true {
-            let ended = try await perform(identity.endSome(of: account, except: kept), by: note)
-            for session in ended { tokens.end(session.id, of: account) }
-            guard !ended.isEmpty else { return count }
+        var row: SessionRow?
+        if let kept, let found = try await session(kept), found.account == account { row = found }
+        try await perform(identity.beginEra(of: account, except: row), by: note)
+        return await eraBegan(of: account)
+    }
+
+    /// Ends what earlier eras of an account have in this process, and marks their sessions as ended.
+    ///
+    /// Call it after the era is stored. The marks are no condition for the end of the sessions, so
+    /// an error of the storage is not reported: the remaining sessions expire unmarked.
+    ///
+    /// - Returns: The number of sessions that were marked.
+    @discardableResult
+    func eraBegan(of account: Identifier) async -> Int {
+        tokens.review(account)
+        var count = 0
+        while let ended = try? await perform(identity.endSome(of: account)), !ended.isEmpty {
             count += ended.count
-            note = nil  // One entry says that all sessions were ended.
         }
+        return count
+    }
+
+    func session(_ id: Identifier) async throws(Problem) -> SessionRow? {
+        try await read { storage throws(StorageError) in
+            try await storage.load([.session(id)])
+        }
+        .session(id)
     }
 
     /// Creates the code with which another device joins the account; an earlier one is void.
-    package func issueMoveCode(_ account: Identifier) async throws(Problem) -> MoveCode {
+    ///
+    /// - Parameters:
+    ///   - identity: The caller.
+    ///   - request: The proof that the caller's device asks, as for a deletion of the account.
+    /// - Returns: The code.
+    /// - Throws: `credentials_invalid` without the proof, `session_ended`, `not_found`.
+    package func issueMoveCode(
+        _ identity: Identity,
+        _ request: MoveCodeRequest
+    ) async throws(Problem) -> MoveCode {
         let code = MoveCodeText.random()
-        let commands = MoveCommands(identity: identity)
+        let commands = MoveCommands(identity: self.identity)
         return try await perform(
-            commands.issue(code, hash: MoveCodeText.hash(code, key: keys.refreshKey), account)
+            commands.issue(
+                code,
+                hash: MoveCodeText.hash(code, key: keys.refreshKey),
+                identity.account,
+                try proof(request.refreshToken, of: identity)
+            )
         )
+    }
+
+    /// Returns the proof that a request with an access token also has.
+    ///
+    /// - Throws: `credentials_invalid` for a refresh token that this server did not make.
+    func proof(
+        _ refreshToken: String?,
+        of identity: Identity
+    ) throws(Problem) -> FreshProof {
+        guard let refreshToken else { return FreshProof(session: identity.session) }
+        guard let token = RefreshToken(refreshToken, key: keys.refreshKey) else {
+            throw .proofWrong
+        }
+        return FreshProof(session: identity.session, token: token)
     }
 
     /// Redeems a code, and gives the device to the account of the code.
@@ -107,7 +164,11 @@ extension Authority {
             commands.redeem(hash, of: code.account, device, from: found.device?.account)
         )
         if let left = redemption.left { tokens.end(left, of: left) }
-        return try await signIn(code.account, deviceName: device.deviceName).signedIn
+        let accounts = IdentityCommands.DeviceAccounts(own: code.account)
+        guard let outcome = try await open(device, code.account, of: accounts) else {
+            throw .moveCodeInvalid
+        }
+        return outcome.signedIn
     }
 
     private func load(

@@ -21,37 +21,46 @@ struct IdentityCommands: Sendable {
     enum Guest: Sendable {
         case created(AccountRow, SessionRow, head: Int64)
         case known(Identifier)
-        /// Another device of the Apple account was first: the caller looks again.
+        /// The device or its Apple account was changed by another request: the caller looks again.
         case moved
     }
 
-    /// Creates the device's account, its first balance and a session, unless the device is known.
+    /// The accounts of a device, as the caller has found them.
+    struct DeviceAccounts: Hashable, Sendable {
+        /// The account to which the device belongs; `nil` for an unknown device.
+        var own: Identifier?
+        /// The account of which ``own`` is an alias; `nil` for none.
+        var heir: Identifier?
+
+        var keys: [Key] { [own, heir].compactMap(\.self).map(Key.account) }
+    }
+
+    /// Creates the device's account, its first balance and a session, unless the device's secret
+    /// opens an account; see ``DeviceRow/opens(_:)``.
     ///
     /// - Parameters:
     ///   - device: The device.
     ///   - newcomer: The id of a created account. Default: a new one.
-    ///   - deleted: The deleted account of the device, which a new one replaces. Default: none.
+    ///   - accounts: The accounts of the device. Default: none, for an unknown device.
     /// - Returns: The command.
     func guest(
         _ device: Device,
         as newcomer: Identifier? = nil,
-        replacing deleted: Identifier? = nil
+        of accounts: DeviceAccounts = DeviceAccounts()
     ) -> Command<Guest> {
-        Command(keys: keys(of: device)) { loaded throws(Problem) in
-            if let known = loaded.device(device.id), known.account != deleted {
-                guard known.hasSecret(hash: device.secretHash) else {
-                    throw Problem(
-                        .deviceSecretMismatch,
-                        """
-                        Send the secret that this device used to create its account. If it is \
-                        lost, start over with a new 'deviceId'.
-                        """
+        let hadGrant = DeviceGrant.id(device.id)
+        let keys = keys(of: device) + accounts.keys + [DeviceGrant.key(hadGrant)]
+        return Command(keys: keys) { loaded throws(Problem) in
+            let known = loaded.device(device.id)
+            if let known {
+                guard known.hasSecret(hash: device.secretHash) else { throw .otherSecret }
+                guard accounts == loaded.accounts(of: known) else { return Decision(.moved) }
+                if let account = known.opens(loaded) {
+                    return Decision(
+                        .known(account.id),
+                        changes: try linked(device, to: account.id, loaded)
                     )
                 }
-                return Decision(
-                    .known(known.account),
-                    changes: try linked(device, to: known.account, loaded)
-                )
             }
             if let app = device.app {
                 let guest = try loaded.document(
@@ -64,12 +73,14 @@ struct IdentityCommands: Sendable {
                 {
                     return Decision(
                         .known(found.id),
-                        changes: [.put(.device(row(of: device, found.id)))]
+                        changes: [.put(.device(row(of: device, found.id).given(found)))]
                     )
                 }
             }
-            // The Apple account has had the grant already.
-            let grant = device.app?.account == nil ? settings.grant : 0
+            // The device or its Apple account has had the grant already.
+            let isFirst = known == nil && device.app?.account == nil
+            let former = try loaded.document(DeviceGrant.self, hadGrant)
+            let grant = isFirst && former == nil ? settings.grant : 0
             let id = newcomer ?? Identifier(at: now)
             let (account, session, draft) = created(device, as: id, grant: grant)
             // The balance is stored even without a grant, because every account must have one.
@@ -114,7 +125,7 @@ struct IdentityCommands: Sendable {
             now: now
         )
         if grant > 0 { draft.grant(grant, reason: "welcome") }
-        return (account, newSession(for: id, deviceName: device.deviceName), draft)
+        return (account, newSession(for: account, of: device), draft)
     }
 
     private func row(of device: Device, _ account: Identifier) -> DeviceRow {
@@ -158,18 +169,50 @@ struct IdentityCommands: Sendable {
     }
 
     /// Creates a session of an existing account, and ends the sessions beyond the limit.
-    func signIn(_ account: Identifier, deviceName: String? = nil) -> Command<SignIn> {
+    ///
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - device: The device that opens the session; `nil` if it is not known.
+    /// - Returns: The command. It refuses with `not_found` if the account is gone.
+    func signIn(_ account: Identifier, of device: Device? = nil) -> Command<SignIn> {
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         return Command(keys: [.account(account)], surplus: others) { loaded throws(Problem) in
             guard let row = loaded.account(account), row.state == .active else {
                 throw .noAccount
             }
-            let session = newSession(for: account, deviceName: deviceName)
+            let session = newSession(for: row, of: device)
             let ended = Self.ended(loaded.surplusSessions, at: now)
             return Decision(
                 SignIn(account: row, session: session, ended: ended),
                 changes: (ended + [session]).map { .put(.session($0)) }
             )
+        }
+    }
+
+    /// Creates a session of the account that the secret of a device opens.
+    ///
+    /// - Parameters:
+    ///   - device: The device.
+    ///   - account: The account that it opens.
+    ///   - accounts: The accounts of the device.
+    /// - Returns: The command. Its outcome is `nil` if the device does not open the account any more,
+    ///   or belongs to another one.
+    func open(
+        _ device: Device,
+        _ account: Identifier,
+        of accounts: DeviceAccounts
+    ) -> Command<SignIn?> {
+        let enter = signIn(account, of: device)
+        return Command(
+            keys: enter.keys + [.device(device.id)] + accounts.keys,
+            surplus: enter.surplus
+        ) { loaded, reader throws(Problem) in
+            guard let known = loaded.device(device.id),
+                known.hasSecret(hash: device.secretHash),
+                accounts == loaded.accounts(of: known), known.opens(loaded)?.id == account
+            else { return Decision(nil) }
+            let decided = try enter.decide(loaded, reader)
+            return Decision(decided.outcome, changes: decided.changes)
         }
     }
 
@@ -182,16 +225,21 @@ struct IdentityCommands: Sendable {
     }
 
     /// Rotates, repeats a lost rotation, or detects reuse and ends the family.
-    func refresh(_ token: RefreshToken) -> Command<Rotation> {
-        Command(keys: [.session(token.session)]) { loaded throws(Problem) in
+    ///
+    /// - Parameters:
+    ///   - token: The token.
+    ///   - account: The account of its session, which never changes.
+    /// - Returns: The command. It refuses with `refresh_invalid` or `session_ended`.
+    func refresh(_ token: RefreshToken, of account: Identifier) -> Command<Rotation> {
+        Command(keys: [.session(token.session), .account(account)]) { loaded throws(Problem) in
             guard var session = loaded.session(token.session),
                 token.generation <= session.generation, now < session.expiresAt
             else { throw .refreshInvalid }
-            if session.endedAt != nil {
+            guard session.isOpen(in: loaded.account(account)) else {
                 guard token.generation == session.generation else {
                     return Decision(.reused(session))
                 }
-                throw Problem(.sessionEnded, "Sign in again: this session has ended.")
+                throw .sessionOver
             }
             if token.generation == session.generation {
                 session.generation += 1
@@ -207,19 +255,6 @@ struct IdentityCommands: Sendable {
             }
             session.endedAt = now
             return Decision(.reused(session), changes: [.put(.session(session))])
-        }
-    }
-
-    /// Ends a session.
-    ///
-    /// Ending one that has already ended changes nothing.
-    func signOut(_ session: Identifier) -> Command<Void> {
-        Command(keys: [.session(session)]) { loaded in
-            guard var row = loaded.session(session), row.endedAt == nil else {
-                return Decision(())
-            }
-            row.endedAt = now
-            return Decision((), changes: [.put(.session(row))])
         }
     }
 
@@ -272,28 +307,53 @@ struct IdentityCommands: Sendable {
         return changes + [.put(.balance(feed))]
     }
 
-    func newSession(for account: Identifier, deviceName: String? = nil) -> SessionRow {
+    func newSession(for account: AccountRow, of device: Device? = nil) -> SessionRow {
+        newSession(for: account, device: device?.id, deviceName: device?.deviceName)
+    }
+
+    func newSession(
+        for account: AccountRow,
+        device: String?,
+        deviceName: String? = nil
+    ) -> SessionRow {
         SessionRow(
             id: Identifier(at: now),
-            account: account,
+            account: account.id,
             generation: 0,
             rotatedAt: now,
             expiresAt: now + settings.refreshTokenLife,
-            deviceName: deviceName
+            deviceName: deviceName,
+            device: device,
+            era: account.era
         )
     }
 }
 
-extension DeviceRow {
-    /// Whether the device's secret has that hash; compares in constant time.
-    func hasSecret(hash: [UInt8]) -> Bool {
-        guard hash.count == secretHash.count else { return false }
-        return zip(hash, secretHash).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
+extension Loaded {
+    /// Returns the accounts of a device, as far as they were requested.
+    func accounts(of device: DeviceRow) -> IdentityCommands.DeviceAccounts {
+        var accounts = IdentityCommands.DeviceAccounts(own: device.account)
+        if case .merged(let heir) = account(device.account)?.state { accounts.heir = heir }
+        return accounts
     }
 }
 
 extension Problem {
     static var refreshInvalid: Problem {
         Problem(.refreshInvalid, "Sign in again: this refresh token is unknown or has expired.")
+    }
+
+    static var sessionOver: Problem {
+        Problem(.sessionEnded, "Sign in again: this session has ended.")
+    }
+
+    fileprivate static var otherSecret: Problem {
+        Problem(
+            .deviceSecretMismatch,
+            """
+            Send the secret that this device used to create its account. If it is lost, start over \
+            with a new 'deviceId'.
+            """
+        )
     }
 }

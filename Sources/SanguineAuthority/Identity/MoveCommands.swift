@@ -41,6 +41,8 @@ struct OpenMoveCode: StoredDocument, Hashable {
     var expiresAt: Timestamp
     /// The device that redeemed the code; `nil` while it can be redeemed.
     var usedBy: String?
+    /// The only era of the account in which the code can be redeemed; `nil` for 0.
+    var era: Int64?
 
     var documentID: String { hash }
     var documentAccount: Identifier? { account }
@@ -73,12 +75,22 @@ struct MoveCommands: Sendable {
     init(identity: IdentityCommands) { self.identity = identity }
 
     /// Stores a new code, and voids an earlier one.
-    func issue(_ code: String, hash: String, _ account: Identifier) -> Command<MoveCode> {
+    ///
+    /// - Throws: The command refuses with `credentials_invalid` without a fresh proof.
+    func issue(
+        _ code: String,
+        hash: String,
+        _ account: Identifier,
+        _ proof: FreshProof
+    ) -> Command<MoveCode> {
         let pointer = CurrentMoveCode.key(CurrentMoveCode.id(account))
-        return Command(keys: [.account(account), pointer]) { loaded throws(Problem) in
-            guard loaded.account(account)?.state == .active else { throw .noAccount }
+        return Command(keys: [.account(account), pointer, proof.key]) { loaded throws(Problem) in
+            guard let row = loaded.account(account), row.state == .active else {
+                throw .noAccount
+            }
+            try proof.check(loaded, in: row, at: now)
             let end = now + Self.life
-            let open = OpenMoveCode(hash: hash, account: account, expiresAt: end)
+            let open = OpenMoveCode(hash: hash, account: account, expiresAt: end, era: row.era)
             let current = CurrentMoveCode(account: account, hash: hash, expiresAt: end)
             let old = try loaded.document(CurrentMoveCode.self, CurrentMoveCode.id(account))
             let void = old.map { [Change.delete(OpenMoveCode.key($0.hash))] } ?? []
@@ -96,6 +108,9 @@ struct MoveCommands: Sendable {
     }
 
     /// Gives the device to the account of a code.
+    ///
+    /// A guest that the device leaves must be untouched, because nothing else opens it. A registered
+    /// account has logins.
     ///
     /// - Parameters:
     ///   - hash: The hash of the code.
@@ -116,7 +131,8 @@ struct MoveCommands: Sendable {
         return Command(keys: keys) { loaded throws(Problem) in
             guard var code = try loaded.document(OpenMoveCode.self, hash),
                 code.account == account, now < code.expiresAt,
-                loaded.account(account)?.state == .active
+                let joined = loaded.account(account), joined.state == .active,
+                joined.era == code.era ?? 0
             else { throw .moveCodeInvalid }
             let known = loaded.device(device.id)
             if let known, !known.hasSecret(hash: device.secretHash) { throw .otherSecret }
@@ -131,22 +147,38 @@ struct MoveCommands: Sendable {
                 id: device.id,
                 secretHash: device.secretHash,
                 account: account,
-                createdAt: known?.createdAt ?? now
+                createdAt: known?.createdAt ?? now,
+                era: joined.era
             )
             var changes = [Change.put(code), .put(.device(row))]
             var left: Identifier?
-            if let former, former != account, var guest = loaded.account(former) {
-                guard guest.state != .active || isUntouched(guest, loaded) else {
-                    throw .deviceHasData
-                }
-                if guest.state == .active {
-                    guest.state = .merged(into: account)
-                    changes.append(.put(.account(guest)))
-                    left = former
-                }
+            if let former, former != account, let guest = loaded.account(former),
+                guest.state == .active, guest.profile.kind == .guest
+            {
+                guard isUntouched(guest, loaded) else { throw .deviceHasData }
+                changes += try leave(guest, for: account, loaded)
+                left = former
             }
             return Decision(Redemption(left: left), changes: changes)
         }
+    }
+
+    /// Makes an untouched guest an alias of the account, without a balance, as a merge does.
+    ///
+    /// Its grant is not added to the account's.
+    private func leave(
+        _ guest: AccountRow,
+        for account: Identifier,
+        _ loaded: Loaded
+    ) throws(Problem) -> [Change] {
+        var alias = guest
+        alias.state = .merged(into: account)
+        guard let balance = loaded.balance(guest.id) else { return [.put(.account(alias))] }
+        var draft = LedgerDraft(balance, now: now)
+        try draft.debit(draft.balance.available, reason: "left guest")
+        _ = draft.moveOut(reason: "left guest")
+        return [.put(.account(alias)), .delete(.balance(guest.id)), .delete(.feed(guest.id))]
+            + draft.appended
     }
 
     /// Whether nothing has happened in a guest's account since it was created.

@@ -76,7 +76,8 @@ extension Authority {
         into account: Identifier,
         expecting digest: [UInt8]? = nil
     ) async throws(Problem) -> (SignedIn, head: Int64) {
-        let command = mergeCommands.merge(guest, into: account, expecting: digest)
+        let device = try await session(guest.session)?.device
+        let command = mergeCommands.merge(guest, device, into: account, expecting: digest)
         let outcome = try await perform(command)
         for session in outcome.ended { tokens.end(session) }
         for session in outcome.surplus { tokens.end(session, of: account) }

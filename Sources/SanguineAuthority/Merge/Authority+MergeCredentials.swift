@@ -16,7 +16,7 @@ extension Authority {
         from address: String?
     ) async throws(Problem) -> Identifier {
         if let request = try credentials.identity {
-            return try await proven(request) { account throws(Problem) in account }
+            return try await proven(request)
         }
         return try await proven(credentials, from: address).account
     }

@@ -47,16 +47,21 @@ struct MergeCommands: Sendable {
     ///
     /// - Parameters:
     ///   - guest: The guest, with the session that performs the merge.
+    ///   - device: The device of that session, which receives access to the account; `nil` if it is
+    ///     not known. The guest's other devices lose theirs.
     ///   - account: The account.
     ///   - digest: The ``digest(of:)`` of the preview; `nil` to merge without one.
     /// - Returns: The command. A repetition by the same session returns the first result.
     func merge(
         _ guest: Identity,
+        _ device: String? = nil,
         into account: Identifier,
         expecting digest: [UInt8]? = nil
     ) -> Command<Outcome> {
         let id = CompletedMerge.id(guest.account)
-        let keys = keys(guest.account, account) + [CompletedMerge.key(id)]
+        let keys =
+            keys(guest.account, account) + [CompletedMerge.key(id)]
+            + (device.map { [.device($0)] } ?? [])
         let others = SurplusSessions(of: account, kept: max(1, settings.sessionsPerAccount) - 1)
         var command = Command<Outcome>(keys: keys, surplus: others) {
             loaded,
@@ -68,8 +73,10 @@ struct MergeCommands: Sendable {
                 return Decision(Outcome(done: done, ended: []))
             }
             let plan = try plan(guest.account, into: account, loaded, reader)
+            guard let to = loaded.account(account) else { throw .noAccount }
             if let digest, Self.digest(of: plan.preview) != digest { throw .mergeStale }
-            let opened = IdentityCommands(settings: settings, now: now).newSession(for: account)
+            let opened = IdentityCommands(settings: settings, now: now)
+                .newSession(for: to, device: device)
             let done = CompletedMerge(
                 guest: guest.account,
                 account: account,
@@ -80,6 +87,10 @@ struct MergeCommands: Sendable {
                 at: now
             )
             let surplus = IdentityCommands.ended(loaded.surplusSessions, at: now)
+            var access: [Change] = []
+            if let row = device.flatMap(loaded.device), row.account == guest.account {
+                access = [.put(.device(row.given(to)))]
+            }
             return Decision(
                 Outcome(
                     done: done,
@@ -88,7 +99,7 @@ struct MergeCommands: Sendable {
                     surplus: surplus.map(\.id)
                 ),
                 changes: plan.changes + (surplus + [opened]).map { .put(.session($0)) }
-                    + [.put(done)]
+                    + access + [.put(done)]
             )
         }
         command.isLong = true

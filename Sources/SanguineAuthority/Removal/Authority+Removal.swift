@@ -14,12 +14,8 @@ extension Authority {
         _ identity: Identity,
         _ request: DeletionRequest
     ) async throws(Problem) -> (RemovalStatus, head: Int64) {
-        var token: RefreshToken?
-        if let text = request.refreshToken {
-            guard let parsed = RefreshToken(text, key: keys.refreshKey) else { throw .proofWrong }
-            token = parsed
-        }
-        return try await begin(identity.account, .session(identity.session, token), by: nil)
+        let proof = try proof(request.refreshToken, of: identity)
+        return try await begin(identity.account, .caller(proof), by: nil)
     }
 
     /// Ends all access to an account, and begins to remove it, for an administrator.

@@ -11,16 +11,13 @@ import SanguineModel
 /// 3. A hold of a call stays until the call is settled. The ledger's entries stay forever; what can
 ///    still be spent is taken back at the end, so that sums stay right.
 struct RemovalCommands: Sendable {
-    /// The time after a sign-in in which a deletion needs no other proof: 10 minutes.
-    static let freshTime = Duration.seconds(600)
-
     let settings: AuthoritySettings
     let now: Timestamp
 
     /// The proof that the person asks for the deletion.
     enum Proof: Sendable {
-        /// The session of the request, and the refresh token that the body repeats.
-        case session(Identifier, RefreshToken?)
+        /// The caller proves it.
+        case caller(FreshProof)
         /// An administrator decided it.
         case administrator
     }
@@ -33,14 +30,12 @@ struct RemovalCommands: Sendable {
         _ proof: Proof
     ) -> Command<(removal: Removal, head: Int64)> {
         var keys: [Key] = [.account(account), .balance(account)]
-        if case .session(let session, _) = proof { keys.append(.session(session)) }
+        if case .caller(let proof) = proof { keys.append(proof.key) }
         return Command(keys: keys) { loaded throws(Problem) in
             guard var row = loaded.account(account), row.state == .active,
                 var feed = loaded.balance(account)
             else { throw .noAccount }
-            if case .session(let session, let token) = proof {
-                try check(loaded.session(session), token)
-            }
+            if case .caller(let proof) = proof { try proof.check(loaded, in: row, at: now) }
             row.state = .deleted
             row.planExpiresAt = nil
             row.profile = Account(
@@ -60,19 +55,6 @@ struct RemovalCommands: Sendable {
         }
     }
 
-    private func check(_ session: SessionRow?, _ token: RefreshToken?) throws(Problem) {
-        guard let session, session.endedAt == nil else {
-            throw Problem(.sessionEnded, "Sign in again: this session has ended.")
-        }
-        if let token {
-            guard token.session == session.id, token.generation == session.generation else {
-                throw .proofWrong
-            }
-        } else {
-            guard now - session.id.moment <= Self.freshTime else { throw .proofMissing }
-        }
-    }
-
     /// Removes rows of a deleted account.
     ///
     /// - Returns: The sessions that it ended.
@@ -83,6 +65,7 @@ struct RemovalCommands: Sendable {
             guard var removal = try loaded.document(Removal.self, open) else { return Decision([]) }
             var changes: [Change] = []
             var ended: [Identifier] = []
+            var grants: [Change] = []
             var feed = loaded.feed(account)
             for row in rows {
                 switch row.key {
@@ -94,8 +77,10 @@ struct RemovalCommands: Sendable {
                     session.deviceName = nil
                     ended.append(id)
                     changes.append(.put(.session(session)))
-                case .device(let id) where loaded.device(id)?.account == account,
-                    .quota(account, let id) where loaded.quota(account, name: id) != nil:
+                case .device(let id) where loaded.device(id)?.account == account:
+                    changes.append(.delete(row.key))
+                    grants.append(.put(DeviceGrant(device: id, at: now)))
+                case .quota(account, let id) where loaded.quota(account, name: id) != nil:
                     changes.append(.delete(row.key))
                 case .operation(account, let key):
                     guard let found = loaded.operation(account, key: key) else { continue }
@@ -117,7 +102,7 @@ struct RemovalCommands: Sendable {
             guard !changes.isEmpty else { return Decision([]) }
             removal.removed += changes.count
             if let feed, feed != loaded.feed(account) { changes.append(.put(.feed(feed))) }
-            return Decision(ended, changes: changes + [.put(removal)])
+            return Decision(ended, changes: changes + grants + [.put(removal)])
         }
     }
 
@@ -210,24 +195,5 @@ struct RemovalCommands: Sendable {
                 changes: draft.changes + [.delete(Removal.key(open)), .put(removal)]
             )
         }
-    }
-}
-
-extension Problem {
-    fileprivate static var proofMissing: Problem {
-        Problem(
-            .credentialsInvalid,
-            """
-            Repeat the session's newest refresh token as 'refreshToken', or sign in again: within \
-            ten minutes of a sign-in no token is needed.
-            """
-        )
-    }
-
-    static var proofWrong: Problem {
-        Problem(
-            .credentialsInvalid,
-            "Send the newest refresh token of this session as 'refreshToken'."
-        )
     }
 }

@@ -289,6 +289,13 @@ package struct Admission: Sendable {
         }
     }
 
+    /// Returns the idempotency key of a request that needs none; `nil` if it has none.
+    ///
+    /// - Throws: `idempotency_key_invalid`.
+    func optionalKey(_ request: any WireRequest) throws(Problem) -> String? {
+        request.field(.idempotencyKey) == nil ? nil : try idempotencyKey(request)
+    }
+
     private func idempotencyKey(_ request: any WireRequest) throws(Problem) -> String {
         guard let key = request.field(.idempotencyKey) else {
             throw Problem(

@@ -53,10 +53,9 @@ extension Endpoints {
 
     @Sendable
     private func issueMoveCode(_ request: any WireRequest) async throws(Problem) -> WireResponse {
-        let (identity, body) = try await admission.body(request, as: EmptyBody.self)
-        _ = try body.get()
+        let (identity, body) = try await admission.body(request, as: MoveCodeRequest.self)
         return .changed(
-            try await authority.issueMoveCode(identity.account),
+            try await authority.issueMoveCode(identity, try body.get()),
             status: 201,
             head: nil
         )

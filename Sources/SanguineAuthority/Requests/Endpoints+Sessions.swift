@@ -17,7 +17,8 @@ extension Endpoints {
                 provider: identity.provider,
                 identityToken: identity.identityToken,
                 nonce: identity.nonce,
-                as: guest
+                as: guest,
+                key: try admission.optionalKey(request)
             )
         } else {
             signedIn = try await authority.signIn(body, as: guest, from: request.address)

@@ -27,6 +27,8 @@ public enum DocumentKind: String, Hashable, Sendable, CaseIterable {
     case removal
     /// A merge of a guest into an account that was done.
     case merge
+    /// The fact that a device which was removed had a grant of tokens.
+    case deviceGrant = "device_grant"
 }
 
 /// A row that is found by its kind and name, and stored as JSON.

@@ -384,6 +384,7 @@ extension MemoryStorage.State {
     private mutating func rehome(_ move: Rehoming) {
         for case .device(var row) in rows.values where row.account == move.guest {
             row.account = move.account
+            row.era = DeviceRow.closed
             set(.device(row.id), to: .device(row))
         }
         for row in operations where row.account == move.guest {

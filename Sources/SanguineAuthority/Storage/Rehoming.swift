@@ -3,7 +3,8 @@ public import SanguineModel
 /// The move of rows from a merged guest to its account, by a driver, without reading them.
 ///
 /// It moves:
-/// - all devices of the guest;
+/// - all devices of the guest, with ``DeviceRow/closed``: only the device that merges keeps its
+///   access, by a change of its own;
 /// - the operations of the guest, except for those whose key the account has used as well, which
 ///   remain as they are. The feed number of each operation that has one becomes ``head``, at which
 ///   the account's feed contains its changes;

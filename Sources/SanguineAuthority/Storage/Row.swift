@@ -126,6 +126,11 @@ public struct AccountRow: Hashable, Sendable {
     public var state: State
     /// The time at which ``Account/plan`` ends and the account is free again; `nil` for never.
     public var planExpiresAt: Timestamp?
+    /// The number of times that all access to the account was ended.
+    ///
+    /// Sessions, devices, and codes for devices of an earlier era do not open the account, so one
+    /// change of this row ends them all. See ``SessionRow/era`` and ``DeviceRow/era``.
+    public var era: Int64
 
     /// The account's id.
     public var id: Identifier { profile.id }
@@ -135,12 +140,14 @@ public struct AccountRow: Hashable, Sendable {
         profile: Account,
         seq: Int64,
         state: State = .active,
-        planExpiresAt: Timestamp? = nil
+        planExpiresAt: Timestamp? = nil,
+        era: Int64 = 0
     ) {
         self.profile = profile
         self.seq = seq
         self.state = state
         self.planExpiresAt = planExpiresAt
+        self.era = era
     }
 }
 
@@ -187,7 +194,7 @@ public struct BalanceRow: Hashable, Sendable {
     }
 }
 
-/// A device and the guest account that it created.
+/// A device and the account to which it belongs.
 public struct DeviceRow: Hashable, Sendable {
     /// The id that the device chose.
     public var id: String
@@ -197,13 +204,28 @@ public struct DeviceRow: Hashable, Sendable {
     public var account: Identifier
     /// The time at which the device was first seen.
     public var createdAt: Timestamp
+    /// The account's ``AccountRow/era`` when the device was given access.
+    ///
+    /// The secret of a device opens a registered account only in the same era. ``closed`` is no
+    /// era.
+    public var era: Int64
+
+    /// The ``era`` of a device whose session was ended: it opens no registered account.
+    public static let closed: Int64 = -1
 
     /// Creates the row.
-    public init(id: String, secretHash: [UInt8], account: Identifier, createdAt: Timestamp) {
+    public init(
+        id: String,
+        secretHash: [UInt8],
+        account: Identifier,
+        createdAt: Timestamp,
+        era: Int64 = 0
+    ) {
         self.id = id
         self.secretHash = secretHash
         self.account = account
         self.createdAt = createdAt
+        self.era = era
     }
 }
 
@@ -223,6 +245,13 @@ public struct SessionRow: Hashable, Sendable {
     public var endedAt: Timestamp?
     /// The name that the user sees in the list of sessions; `nil` if the device gave none.
     public var deviceName: String?
+    /// The id of the device that opened it with its secret, or that continued such a session;
+    /// `nil` for a sign-in with a login only.
+    public var device: String?
+    /// The account's ``AccountRow/era`` when the session was opened or last kept.
+    ///
+    /// The session is void as soon as the account's era is a later one.
+    public var era: Int64
 
     /// Creates the row.
     public init(
@@ -232,7 +261,9 @@ public struct SessionRow: Hashable, Sendable {
         rotatedAt: Timestamp,
         expiresAt: Timestamp,
         endedAt: Timestamp? = nil,
-        deviceName: String? = nil
+        deviceName: String? = nil,
+        device: String? = nil,
+        era: Int64 = 0
     ) {
         self.id = id
         self.account = account
@@ -241,6 +272,8 @@ public struct SessionRow: Hashable, Sendable {
         self.expiresAt = expiresAt
         self.endedAt = endedAt
         self.deviceName = deviceName
+        self.device = device
+        self.era = era
     }
 }
 

@@ -4,11 +4,16 @@ public struct UpgradeRequest: Hashable, Codable, Sendable {
     public var email: String
     /// The password, 8 to 256 characters.
     public var password: String
+    /// The newest refresh token of the session, as proof that the user's device asks.
+    ///
+    /// Needed only for a registered account, and not within ten minutes of a sign-in.
+    public var refreshToken: String?
 
     /// Creates the body.
-    public init(email: String, password: String) {
+    public init(email: String, password: String, refreshToken: String? = nil) {
         self.email = email
         self.password = password
+        self.refreshToken = refreshToken
     }
 }
 

@@ -8,11 +8,21 @@ public struct IdentityRequest: Hashable, Codable, Sendable {
     ///
     /// The token contains it, or its SHA-256, which Apple's apps send to the provider.
     public var nonce: String
+    /// The newest refresh token of the session, as proof that the user's device asks.
+    ///
+    /// Needed only for a registered account, and not within ten minutes of a sign-in.
+    public var refreshToken: String?
 
     /// Creates the body.
-    public init(provider: String, identityToken: String, nonce: String) {
+    public init(
+        provider: String,
+        identityToken: String,
+        nonce: String,
+        refreshToken: String? = nil
+    ) {
         self.provider = provider
         self.identityToken = identityToken
         self.nonce = nonce
+        self.refreshToken = refreshToken
     }
 }

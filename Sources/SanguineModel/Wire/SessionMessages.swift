@@ -61,6 +61,17 @@ public struct RedeemRequest: Hashable, Codable, Sendable {
     }
 }
 
+/// The body of `POST /v1/sessions/codes`.
+public struct MoveCodeRequest: Hashable, Codable, Sendable {
+    /// The newest refresh token of the session, as proof that the user's device asks.
+    ///
+    /// Not needed within ten minutes of a sign-in.
+    public var refreshToken: String?
+
+    /// Creates the body.
+    public init(refreshToken: String? = nil) { self.refreshToken = refreshToken }
+}
+
 /// The body of `DELETE /v1/account`.
 public struct DeletionRequest: Hashable, Codable, Sendable {
     /// The newest refresh token of the session, as proof that the user's device asks.

@@ -98,7 +98,7 @@ extension InMemoryAuthority {
         throw Problem(.malformedBody, "Do not send operations that the test declared poison.")
     }
 
-    /// Creates the account of a new device, which the sign-in then finds.
+    /// Creates the account of a device that has none, which the sign-in then finds.
     ///
     /// The ids of accounts follow from the order of their creation, so that a seed reproduces them.
     ///
@@ -107,7 +107,7 @@ extension InMemoryAuthority {
     private func join(_ request: TransportRequest) throws(Problem) -> Identifier? {
         guard request.path == "/v1/accounts/guest", request.method == "POST",
             let guest = try? JSONDecoder().decode(GuestRequest.self, from: request.body ?? Data()),
-            guest.signedAppTransaction == nil, account(ofDevice: guest.deviceId) == nil
+            guest.signedAppTransaction == nil, try memory.needsAccount(guest)
         else { return nil }
         let now = clock.now()
         let place = state.withLock { state -> (account: Identifier, isFirst: Bool)? in

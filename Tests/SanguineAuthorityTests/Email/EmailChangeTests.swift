@@ -50,7 +50,7 @@ struct EmailChangeTests {
         let ana = try await world.registered()
         _ = try await request(ana)
         let code = try await world.code(to: "ana@example.net")
-        let move = try await authority.issueMoveCode(ana.account)
+        let move = try await authority.issueMoveCode(ana, MoveCodeRequest())
         let change = PasswordChange(current: "correct horse", password: "battery staple")
         let (signedIn, _) = try await authority.changePassword(change, ana, from: nil)
 

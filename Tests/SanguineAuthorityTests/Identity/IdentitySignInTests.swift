@@ -123,6 +123,96 @@ struct IdentitySignInTests {
         }
     }
 
+    private func signIn(
+        _ world: IdentityWorld,
+        _ token: String,
+        key: String?,
+        as guest: Identity? = nil
+    ) async throws(Problem) -> SignedIn {
+        try await world.authority.signIn(
+            provider: "example",
+            identityToken: token,
+            nonce: TestIssuer.nonce,
+            as: guest,
+            key: key
+        )
+    }
+
+    @Test func `a lost response to a sign-in is repeated for a minute, under its key`()
+        async throws
+    {
+        let world = try IdentityWorld()
+        let account = try await world.register(try await token(world), try await world.guest())
+        let token = try await token(world, nonce: 1)
+        let first = try await signIn(world, token, key: "one")
+        #expect(first.account.id == account.account.id)
+        let again = try await signIn(world, token, key: "one")
+        #expect(again.account == first.account)
+        #expect(again.session.refreshToken == first.session.refreshToken)
+
+        for key in ["two", nil] {
+            let refused = await problem { () throws(Problem) in
+                try await signIn(world, token, key: key)
+            }
+            #expect(refused?.code == .identityTokenInvalid)
+        }
+        world.wall.advance(by: .seconds(61))
+        let late = await problem { () throws(Problem) in
+            try await signIn(world, token, key: "one")
+        }
+        #expect(late?.code == .identityTokenInvalid)
+    }
+
+    @Test func `a response to a sign-in is not repeated after its session was used`() async throws {
+        let world = try IdentityWorld()
+        try await world.register(try await token(world), try await world.guest())
+        let token = try await token(world, nonce: 1)
+        let first = try await signIn(world, token, key: "one")
+        let refresh = RefreshRequest(refreshToken: first.session.refreshToken)
+        _ = try await world.authority.refresh(refresh)
+        let refused = await problem { () throws(Problem) in
+            try await signIn(world, token, key: "one")
+        }
+        #expect(refused?.code == .identityTokenInvalid)
+    }
+
+    @Test func `a lost response to a merge by an identity is repeated with what it moved`()
+        async throws
+    {
+        let world = try IdentityWorld()
+        let account = try await world.register(try await token(world), try await world.guest())
+        let guest = try await world.guest(2)
+        let token = try await token(world, nonce: 1)
+        let first = try await signIn(world, token, key: "one", as: guest)
+        #expect(first.merged?.from == guest.account && first.account.id == account.account.id)
+        let again = try await signIn(world, token, key: "one", as: guest)
+        #expect(again.merged == first.merged)
+        #expect(again.session.refreshToken == first.session.refreshToken)
+        let other = await problem { () throws(Problem) in
+            try await signIn(world, token, key: "one")
+        }
+        #expect(other?.code == .identityTokenInvalid)
+    }
+
+    @Test func `a lost response to a registration by an identity is repeated under its key`()
+        async throws
+    {
+        let world = try IdentityWorld()
+        let guest = try await world.guest()
+        let request = IdentityRequest(
+            provider: "example",
+            identityToken: try await token(world),
+            nonce: TestIssuer.nonce
+        )
+        let first = try await world.authority.register(request, guest, key: "one").0
+        // The session of the guest has ended, and its device has opened another one.
+        let found = try await world.guest()
+        #expect(found.account == guest.account)
+        let again = try await world.authority.register(request, found, key: "one").0
+        #expect(again.account == first.account)
+        #expect(again.session.refreshToken == first.session.refreshToken)
+    }
+
     @Test func `a token that was used cannot be used with another signature`() async throws {
         let world = try IdentityWorld()
         let token = try await token(world)

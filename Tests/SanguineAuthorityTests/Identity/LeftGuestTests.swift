@@ -17,13 +17,14 @@ struct LeftGuestTests {
 
     private func redeem(
         _ number: Int,
-        _ account: Identifier,
+        _ owner: SignedIn,
         _ authority: Authority
     ) async throws -> SignedIn {
         let device = request(number)
+        let identity = try await authority.tokens.verify(owner.session.accessToken)
         return try await authority.redeemMoveCode(
             RedeemRequest(
-                code: try await authority.issueMoveCode(account).code,
+                code: try await authority.issueMoveCode(identity, MoveCodeRequest()).code,
                 deviceId: device.deviceId,
                 deviceSecret: device.deviceSecret
             ),
@@ -40,10 +41,11 @@ struct LeftGuestTests {
             clock: ManualClock()
         )
         let guest = try await authority.guest(request(1)).signedIn
-        let stays = try await redeem(2, guest.account.id, authority)
+        let stays = try await redeem(2, guest, authority)
         #expect(stays.account.id == guest.account.id)
-        let account = try await authority.guest(request(3)).signedIn.account.id
-        #expect(try await redeem(1, account, authority).account.id == account)
+        let owner = try await authority.guest(request(3)).signedIn
+        let account = owner.account.id
+        #expect(try await redeem(1, owner, authority).account.id == account)
         return (authority, stays, account)
     }
 
@@ -69,5 +71,26 @@ struct LeftGuestTests {
         _ = try await authority.deleteAccount(account, by: note)
         let outcome = try await authority.guest(request(2))
         #expect(outcome.isNew && outcome.signedIn.account.id != account)
+    }
+
+    @Test func `it has no balance, and refuses what a merged guest refuses`() async throws {
+        let (authority, stays, account) = try await left()
+        let guest = stays.account.id
+        let submission = Submission(
+            key: "key",
+            fingerprint: Fingerprint("key"),
+            content: .success(SpendRequest(amount: 1, reason: "support"))
+        )
+        let refusals = [
+            await problem { () throws(Problem) in
+                try await authority.setPlan(.premium, of: guest).0.id
+            },
+            await problem { () throws(Problem) in try await authority.grant(guest, submission) },
+            await problem { () throws(Problem) in try await authority.debit(guest, submission) },
+            await problem { () throws(Problem) in try await authority.balance(guest) },
+        ]
+        #expect(refusals.map { $0?.code } == [ProblemCode?](repeating: .notFound, count: 4))
+        #expect(try await authority.balance(account).available == 100)
+        #expect(try await authority.storage.verifyLedger().differences.isEmpty)
     }
 }

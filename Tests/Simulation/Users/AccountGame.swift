@@ -211,6 +211,10 @@ final class AccountGame {
             devices[other].hidden.insert(text)
             note(.revocation)
             await synchronize(other)
+            // Its user must sign in; the server would only give the device another guest.
+            guard devices[other].client.accountId == owner.account else {
+                throw leak("device \(other) was signed out, and has another user unasked")
+            }
         }
     }
 

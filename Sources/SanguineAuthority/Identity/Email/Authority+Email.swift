@@ -12,7 +12,8 @@ extension Authority {
     ///   - identity: The caller.
     ///   - address: The network address of the caller; `nil` if there is none.
     /// - Returns: Where the code was sent.
-    /// - Throws: `invalid_content`, `rate_limited`, `overloaded`.
+    /// - Throws: `invalid_content`, `rate_limited`, `overloaded`; for a registered account
+    ///   `credentials_invalid` without a fresh proof.
     public func upgrade(
         _ request: UpgradeRequest,
         _ identity: Identity,
@@ -20,6 +21,7 @@ extension Authority {
     ) async throws(Problem) -> VerificationStarted {
         let email = try email(request.email)
         let password = try Password.new(request.password)
+        let proof = try proof(request.refreshToken, of: identity)
         if let login = try await emailLogin(of: identity.account)?.login,
             login.name != Login.Name.email(email.text).text
         {
@@ -30,7 +32,14 @@ extension Authority {
             cost: settings.passwordCost,
             address: address
         )
-        return try await start(.registration, email, identity, password: hash, from: address)
+        return try await start(
+            .registration,
+            email,
+            identity,
+            password: hash,
+            from: address,
+            proof
+        )
     }
 
     /// Registers the account with the address that the code verifies; all other sessions end.
@@ -178,7 +187,8 @@ extension Authority {
         try await check(request.current, of: login, email, from: address)
         let hash = try await hash(password, [], from: address)
         let notice = try notice(mailText.passwordChanged(), to: email, login.account)
-        let command = emailCommands.setPassword(login, of: email, hash, notice)
+        let caller = try await caller(identity, nil)
+        let command = emailCommands.setPassword(login, of: email, hash, notice, by: caller)
         return try await complete(try await perform(command))
     }
 
@@ -215,7 +225,8 @@ extension Authority {
         _ email: EmailAddress,
         _ identity: Identity,
         password: PasswordHash?,
-        from address: String?
+        from address: String?,
+        _ proof: FreshProof? = nil
     ) async throws(Problem) -> VerificationStarted {
         let (verification, mail) = try draft(
             purpose,
@@ -225,7 +236,7 @@ extension Authority {
             password: password
         )
         let limits = codeLimits(of: identity.account, email, address)
-        try await perform(emailCommands.start(verification, mail, limits))
+        try await perform(emailCommands.start(verification, mail, limits, proof))
         return started(verification, email)
     }
 
@@ -247,6 +258,7 @@ extension Authority {
         if let old = account.profile.email.flatMap({ EmailAddress($0) }) {
             notice = try self.notice(mailText.emailChanged(to: new), to: old, account.id)
         }
+        let caller = try await caller(identity, nil)
         let confirmation = try await perform(
             emailCommands.confirm(
                 known,
@@ -254,7 +266,8 @@ extension Authority {
                 of: identity.account,
                 replacing: account.profile.email,
                 codeHash: emailSecrets.hash(ofCode: code, for: id),
-                notice: notice
+                notice: notice,
+                by: caller
             )
         )
         guard case .done(let registration) = confirmation else { throw .verificationFailed }

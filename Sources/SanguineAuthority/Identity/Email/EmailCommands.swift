@@ -31,12 +31,28 @@ struct EmailCommands: Sendable {
     }
 
     /// Stores a request that waits for its code, and the message with the code.
+    ///
+    /// - Parameters:
+    ///   - verification: The request.
+    ///   - mail: The message.
+    ///   - limits: The limits that count it.
+    ///   - proof: The proof that a registered account needs; `nil` if it was proved in another way.
+    /// - Returns: The command. It refuses with `session_ended`, `credentials_invalid` or
+    ///   `rate_limited`.
     func start(
         _ verification: Verification,
         _ mail: Mail,
-        _ limits: [AttemptLimit]
+        _ limits: [AttemptLimit],
+        _ proof: FreshProof? = nil
     ) -> Command<Void> {
-        Command(keys: limits.map(\.key)) { loaded throws(Problem) in
+        let account = verification.account
+        let proofKeys = proof.map { proof in [proof.key] + (account.map { [.account($0)] } ?? []) }
+        return Command(keys: limits.map(\.key) + (proofKeys ?? [])) { loaded throws(Problem) in
+            if let proof, let row = account.flatMap(loaded.account),
+                row.profile.kind == .registered || proof.token != nil
+            {
+                try proof.check(loaded, in: row, at: now)
+            }
             let counted = try changes(of: limits, loaded)
             return Decision((), changes: counted + [.put(verification), .put(mail)])
         }
@@ -51,6 +67,7 @@ struct EmailCommands: Sendable {
     ///   - old: The address that the account had when it was read.
     ///   - codeHash: The keyed hash of the presented code.
     ///   - notice: The message to the old address.
+    ///   - caller: The session that presents the code.
     /// - Returns: The command. It refuses with `verification_failed` or `email_taken`.
     func confirm(
         _ known: Verification,
@@ -58,15 +75,21 @@ struct EmailCommands: Sendable {
         of account: Identifier,
         replacing old: String?,
         codeHash: String,
-        notice: Mail?
+        notice: Mail?,
+        by caller: IdentityCommands.Caller
     ) -> Command<Confirmation> {
         let login = Login.Name.email(address.text)
         let oldLogin = old.map { Login.Name.email($0) }
-        let bind = identity.register(login, password: nil, email: address.text, account)
+        let bind = identity.register(
+            login,
+            password: nil,
+            email: address.text,
+            account,
+            by: caller
+        )
         return Command(
             keys: bind.keys + [Verification.key(known.id)]
-                + (oldLogin.map { [Login.key($0.text)] } ?? []),
-            surplus: bind.surplus
+                + (oldLogin.map { [Login.key($0.text)] } ?? [])
         ) { loaded, reader throws(Problem) in
             if let wrong = try presented(codeHash, known, loaded) { return wrong }
             guard loaded.account(account)?.profile.email == old else { throw .accountChanged }
@@ -83,7 +106,8 @@ struct EmailCommands: Sendable {
                 login,
                 password: known.passwordHash ?? previous?.passwordHash,
                 email: address.text,
-                account
+                account,
+                by: caller
             ).decide(loaded, reader)
             var changes = decided.changes + [.delete(known)]
             if let previous, previous.name != login.text {
@@ -105,11 +129,10 @@ struct EmailCommands: Sendable {
         password: PasswordHash,
         notice: Mail
     ) -> Command<Confirmation> {
-        let bind = setPassword(login, of: address, password, notice)
-        return Command(
-            keys: bind.keys + [Verification.key(known.id)],
-            surplus: bind.surplus
-        ) { loaded, reader throws(Problem) in
+        let bind = setPassword(login, of: address, password, notice, by: nil)
+        return Command(keys: bind.keys + [Verification.key(known.id)]) {
+            loaded,
+            reader throws(Problem) in
             if let wrong = try presented(codeHash, known, loaded) { return wrong }
             let decided = try bind.decide(loaded, reader)
             return Decision(
@@ -124,34 +147,40 @@ struct EmailCommands: Sendable {
     /// The command loads as many rows as ``reset(_:_:of:codeHash:password:notice:)`` does.
     func reject(_ known: Verification, of address: EmailAddress) -> Command<Confirmation> {
         let nobody = Identifier(at: now)
-        let bind = identity.register(.email(address.text), password: nil, email: nil, nobody)
+        let bind = identity.register(
+            .email(address.text),
+            password: nil,
+            email: nil,
+            nobody,
+            by: nil
+        )
         let current = CurrentMoveCode.key(CurrentMoveCode.id(nobody))
-        return Command(
-            keys: bind.keys + [current, Verification.key(known.id)],
-            surplus: bind.surplus
-        ) { loaded throws(Problem) in
+        return Command(keys: bind.keys + [current, Verification.key(known.id)]) {
+            loaded throws(Problem) in
             try presented("", known, loaded) ?? Decision(.wrongCode)
         }
     }
 
-    /// Sets the password of a login that is still as it was read, opens a session, and ends others.
+    /// Sets the password of a login that is still as it was read, opens a session, and ends all
+    /// other access; the device of the caller keeps it, if there is a caller.
     func setPassword(
         _ login: Login,
         of address: EmailAddress,
         _ password: PasswordHash,
-        _ notice: Mail
+        _ notice: Mail,
+        by caller: IdentityCommands.Caller?
     ) -> Command<IdentityCommands.Registration> {
         let bind = identity.register(
             .email(address.text),
             password: password.text,
             email: nil,
-            login.account
+            login.account,
+            by: caller
         )
         let current = CurrentMoveCode.id(login.account)
-        return Command(
-            keys: bind.keys + [CurrentMoveCode.key(current)],
-            surplus: bind.surplus
-        ) { loaded, reader throws(Problem) in
+        return Command(keys: bind.keys + [CurrentMoveCode.key(current)]) {
+            loaded,
+            reader throws(Problem) in
             guard try loaded.document(Login.self, login.name) == login else {
                 throw .accountChanged
             }
