@@ -69,7 +69,9 @@ public struct ServerFunction: Sendable {
     let inputs: [String: String]?
     /// The models that it asks; `nil` for a function that computes, because it reports no usage.
     let asks: Asking?
-    let make: @Sendable (Surroundings) -> any MeteredFunction
+    /// The name of the call whose records it changes; `nil` for none.
+    var recorded: String?
+    var make: @Sendable (Surroundings) -> any MeteredFunction
 
     /// Creates a function that computes its output.
     ///
@@ -224,6 +226,9 @@ public struct ServerFunction: Sendable {
         }
         if !ServerSettings.isListName(name) {
             faults.append("Name the function '\(name)' with 1 to 64 letters, digits, - and _.")
+        }
+        if let recorded, recorded != name {
+            faults.append("Record calls of '\(name)' only: '\(recorded)' is another function.")
         }
         if inputs == nil {
             faults.append(
