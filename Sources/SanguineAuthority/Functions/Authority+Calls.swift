@@ -89,7 +89,7 @@ extension Authority {
         recording records: CallRecords?
     ) async throws(Problem) -> Answer {
         let commands = calls
-        let records = records.map { (changes: $0, sync: sync) }
+        let records = records.map { CallRecording(changes: $0, sync: sync) }
         return try await following(call.account) { account in
             commands.settle(
                 call.paid(by: account),
@@ -113,7 +113,7 @@ extension Authority {
         recording records: CallRecords? = nil,
         _ body: @escaping CallEnd.Body
     ) async throws(Problem) -> (Answer, run: Identifier?) {
-        let records = records.map { (changes: $0, sync: sync) }
+        let records = records.map { CallRecording(changes: $0, sync: sync) }
         return try await perform(calls.answer(account, submission, recording: records, body))
     }
 

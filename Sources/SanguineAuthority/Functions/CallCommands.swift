@@ -115,61 +115,71 @@ struct CallCommands: Sendable {
     func answer(
         _ account: Identifier,
         _ submission: Submission<CallTerms>,
-        recording records: (changes: CallRecords, sync: SyncCommands)? = nil,
+        recording records: CallRecording? = nil,
         _ body: @escaping CallEnd.Body
     ) -> Command<(Answer, run: Identifier?)> {
         let position = OperationPosition(account: account, key: submission.key)
-        let keys = [.balance(account), Key.operation(account, key: submission.key)]
-            + (records?.changes.keys(account) ?? [.account(account)])
-        return Command(keys: keys, reading: { loaded, reader throws(Problem) in
-            guard let balance = loaded.balance(account) else { throw .noAccount }
-            let row = loaded.operation(account, key: submission.key)
-            if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
-                return Decision((Answer(answer, replayed: true), run: row?.run))
-            }
-            let terms = try submission.content.get()
-            let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
-            let end = CallEnd.succeeded(charge: terms.hold, answer: body)
-            let made = try records.map { records throws(Problem) in
-                try records.changes.outcome(
+        let keys =
+            [.balance(account), Key.operation(account, key: submission.key)]
+            + (records?.keys(account) ?? [.account(account)])
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(account) else { throw .noAccount }
+                let row = loaded.operation(account, key: submission.key)
+                if let answer = try Idempotency.replay(row, fingerprint: submission.fingerprint) {
+                    return Decision((Answer(answer, replayed: true), run: row?.run))
+                }
+                let terms = try submission.content.get()
+                let rules = loaded.spendingRules(spendingPerDay, of: account, now: now)
+                let made = try records?.outcome(
                     of: position,
                     terms.operation,
-                    end,
+                    .succeeded(charge: terms.hold, answer: body),
                     balance,
                     loaded,
-                    reader,
-                    records.sync
+                    reader
+                )
+                if case .failed(let problem) = made?.end { throw problem }
+                var draft = LedgerDraft(made?.balance ?? balance, now: now, rules: rules)
+                if terms.hold > 0 {
+                    try draft.spend(
+                        terms.hold,
+                        reason: terms.function,
+                        function: terms.function,
+                        labels: submission.labels
+                    )
+                }
+                let answer = StoredAnswer(
+                    status: 200,
+                    body: body(draft.balance, nil),
+                    // An answer without a change is not kept forever.
+                    head: terms.hold > 0 || made?.isChange == true ? draft.balance.head : nil
+                )
+                let done = done(answer, at: position, submission.fingerprint, run: terms.run)
+                return Decision(
+                    (Answer(answer), run: terms.run),
+                    changes: (made?.changes ?? []) + draft.changes + [.put(.operation(done))]
                 )
             }
-            if case .failed(let problem) = made?.end { throw problem }
-            var draft = LedgerDraft(made?.balance ?? balance, now: now, rules: rules)
-            if terms.hold > 0 {
-                try draft.spend(
-                    terms.hold,
-                    reason: terms.function,
-                    function: terms.function,
-                    labels: submission.labels
-                )
-            }
-            let answer = StoredAnswer(
-                status: 200,
-                body: body(draft.balance, nil),
-                // An answer without a change is not kept forever.
-                head: terms.hold > 0 || made?.isChange == true ? draft.balance.head : nil
-            )
-            let done = OperationRow(
-                account: account,
-                key: submission.key,
-                fingerprint: submission.fingerprint.bytes,
-                state: .done(answer),
-                at: now,
-                run: terms.run
-            )
-            return Decision(
-                (Answer(answer), run: terms.run),
-                changes: (made?.changes ?? []) + draft.changes + [.put(.operation(done))]
-            )
-        })
+        )
+    }
+
+    /// Returns the row of a call that is done.
+    private func done(
+        _ answer: StoredAnswer,
+        at call: OperationPosition,
+        _ fingerprint: Fingerprint,
+        run: Identifier?
+    ) -> OperationRow {
+        OperationRow(
+            account: call.account,
+            key: call.key,
+            fingerprint: fingerprint.bytes,
+            state: .done(answer),
+            at: now,
+            run: run
+        )
     }
 
     /// Records that the call is about to be sent upstream.
@@ -230,48 +240,48 @@ struct CallCommands: Sendable {
         _ end: CallEnd,
         parts: Int64? = nil,
         with others: [Change] = [],
-        recording records: (changes: CallRecords, sync: SyncCommands)? = nil
+        recording records: CallRecording? = nil
     ) -> Command<Answer> {
-        let keys = keys(of: call) + (records?.changes.keys(call.account) ?? [])
-        return Command(keys: keys, reading: { loaded, reader throws(Problem) in
-            guard let balance = loaded.balance(call.account) else { throw .noAccount }
-            var operation: OperationRow
-            switch try running(call, loaded) {
-            case .running(let row): operation = row
-            // Settled by the expiry, or by a settlement whose result was lost.
-            case .ended(let answer): return Decision(Answer(answer), changes: others)
-            }
-            let made = try records.map { records throws(Problem) in
-                try records.changes.outcome(
+        let keys = keys(of: call) + (records?.keys(call.account) ?? [])
+        return Command(
+            keys: keys,
+            reading: { loaded, reader throws(Problem) in
+                guard let balance = loaded.balance(call.account) else { throw .noAccount }
+                var operation: OperationRow
+                switch try running(call, loaded) {
+                case .running(let row): operation = row
+                // Settled by the expiry, or by a settlement whose result was lost.
+                case .ended(let answer): return Decision(Answer(answer), changes: others)
+                }
+                let made = try records?.outcome(
                     of: call.position,
                     call.operation,
                     end,
                     balance,
                     loaded,
-                    reader,
-                    records.sync
+                    reader
+                )
+                let end = made?.end ?? end
+                var draft = LedgerDraft(made?.balance ?? balance, now: now)
+                var rows: [Row] = []
+                let events = try settleHold(of: call, end, &draft, &rows, loaded)
+                let answer = StoredAnswer(
+                    status: end.status,
+                    body: end.body(draft.balance, quota(of: call, loaded)),
+                    // An answer without a change is not kept forever.
+                    head: call.hold == nil && made?.isChange != true ? nil : draft.balance.head,
+                    parts: parts
+                )
+                operation.state = .done(answer)
+                operation.at = now
+                rows.append(.operation(operation))
+                return Decision(
+                    Answer(answer),
+                    changes: (made?.changes ?? []) + draft.changes + rows.map(Change.put) + events
+                        + others
                 )
             }
-            let end = made?.end ?? end
-            var draft = LedgerDraft(made?.balance ?? balance, now: now)
-            var rows: [Row] = []
-            let events = try settleHold(of: call, end, &draft, &rows, loaded)
-            let answer = StoredAnswer(
-                status: end.status,
-                body: end.body(draft.balance, quota(of: call, loaded)),
-                // An answer without a change is not kept forever.
-                head: call.hold == nil && made?.isChange != true ? nil : draft.balance.head,
-                parts: parts
-            )
-            operation.state = .done(answer)
-            operation.at = now
-            rows.append(.operation(operation))
-            return Decision(
-                Answer(answer),
-                changes: (made?.changes ?? []) + draft.changes + rows.map(Change.put) + events
-                    + others
-            )
-        })
+        )
     }
 
     /// Charges or releases the hold of a call that ends, and keeps or returns its units.

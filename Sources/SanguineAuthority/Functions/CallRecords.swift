@@ -45,9 +45,6 @@ struct CallRecords: Sendable {
         }
     }
 
-    /// The rows that the changes read.
-    func keys(_ account: Identifier) -> [Key] { [.account(account), .feed(account)] }
-
     /// The changes of a call's end.
     struct Outcome {
         /// The end: a failure if the changes were refused.
@@ -64,9 +61,10 @@ struct CallRecords: Sendable {
     ///
     /// - Parameters:
     ///   - call: The call.
+    ///   - operation: The id of its operation, which the mutations see.
     ///   - end: Its end.
     ///   - balance: The balance of the account.
-    ///   - loaded: The rows of ``keys(_:)``.
+    ///   - loaded: The account and its feed.
     ///   - reader: The reader of records.
     ///   - sync: The rules for records.
     /// - Returns: The changes.
@@ -108,6 +106,29 @@ struct CallRecords: Sendable {
     private static func refusal(_ error: any Error) -> Refusal {
         error as? Refusal
             ?? Refusal(.mutatorFailed, "Fix the records of the function: they threw \(error).")
+    }
+}
+
+/// The changes of records of a call, with the rules for records at that time.
+struct CallRecording: Sendable {
+    let changes: CallRecords
+    let sync: SyncCommands
+
+    /// The rows that the changes read.
+    func keys(_ account: Identifier) -> [Key] { [.account(account), .feed(account)] }
+
+    /// Decides on the changes of a call that ends.
+    ///
+    /// - Throws: See ``CallRecords/outcome(of:_:_:_:_:_:_:)``.
+    func outcome(
+        of call: OperationPosition,
+        _ operation: Identifier,
+        _ end: CallEnd,
+        _ balance: BalanceRow,
+        _ loaded: Loaded,
+        _ reader: any RecordReader
+    ) throws(Problem) -> CallRecords.Outcome {
+        try changes.outcome(of: call, operation, end, balance, loaded, reader, sync)
     }
 }
 

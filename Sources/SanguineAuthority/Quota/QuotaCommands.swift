@@ -215,7 +215,8 @@ struct QuotaCommands: Sendable {
                 rule.period.next(after: period.day).start(in: profile.zone)
             ),
             unlimited: limit == nil,
-            lifts: rule.plans(above: profile.plan)
+            lifts: rule.plans(above: profile.plan),
+            period: rule.period == .day ? nil : rule.period
         )
     }
 

@@ -28,10 +28,12 @@ extension ServerFunction {
     /// stores its answer.
     ///
     /// ```swift
-    /// ServerFunction(asking: ReadPhoto.self) { input in Prompt("Read \(input.kind).") }
-    ///     .recording(ReadPhoto.self) { call in
-    ///         [SaveReading(try RecordID(derivedFrom: call.key), text: call.output)]
-    ///     }
+    /// let translate = ServerFunction(asking: Translate.self) {
+    ///     "Translate into \($0.to): \($0.text)"
+    /// }
+    /// .recording(Translate.self) { call in
+    ///     [SaveTranslation(id: try RecordID(derivedFrom: call.key), text: call.output)]
+    /// }
     /// ```
     ///
     /// The records are those of the account that calls, and change as by an operation of one of its
@@ -53,13 +55,7 @@ extension ServerFunction {
         _ mutations:
             @escaping @Sendable (CompletedFunction<Call>) throws -> [any RecordMutation]
     ) -> ServerFunction {
-        var function = self
-        function.recorded = Call.name
-        let make = make
-        function.make = { surroundings in
-            RecordingFunction(function: make(surroundings), mutations: mutations)
-        }
-        return function
+        recording(Call.name) { RecordingFunction(function: $0, mutations: mutations) }
     }
 }
 

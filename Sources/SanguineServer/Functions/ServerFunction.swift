@@ -70,8 +70,8 @@ public struct ServerFunction: Sendable {
     /// The models that it asks; `nil` for a function that computes, because it reports no usage.
     let asks: Asking?
     /// The name of the call whose records it changes; `nil` for none.
-    var recorded: String?
-    var make: @Sendable (Surroundings) -> any MeteredFunction
+    private(set) var recorded: String?
+    private(set) var make: @Sendable (Surroundings) -> any MeteredFunction
 
     /// Creates a function that computes its output.
     ///
@@ -204,6 +204,17 @@ public struct ServerFunction: Sendable {
             maxOutputTokens: maxOutputTokens,
             inputs: inputs
         ) { input, _, _ in try prompt(input) }
+    }
+
+    /// Returns the function within another one, which changes the records of a call of that name.
+    func recording(
+        _ call: String,
+        _ wrap: @escaping @Sendable (any MeteredFunction) -> any MeteredFunction
+    ) -> ServerFunction {
+        var function = self
+        function.recorded = call
+        function.make = { [make] surroundings in wrap(make(surroundings)) }
+        return function
     }
 
     /// Converts the model's answer to the output of a call.

@@ -40,7 +40,7 @@ struct QuotaExhaustionTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `fifty concurrent uses are one event`(driver: StorageDriver) async throws {
+    func `concurrent uses report an exhausted quota once`(driver: StorageDriver) async throws {
         try await withWorld(driver, limit: 20) { world in
             let who = try await world.guest(1)
             let used = await withTaskGroup(of: Bool.self) { group in
@@ -55,7 +55,7 @@ struct QuotaExhaustionTests {
     }
 
     @Test(arguments: StorageDriver.allCases)
-    func `fifty concurrent calls are one event, by the last one that keeps its unit`(
+    func `concurrent calls report it once, when the last one keeps its unit`(
         driver: StorageDriver
     ) async throws {
         try await withWorld(driver, limit: 50) { world in
