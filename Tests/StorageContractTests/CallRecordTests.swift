@@ -74,7 +74,7 @@ struct CallRecordTests {
         _ world: MergeWorld,
         since number: Int64 = 0
     ) async throws -> [RecordChange] {
-        let page = try await world.authority.pull(who.account, PullRequest(since: number))
+        let page = try await world.authority.pull(who.account, .init(since: number))
         return page.changes.filter { $0.collection == "notes" }
     }
 

@@ -40,7 +40,7 @@ struct RecordingCallTests {
     }
 
     private func count(_ world: CallWorld, _ who: Identity) async throws -> Int {
-        try await world.authority.pull(who.account, PullRequest(since: 0)).changes
+        try await world.authority.pull(who.account, .init(since: 0)).changes
             .count { $0.collection == "notes" }
     }
 
@@ -53,7 +53,7 @@ struct RecordingCallTests {
         #expect(again.isReplayed && again.output == "made")
         #expect(try await count(world, who) == 1)
         let head = try await world.balance(who).head
-        let stored = try await world.authority.pull(who.account, PullRequest(since: 0))
+        let stored = try await world.authority.pull(who.account, .init(since: 0))
         #expect(stored.head == head)
     }
 
